@@ -1,0 +1,80 @@
+/**
+ * The wire shapes of the HTTP API, as validators and the types drawn from them. The Worker checks requests with them and
+ * describes itself by them; the command line checks answers with them.
+ */
+import * as v from 'valibot';
+
+/** Everything an API key may be allowed to do. */
+export const scopes = ['read', 'write', 'delete', 'keys'] as const;
+export const Scope = v.picklist(scopes);
+export type Scope = v.InferOutput<typeof Scope>;
+
+export const FileId = v.pipe(v.string(), v.uuid());
+const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/));
+const Timestamp = v.pipe(v.string(), v.isoTimestamp());
+const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+
+/** `filename` is left out for a caller without `read`, and null where none was given. */
+export const StoredFile = v.object({
+  fileId: FileId,
+  filename: v.optional(v.nullable(v.string())),
+  mode: v.picklist(['encrypted', 'plain']),
+  size: Bytes,
+  contentType: v.string(),
+  cid: Cid,
+  createdAt: Timestamp,
+  pins: v.array(v.object({ service: v.string(), status: v.picklist(['pinned', 'pinning']) })),
+});
+export type StoredFile = v.InferOutput<typeof StoredFile>;
+
+export const FileList = v.object({ files: v.array(StoredFile), cursor: v.optional(v.string()) });
+export type FileList = v.InferOutput<typeof FileList>;
+
+/** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: never encrypted. */
+export const Receipt = v.object({
+  fileId: FileId,
+  key: v.picklist(['destroyed', 'in-container', 'none']),
+  recoverableUntil: v.optional(Timestamp),
+  pins: v.array(v.object({ service: v.string(), status: v.picklist(['unpinned', 'scheduled']) })),
+});
+export type Receipt = v.InferOutput<typeof Receipt>;
+
+export const Problem = v.object({
+  type: v.string(),
+  title: v.string(),
+  status: v.number(),
+  detail: v.optional(v.string()),
+  code: v.string(),
+  hint: v.optional(v.string()),
+  requestId: v.optional(v.string()),
+});
+export type Problem = v.InferOutput<typeof Problem>;
+
+/** `maxUploadBytes` of a request body; null: no limit. */
+export const Health = v.object({ status: v.literal('ok'), version: v.string(), maxUploadBytes: v.nullable(Bytes) });
+export type Health = v.InferOutput<typeof Health>;
+
+const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100));
+
+/** `recovery`: a public key (`age1…`, `age1tag1…` or an SPKI PEM) that can get the account back. */
+export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
+export type NewAccount = v.InferOutput<typeof NewAccount>;
+
+export const ApiKeyRecord = v.object({
+  id: v.string(),
+  account: v.string(),
+  label: v.string(),
+  scopes: v.array(Scope),
+  createdAt: Timestamp,
+  expiresAt: v.optional(Timestamp),
+  createdBy: v.nullable(v.string()),
+});
+export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
+
+/** `apiKey` is shown in this one answer and never again. */
+export const NewAccountAnswer = v.object({
+  account: v.object({ id: v.string(), label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
+  key: ApiKeyRecord,
+  apiKey: v.string(),
+});
+export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;

@@ -1,0 +1,111 @@
+/**
+ * One error class and one table of every failure that Sealpin can tell of: the HTTP API, the command line and the shared
+ * rooms all speak these codes. `status` is the HTTP status, `exit` the exit code of the command line, `fault` says whose turn
+ * it is (`user`: the detail may be shown as it is; `system`: it says nothing of the inside), `hint` what to do by default.
+ */
+type Entry = { status: number; exit: 1 | 2 | 130; fault: 'user' | 'system'; title: string; hint?: string };
+
+const table = {
+  // Requests
+  invalid_request: { status: 400, exit: 2, fault: 'user', title: 'The request is not valid' },
+  invalid_json: { status: 400, exit: 1, fault: 'user', title: 'The JSON is not valid' },
+  invalid_base64: { status: 400, exit: 1, fault: 'user', title: 'The base64 is not valid' },
+  invalid_filename: { status: 400, exit: 2, fault: 'user', title: 'The filename is not valid', hint: 'use 1 to 255 bytes of UTF-8 without control characters and path separators' },
+  invalid_cid: { status: 400, exit: 2, fault: 'user', title: 'The blob ID is not valid', hint: 'a blob ID is a CIDv1 in lower-case base32, such as bafkrei… or bafybei…' },
+  body_incomplete: { status: 400, exit: 1, fault: 'user', title: 'The body ended early', hint: 'send the upload again' },
+  unauthorized: { status: 401, exit: 1, fault: 'user', title: 'The API key is missing, unknown, expired or revoked', hint: 'send Authorization: Bearer sp_…' },
+  insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
+  forbidden: { status: 403, exit: 1, fault: 'user', title: 'This is not allowed' },
+  not_found: { status: 404, exit: 1, fault: 'user', title: 'There is nothing here' },
+  method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
+  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No representation that you accept' },
+  conflict: { status: 409, exit: 1, fault: 'user', title: 'The request conflicts with the current state' },
+  idempotency_running: { status: 409, exit: 1, fault: 'user', title: 'The first request with this Idempotency-Key is still running' },
+  gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
+  precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
+  too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service takes' },
+  unsupported_media_type: { status: 415, exit: 1, fault: 'user', title: 'This content type is not supported' },
+  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range lies outside of the file' },
+  cid_mismatch: { status: 422, exit: 1, fault: 'user', title: 'The bytes do not have the blob ID that was announced', hint: 'the bytes changed on the way; nothing was kept, send them again' },
+  idempotency_mismatch: { status: 422, exit: 1, fault: 'user', title: 'This Idempotency-Key was used with other parameters', hint: 'use a new key for a new upload' },
+  rate_limited: { status: 429, exit: 1, fault: 'user', title: 'Too many requests', hint: 'wait as long as Retry-After says' },
+  // The service and what it stands on
+  internal: { status: 500, exit: 1, fault: 'system', title: 'Something went wrong on our side', hint: 'tell the operator the requestId' },
+  misconfigured: { status: 500, exit: 1, fault: 'system', title: 'The service is configured wrongly' },
+  pinning_failed: { status: 502, exit: 1, fault: 'system', title: 'The pinning service gave a bad answer', hint: 'nothing was kept; try again' },
+  content_mismatch: { status: 502, exit: 1, fault: 'system', title: 'What came back is not what was stored', hint: 'try another source of the same blob ID' },
+  overloaded: { status: 503, exit: 1, fault: 'system', title: 'Too busy at the moment', hint: 'try again shortly' },
+  pinning_unavailable: { status: 503, exit: 1, fault: 'system', title: 'The pinning service cannot be reached', hint: 'try again shortly' },
+  pinning_timeout: { status: 504, exit: 1, fault: 'system', title: 'The pinning service did not answer in time', hint: 'try again shortly' },
+  // Containers and keys
+  decrypt_failed: { status: 422, exit: 1, fault: 'user', title: 'It cannot be decrypted: wrong password or key, or the data is damaged' },
+  header_invalid: { status: 422, exit: 1, fault: 'user', title: 'The header of the container is not valid' },
+  unsupported_version: { status: 422, exit: 1, fault: 'user', title: 'This container format is not known', hint: 'a newer sealpin may be able to read it' },
+  container_invalid: { status: 422, exit: 1, fault: 'user', title: 'The container is not complete or has something after its end' },
+  kdf_unavailable: { status: 422, exit: 1, fault: 'user', title: 'This runtime cannot pay the cost of the password', hint: 'use the command line' },
+  key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
+  password_invalid: { status: 400, exit: 2, fault: 'user', title: 'The password is not valid' },
+  no_recipients: { status: 400, exit: 2, fault: 'user', title: 'There is nobody to encrypt to', hint: 'name at least one public key' },
+  not_encrypted: { status: 422, exit: 1, fault: 'user', title: 'It is not encrypted', hint: 'leave the password or key out to fetch it as it is' },
+  wrong_kind: { status: 422, exit: 1, fault: 'user', title: 'It opens with something else' },
+  random_failed: { status: 500, exit: 1, fault: 'system', title: 'The random numbers of this machine cannot be trusted' },
+  // The command line
+  usage: { status: 400, exit: 2, fault: 'user', title: 'The command line is not right' },
+  file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists', hint: 'use --force to replace it' },
+  file_not_found: { status: 404, exit: 1, fault: 'user', title: 'There is no such file' },
+  file_unreadable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be read' },
+  file_unwritable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be written' },
+  file_changed: { status: 409, exit: 1, fault: 'user', title: 'The file changed while it was read', hint: 'nothing was kept; try again when it is at rest' },
+  disk_full: { status: 507, exit: 1, fault: 'user', title: 'The disk is full', hint: 'free some space and try again' },
+  config_invalid: { status: 400, exit: 1, fault: 'user', title: 'The configuration cannot be used' },
+  service_unreachable: { status: 503, exit: 1, fault: 'user', title: 'The service cannot be reached', hint: 'start one with: sealpin start' },
+  service_answer: { status: 502, exit: 1, fault: 'user', title: 'The service gave an answer that is not Sealpin’s' },
+  already_running: { status: 409, exit: 1, fault: 'user', title: 'The local service is running already', hint: 'see: sealpin status' },
+  not_running: { status: 409, exit: 1, fault: 'user', title: 'No local service is running', hint: 'start it with: sealpin start' },
+  port_in_use: { status: 409, exit: 1, fault: 'user', title: 'The port is in use', hint: 'choose another one with --port' },
+  build_failed: { status: 500, exit: 1, fault: 'user', title: 'The Worker does not build' },
+  interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
+} as const satisfies Record<string, Entry>;
+
+/** Every failure that Sealpin can tell of. */
+export type Code = keyof typeof table;
+
+/** All codes, for documents and tests. */
+export const codes = Object.keys(table) as Code[];
+
+/** What the table says of a code. */
+export function describe(code: Code): Entry {
+  return table[code];
+}
+
+/** Whether text, from an HTTP answer for example, is one of our codes. */
+export function isCode(text: unknown): text is Code {
+  return typeof text === 'string' && Object.hasOwn(table, text);
+}
+
+/** The one error that Sealpin throws for what can go wrong outside of the code itself; a wrong call throws `TypeError`. */
+export class SealpinError extends Error {
+  override readonly name = 'SealpinError';
+  readonly code: Code;
+  readonly hint: string | undefined;
+  /** Seconds to wait before another attempt makes sense. */
+  readonly retryAfterSeconds: number | undefined;
+
+  /**
+   * @param code one of `codes`
+   * @param detail one sentence about this occurrence, without secrets; the title of the code when left out
+   * @param options `hint` what to do about it, `cause` the error below (never one that carries a secret)
+   */
+  constructor(code: Code, detail?: string, options: { hint?: string; cause?: unknown; retryAfterSeconds?: number } = {}) {
+    const entry = describe(code);
+    super(detail ?? entry.title, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.hint = options.hint ?? entry.hint;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/** Whether a thrown thing is a SealpinError, with a certain code if one is given. */
+export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
+  return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
+}

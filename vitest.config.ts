@@ -1,0 +1,48 @@
+import { cloudflareTest } from '@cloudflare/vitest-plugin';
+import { defineConfig } from 'vitest/config';
+import type { Reporter } from 'vitest/reporters';
+
+/** The closing line that `.ci/run` and people look for. */
+const closingLine: Reporter = {
+  onTestRunEnd(modules, errors) {
+    let passed = 0;
+    let failed = errors.length;
+    for (const module of modules) {
+      failed += module.errors().length;
+      for (const test of module.children.allTests()) {
+        const { state } = test.result();
+        if (state === 'passed') passed += 1;
+        else if (state !== 'skipped') failed += 1;
+      }
+    }
+    setTimeout(() => console.log(`${passed} passed, ${failed} failed`), 0);
+  },
+};
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const timeouts = { testTimeout: long ? 3_600_000 : 60_000, hookTimeout: 60_000 };
+
+// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test under shared/ runs in both.
+export default defineConfig({
+  test: {
+    reporters: ['default', closingLine],
+    projects: [
+      {
+        test: {
+          name: 'node',
+          include: ['shared/test/**/*.test.ts', 'cli/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
+          ...timeouts,
+        },
+      },
+      {
+        plugins: [cloudflareTest({ wrangler: { configPath: './wrangler.toml' } })],
+        test: {
+          name: 'workerd',
+          include: ['shared/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
+          exclude: ['**/*.node.test.ts'],
+          ...timeouts,
+        },
+      },
+    ],
+  },
+});
