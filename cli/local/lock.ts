@@ -1,0 +1,25 @@
+/** One local service a data directory. */
+import { DatabaseSync } from 'node:sqlite';
+import { SealpinError } from '../../shared/errors.ts';
+
+/** SQLite's result code for a database that another connection has locked (sqlite.org/rescode.html#busy). */
+const SQLITE_BUSY = 5;
+
+/**
+ * Locks a data directory for as long as this process lives. The lock is the operating system's (through SQLite), so that
+ * a process which was killed leaves none behind.
+ *
+ * @param path of the lock file, in an existing directory
+ * @throws already_running when another process holds it
+ */
+export function lock(path: string): { release(): void } {
+  const database = new DatabaseSync(path);
+  try {
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;');
+  } catch (error) {
+    database.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) throw new SealpinError('already_running');
+    throw error;
+  }
+  return { release: () => database.close() };
+}

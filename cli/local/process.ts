@@ -1,0 +1,90 @@
+/**
+ * Telling processes apart for longer than their number lasts: a pid is used again, a pid with its start time is not.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A process, told apart from a later one with the same pid by `started` (boot and start time, opaque). */
+export type ProcessMark = { pid: number; started: string };
+
+/** Marks a process that runs now; undefined when there is none with that pid. */
+export function markProcess(pid: number): ProcessMark | undefined {
+  const started = process.platform === 'linux' ? startedOnLinux(pid) : startedByPs(pid);
+  return started === undefined ? undefined : { pid, started };
+}
+
+/** Whether exactly the marked process still runs. */
+export function isRunning(mark: ProcessMark): boolean {
+  return markProcess(mark.pid)?.started === mark.started;
+}
+
+/** Marks the children of this process whose command name is `name`. */
+export function childrenNamed(name: string): ProcessMark[] {
+  const pids = process.platform === 'linux' ? childrenOnLinux(name) : childrenByPs(name);
+  return pids.map(markProcess).filter((mark) => mark !== undefined);
+}
+
+/** Ends the marked process, politely first, and waits until it is gone. Does nothing when it already is. */
+export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {
+  for (const [signal, waitMs] of [['SIGTERM', politeMs], ['SIGKILL', 5_000]] as const) {
+    if (!isRunning(mark)) return;
+    try {
+      process.kill(mark.pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return;
+      throw error;
+    }
+    for (let waited = 0; waited < waitMs && isRunning(mark); waited += 20) await sleep(20);
+  }
+}
+
+// The command name stands in parentheses and may hold spaces and parentheses itself; after the last one the fields are
+// state, ppid, … and, as the 22nd of the whole line, the start time in clock ticks since boot (proc(5)).
+function statOnLinux(pid: number): { name: string; ppid: number; state: string; startTicks: string } | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return undefined; // gone, which is what the caller asks
+  }
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return {
+    name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
+    state: fields[0]!,
+    ppid: Number(fields[1]),
+    startTicks: fields[19]!,
+  };
+}
+
+function startedOnLinux(pid: number): string | undefined {
+  const stat = statOnLinux(pid);
+  if (stat === undefined || stat.state === 'Z') return undefined;
+  return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${stat.startTicks}`;
+}
+
+function childrenOnLinux(name: string): number[] {
+  return readdirSync('/proc')
+    .filter((entry) => /^[0-9]+$/.test(entry))
+    .map(Number)
+    .filter((pid) => {
+      const stat = statOnLinux(pid);
+      return stat?.ppid === process.pid && stat.name === name;
+    });
+}
+
+function startedByPs(pid: number): string | undefined {
+  try {
+    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined;
+  } catch {
+    return undefined; // ps ends with 1 when there is no such process
+  }
+}
+
+function childrenByPs(name: string): number[] {
+  return execFileSync('ps', ['-axo', 'pid=,ppid=,comm='], { encoding: 'utf8' })
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, ppid, comm]) => Number(ppid) === process.pid && comm?.split('/').at(-1) === name)
+    .map(([pid]) => Number(pid));
+}

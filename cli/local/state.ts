@@ -1,0 +1,120 @@
+/**
+ * What the local service keeps in `local/` of the data directory:
+ * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the service that
+ * runs now), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks).
+ */
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
+import { isRunning } from './process.ts';
+import type { ProcessMark } from './process.ts';
+
+/** The version of the files below; a higher one was written by a newer sealpin. */
+const version = 1;
+
+export type Secrets = { v: 1; adminToken: string; rpcToken: string; account?: string; apiKey?: string };
+
+/** `workerd`: absent while the service is still starting. */
+export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
+
+/** The paths below a data directory that the local service uses. */
+export function localPaths(dataDir: string) {
+  const local = join(dataDir, 'local');
+  return {
+    local,
+    secrets: join(local, 'secrets.json'),
+    run: join(local, 'run.json'),
+    lock: join(local, 'lock'),
+    control: join(local, 'control.sock'),
+    log: join(local, 'service.log'),
+    state: join(local, 'state'),
+    ipfs: join(local, 'ipfs'),
+  };
+}
+
+/** Makes the folder of the local service, for nobody but its owner. */
+export async function makeLocal(dataDir: string): Promise<void> {
+  const { local } = localPaths(dataDir);
+  await mkdir(local, { recursive: true, mode: 0o700 });
+  await chmod(local, 0o700);
+}
+
+/**
+ * Reads one of the JSON files above; undefined when it is not there.
+ *
+ * @throws config_invalid when it is damaged or of a newer sealpin; the file is left as it is
+ */
+async function readState<T extends { v: 1 }>(path: string, needs: readonly (keyof T & string)[]): Promise<T | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new SealpinError('config_invalid', `cannot read ${path}`, { cause: error });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: 'put back a copy of it; nothing was changed' });
+  }
+  const found = (value ?? {}) as Partial<T>;
+  if (typeof found.v === 'number' && found.v > version) {
+    throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, { hint: 'install the newest version; nothing was changed' });
+  }
+  if (found.v !== version || needs.some((name) => found[name] === undefined)) {
+    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: 'put back a copy of it; nothing was changed' });
+  }
+  return found as T;
+}
+
+/** Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the new one. */
+async function writeState(path: string, value: Secrets | Run): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  const file = await open(temporary, 'w', 0o600);
+  try {
+    await file.writeFile(`${JSON.stringify(value, null, 2)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path);
+  const folder = await open(dirname(path));
+  await folder.sync().finally(() => folder.close());
+}
+
+/** The tokens of the local service; made at the first start. */
+export async function loadSecrets(dataDir: string): Promise<Secrets> {
+  const path = localPaths(dataDir).secrets;
+  const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
+  if (found !== undefined) return found;
+  const token = () => randomBytes(32).toString('base64url');
+  const secrets: Secrets = { v: 1, adminToken: token(), rpcToken: token() };
+  await writeState(path, secrets);
+  return secrets;
+}
+
+/** Keeps the tokens, with the account once it is made. */
+export function saveSecrets(dataDir: string, secrets: Secrets): Promise<void> {
+  return writeState(localPaths(dataDir).secrets, secrets);
+}
+
+/** What the last service wrote of itself, whether or not it still runs. */
+export function loadRun(dataDir: string): Promise<Run | undefined> {
+  return readState<Run>(localPaths(dataDir).run, ['service', 'workerd', 'url']);
+}
+
+/** Tells other processes of the service that runs now; undefined: there is none any more. */
+export async function saveRun(dataDir: string, run: Run | undefined): Promise<void> {
+  const path = localPaths(dataDir).run;
+  await (run === undefined ? rm(path, { force: true }) : writeState(path, run));
+}
+
+/** The running local service of a data directory and the API key of its account, if there is one. */
+export async function localService(dataDir: string): Promise<{ url: string; apiKey: string } | undefined> {
+  const run = await loadRun(dataDir);
+  if (run === undefined || !isRunning(run.service)) return undefined;
+  const secrets = await readState<Secrets>(localPaths(dataDir).secrets, ['adminToken', 'rpcToken']);
+  return secrets?.apiKey === undefined ? undefined : { url: run.url, apiKey: secrets.apiKey };
+}
