@@ -1,0 +1,31 @@
+/** What the outside hands in: the rim (`index.ts`) fills it from the process, a test from its own streams. */
+import type { Readable, Writable } from 'node:stream';
+import type { Output } from './output.ts';
+
+/** A stream that may be a terminal. */
+export type In = Readable & { readonly isTTY?: boolean };
+export type Out = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+
+export type World = {
+  readonly stdin: In;
+  readonly stdout: Out;
+  readonly stderr: Out;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly home: string;
+  readonly platform: NodeJS.Platform;
+  /** Fires on SIGINT, SIGTERM, SIGHUP and when nobody reads stdout any more; its reason is a SealpinError. */
+  readonly signal: AbortSignal;
+  /** log2 of the scrypt cost of the passwords that are set (RFC 7914 N). */
+  readonly scryptLogN: number;
+  readonly now: () => number;
+};
+
+/** What a command gets: the outside, where its data lives and where its words go. */
+export type Context = World & {
+  readonly output: Output;
+  /** Absolute; it need not exist. */
+  readonly dataDir: string;
+  /** `--service`, if given. */
+  readonly service: string | undefined;
+};

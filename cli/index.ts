@@ -1,0 +1,49 @@
+#!/usr/bin/env node
+/** The rim: the only file that reads the process. It has no static imports, so that its first lines run first. */
+
+// Others on this machine can read the words of a command, and one of them may be a password.
+process.title = 'sealpin';
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < 22 || (major === 22 && minor < 12)) {
+  process.stderr.write(`sealpin: error: sealpin needs Node 22.12 or newer, and this is Node ${process.versions.node}\n`);
+  process.exit(1);
+}
+
+const { main } = await import('./main.ts');
+const { SealpinError } = await import('../shared/errors.ts');
+const { homedir } = await import('node:os');
+
+const interruption = new AbortController();
+let exitBySignal: number | undefined;
+// 128 + the number of the signal, as shells report it (POSIX.1-2024, XCU 2.8.2).
+for (const [signal, exit] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]] as const) {
+  process.on(signal, () => {
+    if (exitBySignal !== undefined) process.exit(exit);
+    exitBySignal = exit;
+    interruption.abort(new SealpinError('interrupted', `interrupted by ${signal}`));
+  });
+}
+// Who reads us may leave at any time (EPIPE); that ends the work, without a stack.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', () => {
+    exitBySignal ??= 1;
+    interruption.abort(new SealpinError('file_unwritable', 'nobody reads the output any more'));
+  });
+}
+
+const exit = await main(process.argv.slice(2), {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  cwd: process.cwd(),
+  home: homedir(),
+  platform: process.platform,
+  signal: interruption.signal,
+  scryptLogN: 18,
+  now: Date.now,
+});
+process.exit(exit === 0 ? 0 : (exitBySignal ?? exit));
+
+export {};
