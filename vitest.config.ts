@@ -1,6 +1,6 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin';
 import { defineConfig } from 'vitest/config';
-import type { Reporter } from 'vitest/reporters';
+import type { Reporter } from 'vitest/node';
 
 /** The closing line that `.ci/run` and people look for. */
 const closingLine: Reporter = {
@@ -35,7 +35,7 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: './wrangler.toml' } })],
+        plugins: [cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } })],
         test: {
           name: 'workerd',
           include: ['shared/test/**/*.test.ts', 'worker/test/**/*.test.ts'],

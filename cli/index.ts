@@ -5,8 +5,8 @@
 process.title = 'sealpin';
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < 22 || (major === 22 && minor < 12)) {
-  process.stderr.write(`sealpin: error: sealpin needs Node 22.12 or newer, and this is Node ${process.versions.node}\n`);
+if (major < 22 || (major === 22 && minor < 13)) {
+  process.stderr.write(`sealpin: error: sealpin needs Node 22.13 or newer, and this is Node ${process.versions.node}\n`);
   process.exit(1);
 }
 

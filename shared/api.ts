@@ -3,6 +3,7 @@
  * describes itself by them; the command line checks answers with them.
  */
 import * as v from 'valibot';
+import { SealpinError } from './errors.ts';
 
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys'] as const;
@@ -78,3 +79,14 @@ export const NewAccountAnswer = v.object({
   apiKey: v.string(),
 });
 export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;
+
+/**
+ * Checks what a service answered.
+ *
+ * @throws service_answer when it is not of the shape that Sealpin gives
+ */
+export function parseAnswer<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
+  const result = v.safeParse(shape, value);
+  if (!result.success) throw new SealpinError('service_answer', `the answer is not of the expected shape: ${result.issues[0].message}`);
+  return result.output;
+}

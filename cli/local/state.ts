@@ -81,7 +81,11 @@ async function writeState(path: string, value: Secrets | Run): Promise<void> {
   }
   await rename(temporary, path);
   const folder = await open(dirname(path));
-  await folder.sync().finally(() => folder.close());
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
 }
 
 /** The tokens of the local service; made at the first start. */

@@ -1,0 +1,30 @@
+/** `sealpin rebuild`: the Worker from its source, into the service that runs. */
+import { isSealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import { bundleWorker } from '../local/bundle.ts';
+import { control } from '../local/control.ts';
+import { localPaths } from '../local/state.ts';
+
+export const command = defineCommand({
+  name: 'rebuild',
+  summary: 'Build the Worker anew and swap it in',
+  about: 'Waits up to 10 s for running requests; state and port stay. With no service running it only builds.',
+  args: {},
+  examples: [{ command: 'sealpin rebuild', does: 'after a change to worker/ or shared/' }],
+  async run({ context }) {
+    try {
+      const { bytes, ms } = await control(localPaths(context.dataDir).control, 'rebuild');
+      context.output.note(`the Worker was built (${kib(bytes)}) and runs, after ${ms} ms`);
+      await context.output.result({ bytes, ms, running: true }, []);
+    } catch (error) {
+      if (!isSealpinError(error, 'not_running')) throw error;
+      const bytes = Buffer.byteLength(await bundleWorker());
+      context.output.note(`the Worker builds (${kib(bytes)}); no service is running`);
+      await context.output.result({ bytes, running: false }, []);
+    }
+  },
+});
+
+function kib(bytes: number): string {
+  return `${Math.ceil(bytes / 1024)} KiB`;
+}

@@ -1,0 +1,131 @@
+/** `sealpin start`: the whole service on this machine. */
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { control } from '../local/control.ts';
+import { startService } from '../local/service.ts';
+import { loadSecrets, localPaths, makeLocal } from '../local/state.ts';
+import { makeDataDirectory } from '../paths.ts';
+
+const defaultPort = 7420;
+/** How long `--detach` waits for the service that it started. */
+const readyMs = 30_000;
+
+export const command = defineCommand({
+  name: 'start',
+  summary: 'Start the service on this machine',
+  about:
+    'Runs the Worker that `wrangler deploy` would send, in workerd, with an IPFS node of its own that is not on the network. ' +
+    'The first start makes an account and keeps its API key in the data directory. Ctrl-C stops it.',
+  args: {
+    port: { type: 'string', valueHint: 'number', description: `The port on 127.0.0.1 (${defaultPort}; 0: any that is free)` },
+    'kubo-api': { type: 'string', valueHint: 'url', description: 'Store in this Kubo (its RPC address) instead of the built-in node; SEALPIN_KUBO_TOKEN is its bearer token' },
+    detach: { type: 'boolean', description: 'Return when it is ready and leave it running; see stop and status' },
+  },
+  examples: [
+    { command: 'sealpin start', does: 'in the foreground, on port 7420' },
+    { command: 'sealpin start --detach --port 0', does: 'in the background, on a free port' },
+    { command: 'sealpin start --kubo-api http://127.0.0.1:5001', does: 'with a Kubo of your own' },
+  ],
+  async run({ args, context }) {
+    const port = parsePort(args.port);
+    const kubo = args['kubo-api'] === undefined ? undefined : parseKubo(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    const warning = await makeDataDirectory(context.dataDir);
+    if (warning !== undefined) context.output.warn(warning);
+    if (args.detach) return await detach(context, args);
+    quietSqlite();
+    const service = await startService({ dataDir: context.dataDir, port, ...(kubo === undefined ? {} : { kubo }), log: (line) => context.output.note(line) });
+    await report(context, service.url, service.account);
+    const onSignal = (): void => void service.stop();
+    context.signal.addEventListener('abort', onSignal, { once: true });
+    if (context.signal.aborted) onSignal();
+    await service.stopped;
+    context.output.note('stopped');
+    return 0;
+  },
+});
+
+function parsePort(text: string | undefined): number {
+  const port = text === undefined ? defaultPort : Number(text);
+  if (!/^[0-9]{1,5}$/.test(text ?? '0') || port > 65_535) throw new SealpinError('usage', `--port ${text} is not a port`, { hint: 'use a number from 0 to 65535' });
+  return port;
+}
+
+function parseKubo(text: string, token: string | undefined): { url: string; token?: string } {
+  const url = URL.parse(text);
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+    throw new SealpinError('usage', '--kubo-api is not a URL', { hint: 'it is the RPC address, such as http://127.0.0.1:5001' });
+  }
+  return { url: text.replace(/\/+$/, ''), ...(token ? { token } : {}) };
+}
+
+async function report(context: Context, url: string, account: string): Promise<void> {
+  const keyFile = localPaths(context.dataDir).secrets;
+  context.output.note(`the service listens at ${url}`);
+  context.output.note(`the API key of its account is in ${keyFile} (apiKey)`);
+  context.output.note('try: ' + curlLine(url, keyFile));
+  await context.output.result({ url, account, keyFile }, [url]);
+}
+
+/** A line that works as it stands, without the key in it. */
+function curlLine(url: string, keyFile: string): string {
+  const key = `$(node -p 'require("${keyFile}").apiKey')`;
+  return `curl -sS -H "Authorization: Bearer ${key}" ${url}/v1/storage`;
+}
+
+/** Starts the same command as a process of its own and waits until it is ready. */
+async function detach(context: Context, args: { port: string | undefined; 'kubo-api': string | undefined }): Promise<number> {
+  await makeLocal(context.dataDir);
+  const paths = localPaths(context.dataDir);
+  const log = openSync(paths.log, 'w', 0o600);
+  const flags = Object.entries({ port: args.port, 'kubo-api': args['kubo-api'] }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
+  const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'start', ...flags, `--data-dir=${context.dataDir}`], {
+    detached: true,
+    stdio: ['ignore', 'ignore', log],
+    env: context.env,
+    cwd: '/',
+  });
+  closeSync(log);
+  let ended = false;
+  child.once('exit', () => (ended = true));
+  for (const end = performance.now() + readyMs; performance.now() < end; await sleep(50)) {
+    if (ended) return await failed(paths.log);
+    if (context.signal.aborted) {
+      child.kill('SIGTERM');
+      throw context.signal.reason;
+    }
+    const status = await control(paths.control, 'status').catch(notYet);
+    if (status === undefined || status.pid !== child.pid) continue;
+    child.unref();
+    const { account = '' } = await loadSecrets(context.dataDir);
+    await report(context, status.url, account);
+    return 0;
+  }
+  child.kill('SIGTERM');
+  throw new SealpinError('internal', `the service was not ready within ${readyMs / 1000} s`, { hint: `see ${paths.log}` });
+}
+
+function notYet(error: unknown): undefined {
+  if (error instanceof SealpinError && error.code === 'not_running') return undefined;
+  throw error;
+}
+
+/** The process said why on its stderr, which is the log. */
+async function failed(log: string): Promise<never> {
+  const text = await readFile(log, 'utf8');
+  const said = (word: string): string | undefined => new RegExp(`^sealpin: ${word}: (.*)$`, 'm').exec(text)?.[1];
+  throw new SealpinError('internal', said('error') ?? 'the service ended at once', { hint: said('hint') ?? `see ${log}` });
+}
+
+/** node:sqlite is a release candidate in Node 24, and Node says so on stderr; that is nothing for our users. */
+function quietSqlite(): void {
+  const others = process.listeners('warning');
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => {
+    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite'))) for (const other of others) other(warning);
+  });
+}

@@ -1,0 +1,26 @@
+/** The account that the local service makes for its user at the first start. */
+import { NewAccountAnswer, parseAnswer } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { saveSecrets } from './state.ts';
+import type { Secrets } from './state.ts';
+
+/**
+ * The account in the secrets, or a new one that is written into them.
+ *
+ * @throws service_answer when the service does not make one
+ */
+export async function openAccount(url: string, dataDir: string, secrets: Secrets): Promise<{ account: string; apiKey: string }> {
+  const { account, apiKey } = secrets;
+  if (account !== undefined && apiKey !== undefined) return { account, apiKey };
+  const response = await fetch(`${url}/v1/accounts`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secrets.adminToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ label: 'local' }),
+  });
+  const answer: unknown = await response.json();
+  if (response.status !== 201) throw new SealpinError('service_answer', `the service made no account (status ${response.status})`);
+  const { account: fresh, apiKey: key } = parseAnswer(NewAccountAnswer, answer);
+  const made = { account: fresh.id, apiKey: key };
+  await saveSecrets(dataDir, { ...secrets, ...made });
+  return made;
+}

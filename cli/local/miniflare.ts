@@ -1,0 +1,114 @@
+/** The one place that knows Miniflare: workerd with the Worker and its bindings, listening on loopback. */
+import { Miniflare, convertV4MiniflareOptions } from 'miniflare';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
+import { packageRoot } from './bundle.ts';
+import { childrenNamed } from './process.ts';
+import type { ProcessMark } from './process.ts';
+
+export type WorkerdOptions = {
+  /** Folder of KV and the Durable Objects. */
+  stateDir: string;
+  /** On 127.0.0.1. */
+  port: number;
+  /** The Worker's and the guard's code. */
+  code: { worker: string; guard: string };
+  /** Variables and secrets of the Worker. */
+  vars: Record<string, string>;
+  /** Gets what the Worker logs, a line each. */
+  log(line: string): void;
+};
+
+export type Workerd = {
+  processes: ProcessMark[];
+  /** Requests whose answer has not begun. */
+  running(): Promise<number>;
+  /** Goes on with other code; state and port stay. */
+  replace(code: WorkerdOptions['code']): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** The date whose behaviour of workerd is asked for: the deployed one's. */
+function compatibilityDate(): string {
+  const toml = readFileSync(join(packageRoot(), 'wrangler.toml'), 'utf8');
+  const date = /^compatibility_date = "([0-9-]+)"$/m.exec(toml)?.[1];
+  if (date === undefined) throw new SealpinError('build_failed', 'wrangler.toml has no compatibility_date');
+  return date;
+}
+
+/**
+ * A port on 127.0.0.1 that nothing listens on.
+ *
+ * @param wanted 0: any
+ * @throws port_in_use
+ */
+export async function freePort(wanted: number): Promise<number> {
+  const server = createServer();
+  try {
+    return await new Promise<number>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(wanted, '127.0.0.1', () => {
+        resolve((server.address() as { port: number }).port);
+      });
+    });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${wanted} is in use by another program`);
+    if (code === 'EACCES') throw new SealpinError('port_in_use', `port ${wanted} may not be used by this user`);
+    throw error;
+  } finally {
+    server.close();
+  }
+}
+
+/** Starts workerd; resolves when it answers. */
+export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
+  // Only this process can ask the guard how busy it is.
+  const control = randomBytes(32).toString('base64url');
+  const date = compatibilityDate();
+  const configure = (code: WorkerdOptions['code']) =>
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
+      logRequests: false,
+      resourcePersistencePath: options.stateDir,
+      handleStructuredLogs: ({ level, message }: { level: string; message: string }) => options.log(`${level}: ${message}`),
+      name: 'sealpin',
+      modulesRoot: '/',
+      modules: [
+        { type: 'ESModule', path: '/guard.js', contents: code.guard },
+        { type: 'ESModule', path: '/worker.js', contents: code.worker },
+      ],
+      compatibilityDate: date,
+      kvNamespaces: ['API_KEYS'],
+      durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
+      bindings: { ...options.vars, LOCAL_PORT: String(options.port), LOCAL_CONTROL: control },
+      // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
+      unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
+    });
+  const miniflare = new Miniflare(configure(options.code));
+  try {
+    await miniflare.ready;
+  } catch (error) {
+    await miniflare.dispose().catch(() => undefined); // the first error is the one to tell
+    throw error;
+  }
+  return {
+    get processes() {
+      return childrenNamed('workerd');
+    },
+    async running() {
+      const answer = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
+      return ((await answer.json()) as { running: number }).running;
+    },
+    async replace(code) {
+      await miniflare.setOptions(configure(code));
+      await miniflare.ready;
+    },
+    close: () => miniflare.dispose(),
+  };
+}

@@ -1,0 +1,159 @@
+/** The life of the local service: the embedded IPFS node, workerd with the Worker, and what tells others of them. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import packageJson from '../../package.json' with { type: 'json' };
+import { openAccount } from './account.ts';
+import { bundleGuard, bundleWorker } from './bundle.ts';
+import { listenForControl } from './control.ts';
+import type { Status } from './control.ts';
+import { lock } from './lock.ts';
+import { freePort, startWorkerd } from './miniflare.ts';
+import { startNode } from './node/index.ts';
+import { endProcess, markProcess } from './process.ts';
+import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
+import { vacuum } from './vacuum.ts';
+
+/** How long `rebuild` waits for running requests before it swaps the Worker under them. */
+const drainMs = 10_000;
+
+export type ServiceOptions = {
+  /** Absolute; exists. */
+  dataDir: string;
+  /** On 127.0.0.1; 0: any that is free. */
+  port: number;
+  /** RPC address of a Kubo to use instead of the embedded node, with its token (API.Authorizations) if it wants one. */
+  kubo?: { url: string; token?: string };
+  /** Gets warnings and errors of the Worker. */
+  log(line: string): void;
+};
+
+export type Service = {
+  url: string;
+  account: string;
+  apiKey: string;
+  /** Resolves when the service has stopped, whoever asked for it. */
+  stopped: Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** Undoes what was done, in the opposite order, each step although another one failed. */
+function cleaner() {
+  const steps: (() => unknown)[] = [];
+  return {
+    add: (step: () => unknown) => void steps.push(step),
+    async run(): Promise<void> {
+      const failures: unknown[] = [];
+      for (const step of steps.splice(0).toReversed()) {
+        try {
+          await step();
+        } catch (error) {
+          failures.push(error);
+        }
+      }
+      if (failures.length > 0) throw failures.length === 1 ? failures[0] : new AggregateError(failures, 'the service did not stop cleanly');
+    },
+  };
+}
+
+/**
+ * Starts the service of a data directory; resolves when it takes requests.
+ *
+ * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured
+ */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const paths = localPaths(options.dataDir);
+  const clean = cleaner();
+  try {
+    await makeLocal(options.dataDir);
+    const held = lock(paths.lock);
+    clean.add(() => held.release());
+    const secrets = await loadSecrets(options.dataDir);
+    await endLeftover(options.dataDir);
+    const [port, worker, guard] = await Promise.all([freePort(options.port), bundleWorker(), bundleGuard()]);
+    const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean));
+    const url = `http://127.0.0.1:${port}`;
+    const startedAt = new Date().toISOString();
+    const service = markProcess(process.pid)!;
+    await saveRun(options.dataDir, { v: 1, service, workerd: [], url, startedAt });
+    clean.add(() => saveRun(options.dataDir, undefined));
+    const workerd = await startWorkerd({
+      stateDir: paths.state,
+      port,
+      code: { worker, guard },
+      log: options.log,
+      vars: {
+        ADMIN_TOKEN: secrets.adminToken,
+        PINNING_SERVICES: JSON.stringify([
+          { id: options.kubo === undefined ? 'local' : 'kubo', type: 'kubo', url: ipfs.url, ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }) },
+        ]),
+        IPFS_TOKEN: ipfs.token ?? '',
+        MAX_UPLOAD_BYTES: '',
+        PUBLIC_GATEWAY: 'on',
+        CORS_ORIGINS: '',
+      },
+    });
+    // With secure_delete, so that a header which was destroyed is gone from the disk as well.
+    clean.add(() => vacuum(paths.state));
+    clean.add(() => workerd.close());
+    const tellRun = () => saveRun(options.dataDir, { v: 1, service, workerd: workerd.processes, url, startedAt });
+    await tellRun();
+    const { account, apiKey } = await openAccount(url, options.dataDir, secrets);
+    const { promise: stopped, resolve: tellStopped, reject: tellFailed } = Promise.withResolvers<void>();
+    const stop = once(() => clean.run().then(tellStopped, tellFailed));
+    const controls = await listenForControl(paths.control, {
+      status: async (): Promise<Status> => ({ url, pid: process.pid, startedAt, version: packageJson.version, ipfs: ipfs.url, running: await workerd.running() }),
+      rebuild: serially(async () => {
+        const begun = performance.now();
+        const code = { worker: await bundleWorker(), guard: await bundleGuard() };
+        await drained(workerd.running);
+        await workerd.replace(code);
+        await tellRun();
+        return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - begun) };
+      }),
+      // Answered first: the answer goes through what is closed.
+      stop: async () => {
+        setImmediate(() => void stop());
+        return {};
+      },
+    });
+    clean.add(() => controls.close());
+    return { url, account, apiKey, stopped, stop: async () => { await stop(); await stopped; } };
+  } catch (error) {
+    await clean.run().catch(() => undefined); // the first error is the one to tell
+    throw error;
+  }
+}
+
+async function startEmbedded(dir: string, token: string, clean: ReturnType<typeof cleaner>): Promise<{ url: string; token?: string }> {
+  const node = await startNode({ dir, token });
+  clean.add(() => node.close());
+  return { url: node.url, token };
+}
+
+/** Ends the workerd of a service that was killed: it would go on serving old code over the same files. */
+async function endLeftover(dataDir: string): Promise<void> {
+  const run = await loadRun(dataDir);
+  for (const left of run?.workerd ?? []) await endProcess(left, 0);
+  await saveRun(dataDir, undefined);
+}
+
+/** Waits until no request runs, at most `drainMs`. */
+async function drained(running: () => Promise<number>): Promise<void> {
+  const end = performance.now() + drainMs;
+  while (performance.now() < end && (await running()) > 0) await sleep(50);
+}
+
+function once<T>(act: () => T): () => T {
+  let done: { value: T } | undefined;
+  return () => (done ??= { value: act() }).value;
+}
+
+/** Two at once would build and swap in the wrong order. */
+function serially<T>(act: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return () => {
+    const next = last.then(act, act);
+    last = next;
+    return next;
+  };
+}
+
