@@ -1,0 +1,233 @@
+import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SealpinError } from '../../../shared/errors.ts';
+import { bundle, bundleGuard } from '../../local/bundle.ts';
+import { control, listenForControl } from '../../local/control.ts';
+import { lock } from '../../local/lock.ts';
+import { freePort, startWorkerd } from '../../local/miniflare.ts';
+import type { Workerd } from '../../local/miniflare.ts';
+import { endProcess, isRunning, markProcess } from '../../local/process.ts';
+import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
+import { vacuum } from '../../local/vacuum.ts';
+
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sealpin-local-'));
+});
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+/** A Node process that runs `code` and prints a line when it is ready. */
+async function helper(code: string) {
+  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  return child;
+}
+
+describe('the lock of a data directory', () => {
+  const module = JSON.stringify(join(import.meta.dirname, '../../local/lock.ts'));
+
+  test('is refused while another process holds it, and free once that one is killed', async () => {
+    const path = join(dir, 'lock-a');
+    const holder = await helper(`const { lock } = await import(${module}); lock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`);
+    expect(() => lock(path)).toThrow(expect.objectContaining({ code: 'already_running' }));
+    const ended = new Promise((resolve) => holder.once('exit', resolve));
+    holder.kill('SIGKILL');
+    await ended;
+    lock(path).release();
+  });
+
+  test('can be taken again after it was released', () => {
+    const path = join(dir, 'lock-b');
+    lock(path).release();
+    lock(path).release();
+  });
+});
+
+describe('a marked process', () => {
+  test('runs until it is ended', async () => {
+    const child = await helper("console.log('up'); setInterval(() => {}, 1000)");
+    const mark = markProcess(child.pid!)!;
+    expect(isRunning(mark)).toBe(true);
+    await endProcess(mark, 500);
+    expect(isRunning(mark)).toBe(false);
+  });
+
+  test('that ignores SIGTERM is killed', async () => {
+    const child = await helper("process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1000)");
+    const mark = markProcess(child.pid!)!;
+    await endProcess(mark, 100);
+    expect(isRunning(mark)).toBe(false);
+  });
+
+  test('is not another one that has its pid now', async () => {
+    const child = await helper("console.log('up'); setInterval(() => {}, 1000)");
+    const mark = markProcess(child.pid!)!;
+    const earlier = { ...mark, started: `${mark.started}0` };
+    expect(isRunning(earlier)).toBe(false);
+    await endProcess(earlier, 0);
+    expect(isRunning(mark)).toBe(true);
+    await endProcess(mark, 500);
+  });
+});
+
+describe('the control socket', () => {
+  const status = { url: 'http://127.0.0.1:1', pid: 1, startedAt: 'now', version: '0', ipfs: 'none', running: 0 };
+
+  test('answers its owner, also below a path that is longer than a socket may have', async () => {
+    for (const folder of [join(dir, 's'), join(dir, 'long'.repeat(30), 'er'.repeat(20))]) {
+      await mkdir(folder, { recursive: true });
+      const path = join(folder, 'control.sock');
+      const controls = await listenForControl(path, {
+        status: async () => status,
+        stop: async () => ({}),
+        rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'mend it' })),
+      });
+      expect((await stat(path)).mode & 0o777).toBe(0o600);
+      expect(await control(path, 'status')).toEqual(status);
+      await expect(control(path, 'rebuild')).rejects.toMatchObject({ code: 'build_failed', message: 'no such file', hint: 'mend it' });
+      await controls.close();
+      await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
+    }
+  });
+
+  test('that a killed service left is replaced', async () => {
+    const path = join(dir, 'left.sock');
+    const left = await helper(`import { createServer } from 'node:http'; createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`);
+    const ended = new Promise((resolve) => left.once('exit', resolve));
+    left.kill('SIGKILL');
+    await ended;
+    await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
+    const controls = await listenForControl(path, { status: async () => status, stop: async () => ({}), rebuild: async () => ({ bytes: 1, ms: 1 }) });
+    expect(await control(path, 'status')).toEqual(status);
+    await controls.close();
+  });
+});
+
+describe('the state of the local service', () => {
+  test('keeps its secrets for its owner only, and the same ones', async () => {
+    const data = join(dir, 'state-a');
+    await makeLocal(data);
+    const first = await loadSecrets(data);
+    expect(await loadSecrets(data)).toEqual(first);
+    expect((await stat(localPaths(data).secrets)).mode & 0o777).toBe(0o600);
+    expect((await stat(localPaths(data).local)).mode & 0o777).toBe(0o700);
+    expect(await localService(data)).toBeUndefined();
+  });
+
+  test.each([
+    ['cut in the middle', '{"v":1,"adminTok', 'damaged'],
+    ['of another shape', '{"v":1}', 'damaged'],
+    ['empty', '', 'damaged'],
+    ['of a newer version', '{"v":2,"adminToken":"a","rpcToken":"b"}', 'newer'],
+  ])('S58: a file %s is told and left as it is', async (name, text, word) => {
+    const data = join(dir, `state-${name}`);
+    await makeLocal(data);
+    await writeFile(localPaths(data).secrets, text);
+    await expect(loadSecrets(data)).rejects.toMatchObject({ code: 'config_invalid', message: expect.stringContaining(word) });
+    expect(await readFile(localPaths(data).secrets, 'utf8')).toBe(text);
+  });
+});
+
+test('what was deleted in a Durable Object is in none of its files after the vacuum', async () => {
+  const folder = join(dir, 'objects');
+  await mkdir(folder);
+  const canary = 'canary-in-a-destroyed-header';
+  const database = new DatabaseSync(join(folder, 'a.sqlite'));
+  database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)');
+  for (let row = 0; row < 100; row += 1) database.prepare('INSERT INTO t VALUES (?)').run(`${canary} ${row}`);
+  database.exec('DELETE FROM t WHERE rowid > 1');
+  const holds = async () => (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'latin1')))).join('').split(canary).length - 1;
+  expect(await holds()).toBeGreaterThan(1);
+  database.close();
+  await vacuum(folder);
+  expect(await holds()).toBe(1);
+});
+
+describe('the guard before the Worker', () => {
+  let workerd: Workerd;
+  let port: number;
+  const worker = `export class Account {} export class Pin {} let go; export default { async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/wait') await scheduler.wait(300);
+    return new Response('through as ' + VERSION) } }; const VERSION = 1`;
+  beforeAll(async () => {
+    port = await freePort(0);
+    const code = { worker, guard: await bundleGuard() };
+    workerd = await startWorkerd({ stateDir: join(dir, 'guard-state'), port, code, vars: {}, log: () => undefined });
+  });
+  afterAll(() => workerd.close());
+
+  function ask(headers: Record<string, string>, path = '/'): Promise<{ status: number; body: string }> {
+    return new Promise((resolve, reject) => {
+      request({ host: '127.0.0.1', port, path, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false }, (answer) => {
+        let body = '';
+        answer.setEncoding('utf8').on('data', (text: string) => (body += text));
+        answer.on('end', () => resolve({ status: answer.statusCode!, body }));
+      })
+        .on('error', reject)
+        .end();
+    });
+  }
+
+  test('lets its own hosts and origins through', async () => {
+    for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`]) {
+      expect(await ask({ host })).toEqual({ status: 200, body: 'through as 1' });
+      expect(await ask({ origin: `http://${host}`, 'sec-fetch-site': 'same-origin' })).toMatchObject({ status: 200 });
+    }
+  });
+
+  test.each([
+    ['a foreign Host', { host: 'evil.example' }],
+    ['a foreign Host with our port', { host: 'evil.example:PORT' }],
+    ['a Host without our port', { host: '127.0.0.1' }],
+    ['the port of another service', { host: '127.0.0.1:1' }],
+    ['a foreign Origin', { origin: 'https://evil.example' }],
+    ['an Origin of another port', { origin: 'http://127.0.0.1:1' }],
+    ['the Origin null', { origin: 'null' }],
+    ['a request of another site', { 'sec-fetch-site': 'cross-site' }],
+    ['a header of Miniflare', { 'MF-Original-URL': 'http://127.0.0.1/' }],
+    ['a wrong control token', { host: 'evil.example', 'sealpin-control': 'guess' }],
+  ] as [string, Record<string, string>][])('refuses %s', async (_, headers) => {
+    const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.replace('PORT', String(port))]));
+    const { status, body } = await ask(own);
+    expect(status).toBe(403);
+    expect(JSON.parse(body)).toMatchObject({ code: 'forbidden', status: 403 });
+  });
+
+  test('counts the requests that run', async () => {
+    expect(await workerd.running()).toBe(0);
+    const waiting = ask({}, '/wait');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(await workerd.running()).toBe(1);
+    await waiting;
+    expect(await workerd.running()).toBe(0);
+  });
+
+  test('stays in front when the Worker is replaced, on the same port', async () => {
+    await workerd.replace({ worker: worker.replace('VERSION = 1', 'VERSION = 2'), guard: await bundleGuard() });
+    expect(await ask({})).toEqual({ status: 200, body: 'through as 2' });
+    expect(await ask({ host: 'evil.example' })).toMatchObject({ status: 403 });
+    expect(workerd.processes).toHaveLength(1);
+  });
+});
+
+describe('a port', () => {
+  test('that another program has is told', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    await expect(freePort(port)).rejects.toMatchObject({ code: 'port_in_use', message: `port ${port} is in use by another program` });
+    await new Promise((resolve) => other.close(resolve));
+    expect(await freePort(port)).toBe(port);
+  });
+});
+
+test('a Worker that does not build is told with the place', async () => {
+  await writeFile(join(dir, 'broken.ts'), 'export const a = ;\n');
+  await expect(bundle(join(dir, 'broken.ts'))).rejects.toMatchObject({ code: 'build_failed', message: expect.stringMatching(/Unexpected ";" \(.*broken\.ts:1\)/) });
+});
