@@ -1,0 +1,111 @@
+/** The CID of a stream of bytes, by the profile `unixfs-v1-2025` (IPIP-499): the balanced builder for this one layout. */
+import { cidOf, leafBytes } from './cid.ts';
+import { encodeNode, linksPerNode, type Link } from './unixfs.ts';
+
+/** What a stream measured. */
+export type Measure = { cid: string; bytes: number };
+
+export type CidBuilderOptions = {
+  /** Told of each interior node, in order, children before parents. */
+  onNode?(cid: string, bytes: Uint8Array): void | Promise<void>;
+  /** Told of each leaf, in order, with its number of bytes. */
+  onLeaf?(cid: string, bytes: number): void | Promise<void>;
+  /** SHA-256 of a block; must be done with the bytes of it when it returns, not only when it resolves. WebCrypto when left out. */
+  digest?: Digest;
+};
+
+export type Digest = (block: Uint8Array) => Uint8Array | Promise<Uint8Array>;
+
+export interface CidBuilder {
+  /** Takes bytes in. They may be changed once it resolves. */
+  write(chunk: Uint8Array): Promise<void>;
+  /** Ends the stream; nothing can be written after it. */
+  finish(): Promise<Measure>;
+}
+
+/** SHA-256 by WebCrypto, which by its specification (section 14.3.5) copies the bytes before it returns. */
+export async function sha256(block: Uint8Array): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', block as Uint8Array<ArrayBuffer>));
+}
+
+/** Digests in flight: one runs while the next block is filled. */
+const digestsInFlight = 2;
+
+/** A builder for one stream. Constant memory: one leaf being filled, and at most 1,024 links a level. */
+export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
+  const digest = o.digest ?? sha256;
+  const levels: Link[][] = [[]];
+  const pending: Promise<void>[] = [];
+  let last: Promise<void> = Promise.resolve();
+  let partial: Uint8Array | undefined;
+  let filled = 0;
+  let bytes = 0;
+  let leaves = 0;
+
+  async function add(link: Link, level: number): Promise<void> {
+    const links = (levels[level] ??= []);
+    links.push(link);
+    if (links.length === linksPerNode) await close(level);
+  }
+
+  async function close(level: number): Promise<void> {
+    const links = levels[level]!;
+    const block = encodeNode(links);
+    const cid = cidOf('dag-pb', await digest(block));
+    levels[level] = [];
+    await o.onNode?.(cid.text, block);
+    const sum = (size: (link: Link) => number) => links.reduce((total, link) => total + size(link), 0);
+    await add({ cid, fileBytes: sum((link) => link.fileBytes), dagBytes: block.length + sum((link) => link.dagBytes) }, level + 1);
+  }
+
+  /** Starts the digest of a leaf at once; what follows from it happens in the order of the leaves. */
+  async function leaf(block: Uint8Array): Promise<void> {
+    const length = block.length;
+    leaves += 1;
+    const hash = digest(block);
+    const previous = last;
+    last = (async () => {
+      const [value] = await Promise.all([hash, previous]);
+      const cid = cidOf('raw', value);
+      await o.onLeaf?.(cid.text, length);
+      await add({ cid, fileBytes: length, dagBytes: length }, 0);
+    })();
+    pending.push(last);
+    if (pending.length >= digestsInFlight) await pending.shift();
+  }
+
+  return {
+    async write(chunk) {
+      bytes += chunk.length;
+      let rest = chunk;
+      while (rest.length > 0) {
+        if (filled === 0 && rest.length >= leafBytes) {
+          await leaf(rest.subarray(0, leafBytes));
+          rest = rest.subarray(leafBytes);
+          continue;
+        }
+        partial ??= new Uint8Array(leafBytes);
+        const part = rest.subarray(0, leafBytes - filled);
+        partial.set(part, filled);
+        filled += part.length;
+        rest = rest.subarray(part.length);
+        if (filled === leafBytes) {
+          filled = 0;
+          await leaf(partial);
+        }
+      }
+    },
+    async finish() {
+      // An empty file is one empty leaf.
+      if (filled > 0 || leaves === 0) await leaf((partial ?? new Uint8Array()).subarray(0, filled));
+      await last;
+      // A file of one leaf is that leaf; else every level is closed up to one that holds a single node.
+      for (let level = 0; ; level += 1) {
+        const links = levels[level]!;
+        const top = level === levels.length - 1;
+        if (top && links.length === 1) return { cid: links[0]!.cid.text, bytes };
+        if (links.length > 0) await close(level);
+      }
+    },
+  };
+}

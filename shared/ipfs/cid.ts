@@ -1,0 +1,61 @@
+/** CIDs, as strictly as Sealpin takes them: CIDv1, lower-case base32, sha2-256, raw or dag-pb. */
+import { base32 } from 'multiformats/bases/base32';
+import { SealpinError } from '../errors.ts';
+
+/** Bytes of a leaf: the chunk size of `unixfs-v1-2025` (IPIP-499). */
+export const leafBytes = 1_048_576;
+
+/** The largest block that is read from anyone (trustless gateway specification: 2 MiB). */
+export const maxBlockBytes = 2_097_152;
+
+/** `digest` is the SHA-256 of the block, 32 bytes. */
+export type Cid = { readonly text: string; readonly codec: 'raw' | 'dag-pb'; readonly digest: Uint8Array };
+
+/** Codes of the multicodec table. */
+const codes = { raw: 0x55, 'dag-pb': 0x70 } as const;
+
+/** Bytes of a CID as we take them: version 1, codec, sha2-256 (0x12), length 32, digest. */
+export const cidBytes = 36;
+
+/** The binary form, 36 bytes. */
+export function bytesOfCid(cid: Cid): Uint8Array {
+  const bytes = new Uint8Array(cidBytes);
+  bytes.set([1, codes[cid.codec], 0x12, 32]);
+  bytes.set(cid.digest, 4);
+  return bytes;
+}
+
+/** The CID of a block with this digest of 32 bytes. */
+export function cidOf(codec: Cid['codec'], digest: Uint8Array): Cid {
+  const cid = { text: '', codec, digest };
+  return { ...cid, text: base32.encode(bytesOfCid(cid)) };
+}
+
+/** A CID from its binary form, or undefined when it is of a kind that we do not take. */
+export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
+  if (bytes.length !== cidBytes || bytes[0] !== 1 || bytes[2] !== 0x12 || bytes[3] !== 32) return undefined;
+  const codec = bytes[1] === codes.raw ? 'raw' : bytes[1] === codes['dag-pb'] ? 'dag-pb' : undefined;
+  return codec && cidOf(codec, bytes.slice(4));
+}
+
+/**
+ * Parses the text of a CID: no CIDv0, no other base, hash or codec, no path, no upper case, and one spelling only.
+ * @throws invalid_cid
+ */
+export function parseCid(text: string): Cid {
+  if (/^b[a-z2-7]{58}$/.test(text)) {
+    const cid = cidFromBytes(decode(text));
+    if (cid?.text === text) return cid;
+  }
+  throw new SealpinError('invalid_cid', text.length > 100 ? undefined : `${JSON.stringify(text)} is not a blob ID`);
+}
+
+/** The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second spelling. */
+function decode(text: string): Uint8Array {
+  try {
+    return base32.decode(text);
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return new Uint8Array();
+    throw cause;
+  }
+}

@@ -1,0 +1,45 @@
+/** Interior nodes: a UnixFS file in dag-pb, whose links are its parts in order. Only this kind of node is written or read. */
+import { decode, encode } from '@ipld/dag-pb';
+import { UnixFS } from 'ipfs-unixfs';
+import { CID } from 'multiformats/cid';
+import { SealpinError } from '../errors.ts';
+import { bytesOfCid, cidFromBytes, type Cid } from './cid.ts';
+
+/** Links of a full node: `unixfs-v1-2025` (IPIP-499). */
+export const linksPerNode = 1024;
+
+/** One part: `fileBytes` of the file lie under it, and its blocks take `dagBytes` together. */
+export type Link = { cid: Cid; fileBytes: number; dagBytes: number };
+
+/** The block of a node with these links. */
+export function encodeNode(links: readonly Link[]): Uint8Array {
+  const file = new UnixFS({ type: 'file', blockSizes: links.map((link) => BigInt(link.fileBytes)) });
+  return encode({
+    Data: file.marshal(),
+    Links: links.map((link) => ({ Name: '', Tsize: link.dagBytes, Hash: CID.decode(bytesOfCid(link.cid)) })),
+  });
+}
+
+/**
+ * The links of a block that is known to be the one of its CID: so a fault in it is its maker's, and no other source helps.
+ * @throws invalid_cid when it is not a node of a file, or contradicts itself
+ */
+export function decodeNode(block: Uint8Array, name: string): Link[] {
+  try {
+    const node = decode(block);
+    if (!node.Data) throw new RangeError('no UnixFS data');
+    const file = UnixFS.unmarshal(node.Data);
+    if (file.type !== 'file') throw new RangeError(`a ${file.type}, not a file`);
+    if (file.data?.length) throw new RangeError('bytes of the file in an interior node');
+    if (node.Links.length === 0 || node.Links.length !== file.blockSizes.length) throw new RangeError('links and sizes differ in number');
+    return node.Links.map((link, i) => {
+      const cid = cidFromBytes(link.Hash.bytes);
+      const fileBytes = Number(file.blockSizes[i]);
+      if (!cid) throw new RangeError(`a link to ${link.Hash.toString()}`);
+      if (!Number.isSafeInteger(fileBytes) || fileBytes < 1) throw new RangeError('a part of no bytes');
+      return { cid, fileBytes, dagBytes: link.Tsize ?? 0 };
+    });
+  } catch (cause) {
+    throw new SealpinError('invalid_cid', `${name} does not name a file as Sealpin stores them`, { cause });
+  }
+}

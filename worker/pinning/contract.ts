@@ -1,0 +1,36 @@
+/**
+ * What Sealpin asks of a service that holds bytes on IPFS. An adapter is not trusted: the core counts the bytes, computes the
+ * CID itself, compares, and verifies every block that it reads back. `id` stands in stored rows, so it is never reused; a
+ * service that names its files by a handle instead of the CID keeps handle and CID together behind this contract.
+ *
+ * Every method may throw, besides the reason of an aborted signal: `pinning_unavailable` (not reached, or told to wait:
+ * `retryAfterSeconds`), `pinning_timeout`, `pinning_failed` (an answer that is not what the contract promises).
+ */
+export interface PinningService {
+  /** The name from the configuration, kept in rows. */
+  readonly id: string;
+
+  /**
+   * Streams `body` to the service and pins it as `unixfs-v1-2025`.
+   * When the body has ended it awaits `beforeLast()`, and only then sends the last bytes without which the service keeps
+   * nothing. A throw from the body or from `beforeLast` aborts the request and is thrown on; nothing is pinned then.
+   * @param o.bytes the exact length of the body where it is known; a body of another length is `body_incomplete`
+   * @returns the CID that the service computed
+   */
+  put(body: ReadableStream<Uint8Array>, o: { signal: AbortSignal; bytes?: number; beforeLast(): Promise<void> }): Promise<{ cid: string }>;
+
+  /** Whether the service holds a recursive pin for the CID. */
+  stat(cid: string, signal: AbortSignal): Promise<'pinned' | 'absent'>;
+
+  /** Removes the pin; `absent` when there was none, so that it can be repeated. */
+  unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent'>;
+
+  /** One block, at most 2 MiB, not verified; `pinning_failed` when the service does not have it. */
+  block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
+
+  /** `length` bytes of the file from byte `offset`, not verified. The signal also ends the stream. */
+  read(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
+
+  /** Whether the service answers and takes our credentials. */
+  ping(signal: AbortSignal): Promise<{ version: string }>;
+}
