@@ -1,0 +1,86 @@
+/** Bodies that go out: always of a length that is announced, so that one which breaks cannot look complete. */
+import { errorText, log } from '../log.ts';
+
+/** Headers of every answer that carries bytes of a file. */
+export const fileHeaders: Readonly<Record<string, string>> = {
+  'Cache-Control': 'no-transform, no-store',
+  // Keeps every compressor on the way out of it: one would drop the length.
+  'Content-Encoding': 'identity',
+  'Content-Security-Policy': "sandbox; default-src 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  Vary: 'Accept',
+};
+
+/**
+ * A body of exactly that many bytes. In workerd a stream that errors ends a chunked answer cleanly; with a length the client
+ * sees that something is missing.
+ */
+export function knownLength(stream: ReadableStream<Uint8Array>, bytes: number, requestId: string): ReadableStream<Uint8Array> {
+  const { readable, writable } = new FixedLengthStream(bytes);
+  stream.pipeTo(writable).catch((error: unknown) => {
+    log({ event: 'download.broken', requestId, error: errorText(error) });
+  });
+  return readable;
+}
+
+/** Streams one after the other. Each is made when its turn comes. */
+export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
+  let index = 0;
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        for (;;) {
+          if (reader === undefined) {
+            const part = parts[index]?.();
+            if (part === undefined) return controller.close();
+            index += 1;
+            if (part instanceof Uint8Array) {
+              if (part.length === 0) continue;
+              return controller.enqueue(part);
+            }
+            reader = part.getReader();
+          }
+          const { value, done } = await reader.read();
+          if (done) reader = undefined;
+          else if (value.length > 0) return controller.enqueue(value);
+        }
+      },
+      async cancel(reason) {
+        await reader?.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Bytes as base64 text (RFC 4648 section 4). */
+export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  let rest = new Uint8Array(0);
+  return bytes.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        const all = rest.length === 0 ? chunk : joined(rest, chunk);
+        const whole = all.length - (all.length % 3);
+        if (whole > 0) controller.enqueue(encoder.encode(all.subarray(0, whole).toBase64()));
+        rest = all.slice(whole);
+      },
+      flush(controller) {
+        if (rest.length > 0) controller.enqueue(encoder.encode(rest.toBase64()));
+      },
+    }),
+  );
+}
+
+/** Characters of the base64 of so many bytes. */
+export function base64Length(bytes: number): number {
+  return Math.ceil(bytes / 3) * 4;
+}
+
+function joined(one: Uint8Array, other: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
+}

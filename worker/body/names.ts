@@ -1,0 +1,74 @@
+/** Names of files as they travel in headers (RFC 6266, RFC 8187). */
+import { SealpinError } from '../../shared/errors.ts';
+
+const maxNameBytes = 255;
+
+/**
+ * Checks a filename: 1 to 255 bytes of UTF-8, no control characters, no path separators, not `.` or `..`.
+ * @throws invalid_filename
+ */
+export function parseFilename(text: string): string {
+  const bytes = new TextEncoder().encode(text).length;
+  // Control characters of both blocks, separators of both families, and what turns the reading direction of a name around.
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  const forbidden = /[\u0000-\u001f\u007f-\u009f/\\\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+  if (bytes < 1 || bytes > maxNameBytes || !text.isWellFormed() || text === '.' || text === '..' || forbidden.test(text)) {
+    throw new SealpinError('invalid_filename');
+  }
+  return text;
+}
+
+const token = String.raw`[!#$%&'*+.^_\`|~0-9A-Za-z-]+`;
+const parameter = new RegExp(String.raw`;[ \t]*(${token})[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|${token})[ \t]*`, 'y');
+
+/**
+ * The filename in a `Content-Disposition` header; `filename*` goes before `filename`.
+ * @returns undefined where the header is missing or names nothing
+ * @throws invalid_filename when the header cannot be read, or the name is not allowed
+ */
+export function parseDisposition(header: string | null): string | undefined {
+  if (header === null) return undefined;
+  const kind = new RegExp(`^[ \\t]*${token}[ \\t]*`).exec(header);
+  if (kind === null) throw unreadable();
+  const found = new Map<string, string>();
+  let index = kind[0].length;
+  while (index < header.length) {
+    parameter.lastIndex = index;
+    const match = parameter.exec(header);
+    if (match === null) throw unreadable();
+    const name = match[1]!.toLowerCase();
+    if (found.has(name)) throw unreadable();
+    found.set(name, match[2]!);
+    index = parameter.lastIndex;
+  }
+  const extended = found.get('filename*');
+  if (extended !== undefined) return parseFilename(extendedValue(extended));
+  const plain = found.get('filename');
+  if (plain === undefined) return undefined;
+  return parseFilename(plain.startsWith('"') ? plain.slice(1, -1).replaceAll(/\\(.)/g, '$1') : plain);
+}
+
+/** RFC 8187 section 3.2.1; UTF-8 is the one charset that a sender may use. */
+function extendedValue(text: string): string {
+  const match = /^utf-8'[^']*'((?:%[0-9A-Fa-f]{2}|[!#$&+.^_`|~0-9A-Za-z-])*)$/i.exec(text);
+  if (match === null) throw unreadable();
+  try {
+    return decodeURIComponent(match[1]!);
+  } catch {
+    throw unreadable();
+  }
+}
+
+function unreadable(): SealpinError {
+  return new SealpinError('invalid_filename', 'Content-Disposition cannot be read', {
+    hint: "write: attachment; filename*=UTF-8''name, percent-encoded",
+  });
+}
+
+/** The `Content-Disposition` that makes a browser save the bytes under a name: an ASCII form, and the true one (RFC 6266 appendix D). */
+export function attachment(filename: string | null): string {
+  if (filename === null) return 'attachment';
+  const ascii = filename.replaceAll(/[^ -~]|["\\%]/g, '_');
+  const encoded = encodeURIComponent(filename).replaceAll(/['()*]/g, (char) => `%${char.codePointAt(0)!.toString(16).toUpperCase()}`);
+  return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
+}

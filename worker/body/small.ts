@@ -1,0 +1,45 @@
+/** Small JSON bodies: everything but an upload. */
+import { SealpinError } from '../../shared/errors.ts';
+
+const maxBytes = 64 * 1024;
+const maxDepth = 8;
+
+/**
+ * Reads a JSON body of at most 64 KiB and eight levels.
+ * @throws too_large, invalid_json
+ */
+export async function readJson(request: Request): Promise<unknown> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = request.body?.getReader();
+  for (;;) {
+    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+    if (done || value === undefined) break;
+    length += value.length;
+    if (length > maxBytes) {
+      await reader?.cancel();
+      throw new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
+    }
+    chunks.push(value);
+  }
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  try {
+    const json = text.decode(await new Blob(chunks).arrayBuffer());
+    if (depthOf(json) > maxDepth) throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
+    return JSON.parse(json) as unknown;
+  } catch (cause) {
+    throw cause instanceof SealpinError ? cause : new SealpinError('invalid_json', undefined, { cause });
+  }
+}
+
+/** Levels of a JSON text, counted before it is parsed; brackets inside strings are left out. */
+function depthOf(json: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
+    if (token === '[' || token === '{') depth += 1;
+    if (token === ']' || token === '}') depth -= 1;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}

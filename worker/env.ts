@@ -1,0 +1,79 @@
+/** What the runtime hands to the service: bindings, variables and secrets, and how they are read. */
+import { SealpinError } from '../shared/errors.ts';
+import type { Account } from './objects/account.ts';
+import type { Pin } from './objects/pin.ts';
+import { pinningServices, type PinningService } from './pinning/contract.ts';
+
+/** The version that `/v1/health` tells; package.json carries the same (a test compares them). */
+export const version = '0.1.0';
+
+export type Env = {
+  API_KEYS: KVNamespace;
+  ACCOUNT: DurableObjectNamespace<Account>;
+  PIN: DurableObjectNamespace<Pin>;
+  KEY_LIMIT?: RateLimit;
+  ADDRESS_LIMIT?: RateLimit;
+  PINNING_SERVICES: string;
+  MAX_UPLOAD_BYTES?: string;
+  PUBLIC_GATEWAY?: string;
+  CORS_ORIGINS?: string;
+  RECOVERY_DAYS?: string;
+  ADMIN_TOKEN?: string;
+};
+
+/**
+ * The limit of a request body in bytes; undefined where there is none (`MAX_UPLOAD_BYTES` empty or unset).
+ * @throws misconfigured when the variable is not a whole number
+ */
+export function maxUploadBytes(env: Env): number | undefined {
+  const text = env.MAX_UPLOAD_BYTES ?? '';
+  if (text === '') return undefined;
+  const bytes = Number(text);
+  if (!/^[1-9][0-9]*$/.test(text) || !Number.isSafeInteger(bytes)) {
+    throw new SealpinError('misconfigured', 'MAX_UPLOAD_BYTES is not a whole number of bytes');
+  }
+  return bytes;
+}
+
+const services = new WeakMap<Env, PinningService[]>();
+
+/**
+ * The pinning services of the configuration, the first of which takes the bytes. They hold no state of a request.
+ * @throws misconfigured when `PINNING_SERVICES` cannot be used
+ */
+export function servicesOf(env: Env): PinningService[] {
+  let known = services.get(env);
+  if (known === undefined) {
+    const secrets: Record<string, unknown> = env;
+    known = pinningServices(env.PINNING_SERVICES, (name) => {
+      const secret = secrets[name];
+      return typeof secret === 'string' ? secret : undefined;
+    });
+    services.set(env, known);
+  }
+  return known;
+}
+
+/**
+ * The service with the id that a row carries.
+ * @throws misconfigured when no such service is configured any more
+ */
+export function serviceOf(env: Env, id: string): PinningService {
+  const service = servicesOf(env).find((each) => each.id === id);
+  if (service === undefined) throw new SealpinError('misconfigured', `no pinning service is called ${id}`);
+  return service;
+}
+
+/** Days that Cloudflare's point-in-time recovery of a Durable Object reaches back. */
+const platformRecoveryDays = 30;
+
+/**
+ * Days for which the platform itself may still recover what was deleted; 0 under `sealpin start`, which has no such thing.
+ * @throws misconfigured when the variable is not a whole number
+ */
+export function recoveryDays(env: Env): number {
+  const text = env.RECOVERY_DAYS ?? '';
+  if (text === '') return platformRecoveryDays;
+  if (!/^[0-9]{1,4}$/.test(text)) throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
+  return Number(text);
+}

@@ -1,0 +1,46 @@
+/** The edge service: every request takes its way down this list. */
+import { Hono } from 'hono';
+import { SealpinError } from '../shared/errors.ts';
+import { createAccount } from './accounts.ts';
+import type { App, Ctx } from './app.ts';
+import { download } from './download.ts';
+import { list, remove } from './files.ts';
+import { gateway } from './gateway.ts';
+import { health } from './health.ts';
+import { problem } from './problem.ts';
+import { named } from './request.ts';
+import { upload } from './upload.ts';
+
+export { Account } from './objects/account.ts';
+export { Pin } from './objects/pin.ts';
+
+const app = new Hono<App>();
+
+app.use(named);
+
+app.get('/v1/health', health).all(only('GET'));
+
+app.post('/v1/accounts', createAccount).all(only('POST'));
+
+app.post('/v1/storage/encrypted', upload('encrypted')).all(only('POST'));
+app.post('/v1/storage/plain', upload('plain')).all(only('POST'));
+app.get('/v1/storage', list).all(only('GET'));
+app.get('/v1/storage/:fileId', download).delete(remove).all(only('GET', 'DELETE'));
+
+app.get('/ipfs/:cid', gateway).all(only('GET'));
+
+app.notFound(() => {
+  throw new SealpinError('not_found', 'there is no such route');
+});
+app.onError((error, c) => problem(error, c.var.requestId));
+
+/** Answers all other methods of a route. */
+function only(...methods: string[]) {
+  return (c: Ctx): Response => {
+    const answer = problem(new SealpinError('method_not_allowed'), c.var.requestId);
+    answer.headers.set('Allow', [...methods.flatMap((each) => (each === 'GET' ? ['GET', 'HEAD'] : [each]))].join(', '));
+    return answer;
+  };
+}
+
+export default app;

@@ -1,0 +1,74 @@
+/** What an account still has to tell `Pin`: written in the transaction that makes it true, kept until it is acknowledged. */
+import { type Answer } from '../answer.ts';
+import { errorText, log } from '../log.ts';
+import { backoffMs } from './alarm.ts';
+
+export type Message = { op: 'unrefer' | 'discard'; cid: string; service: string; fileId: string };
+export type Delivery = (message: Message) => Promise<Answer<{ status: 'unpinned' | 'scheduled' }>>;
+
+type OutboxRow = { id: number; op: 'unrefer' | 'discard'; cid: string; service: string; file_id: string; attempts: number };
+
+export type Outbox = {
+  /** Writes a message, due at once; its id. */
+  add(message: Message, nowMs: number): number;
+  /** Delivers what is due, or the one message of that id; whether all that it tried was acknowledged as done. */
+  flush(deliver: Delivery, nowMs: number, id?: number): Promise<boolean>;
+  nextDue(): number | undefined;
+};
+
+/** How many messages one ringing of the alarm delivers, so that it stays within the subrequests of one event. */
+const batch = 200;
+
+/** The outbox in an object's storage. */
+export function outbox(sql: SqlStorage): Outbox {
+  return {
+    add({ op, cid, service, fileId }, nowMs) {
+      const [row] = sql
+        .exec<{ id: number }>(
+          'INSERT INTO outbox (op, cid, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
+          op,
+          cid,
+          service,
+          fileId,
+          nowMs,
+        )
+        .toArray();
+      return row!.id;
+    },
+    async flush(deliver, nowMs, id) {
+      const rows =
+        id === undefined
+          ? sql.exec<OutboxRow>('SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?', nowMs, batch).toArray()
+          : sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
+      let done = true;
+      for (const row of rows) {
+        const attempts = row.attempts + 1;
+        // Before the message goes out: the next ringing must not send it once more while this one waits.
+        sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, nowMs + backoffMs(attempts), row.id);
+        const acknowledged = await attempt(deliver, row);
+        if (acknowledged === undefined) done = false;
+        else {
+          sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+          done &&= acknowledged === 'unpinned';
+        }
+      }
+      return done;
+    },
+    nextDue() {
+      const [row] = sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
+      return row?.due ?? undefined;
+    },
+  };
+}
+
+async function attempt(deliver: Delivery, row: OutboxRow): Promise<'unpinned' | 'scheduled' | undefined> {
+  const { op, cid, service, file_id: fileId, attempts } = row;
+  try {
+    const answer = await deliver({ op, cid, service, fileId });
+    if (answer.ok) return answer.status;
+    log({ event: 'outbox.refused', op, attempts, code: answer.code });
+  } catch (error) {
+    log({ event: 'outbox.failed', op, attempts, error: errorText(error) });
+  }
+  return undefined;
+}

@@ -1,0 +1,199 @@
+/**
+ * Pin: who refers to which CID at which pinning service. 256 objects hold all CIDs, by the first byte of SHA-256 of the CID's
+ * text. A set of references, never a counter, so that adding and removing may be repeated. Only `Account` calls what writes.
+ *
+ * A row goes `live → unpinning → away`; one operation at a time per CID. While a row is `unpinning` nobody can tell what the
+ * service does with a late request of ours, so a new reference waits until it is away.
+ */
+import { DurableObject } from 'cloudflare:workers';
+import { isSealpinError } from '../../shared/errors.ts';
+import { refuse, type Answer } from '../answer.ts';
+import { serviceOf, type Env } from '../env.ts';
+import { errorText, log } from '../log.ts';
+import { alarmOf, backoffMs } from './alarm.ts';
+
+/** How long a call waits for another one on the same CID. */
+const waitMs = 10_000;
+/** How long one question to a pinning service may take here. */
+const askMs = 8_000;
+
+/** A file of an account that needs a CID at a service. */
+export type Reference = { cid: string; service: string; account: string; fileId: string };
+type PinRow = { cid: string; service: string; state: 'live' | 'unpinning'; was_there: number; due: number | null; attempts: number };
+
+/** The name of the object that knows a CID: the first byte of SHA-256 of its text, in hex. */
+export async function shardOf(cid: string): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid)));
+  return digest[0]!.toString(16).padStart(2, '0');
+}
+
+/** The object that knows a CID. */
+export async function pinOf(env: Env, cid: string): Promise<DurableObjectStub<Pin>> {
+  return env.PIN.getByName(await shardOf(cid));
+}
+
+export class Pin extends DurableObject<Env> {
+  readonly #sql = this.ctx.storage.sql;
+  readonly #alarm = alarmOf(this.ctx.storage);
+  readonly #queues = new Map<string, Promise<void>>();
+  #exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
+
+  /** The clock, in ms. */
+  protected now(): number {
+    return Date.now();
+  }
+
+  /** Adds a reference. The first one of a CID asks the service whether it has the pin already: then it is not ours to remove. */
+  async refer(reference: Reference): Promise<Answer> {
+    return await this.#alone(reference.cid, async () => {
+      const { cid, service, account, fileId } = reference;
+      this.#create();
+      let row = this.#row(cid, service);
+      if (row?.state === 'unpinning') {
+        await this.#unpin(row);
+        row = this.#row(cid, service);
+        if (row !== undefined) return refuse('overloaded', 'the same bytes are being removed', 5);
+      }
+      let wasThere = false;
+      if (row === undefined) {
+        try {
+          wasThere = (await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(askMs))) === 'pinned';
+        } catch (error) {
+          log({ event: 'pin.stat', service, error: errorText(error) });
+          return isSealpinError(error) ? refuse(error.code, undefined, error.retryAfterSeconds) : refuse('pinning_unavailable');
+        }
+      }
+      this.ctx.storage.transactionSync(() => {
+        this.#sql.exec(
+          `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'live', ?, 0) ON CONFLICT DO NOTHING`,
+          cid,
+          service,
+          wasThere ? 1 : 0,
+        );
+        this.#sql.exec('INSERT INTO reference (cid, service, account, file_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING', cid, service, account, fileId);
+      });
+      return { ok: true };
+    });
+  }
+
+  /** Removes a reference, and with the last one the pin. `unpinned`: as far as this reference goes, nothing is left to do. */
+  async unrefer(reference: Reference): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
+    return await this.#alone<{ status: 'unpinned' | 'scheduled' }>(reference.cid, async () => {
+      const { cid, service, account, fileId } = reference;
+      if (!this.#exists) return { ok: true, status: 'unpinned' };
+      const row = this.ctx.storage.transactionSync(() => {
+        this.#sql.exec('DELETE FROM reference WHERE cid = ? AND service = ? AND account = ? AND file_id = ?', cid, service, account, fileId);
+        const left = this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? AND service = ? LIMIT 1', cid, service).toArray();
+        const row = this.#row(cid, service);
+        if (left.length > 0 || row === undefined) return undefined;
+        if (row.was_there === 1) {
+          this.#sql.exec('DELETE FROM pin WHERE cid = ? AND service = ?', cid, service);
+          return undefined;
+        }
+        this.#sql.exec(`UPDATE pin SET state = 'unpinning' WHERE cid = ? AND service = ?`, cid, service);
+        return row;
+      });
+      return { ok: true, status: row === undefined || (await this.#unpin(row)) ? 'unpinned' : 'scheduled' };
+    });
+  }
+
+  /** Removes a pin that a service made under a CID which is not that of the bytes, unless somebody refers to that one. */
+  async discard(cid: string, service: string): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
+    return await this.#alone<{ status: 'unpinned' | 'scheduled' }>(cid, async () => {
+      this.#create();
+      this.#sql.exec(
+        `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'unpinning', 0, 0) ON CONFLICT DO NOTHING`,
+        cid,
+        service,
+      );
+      const row = this.#row(cid, service);
+      if (row?.state !== 'unpinning') return { ok: true, status: 'unpinned' };
+      return { ok: true, status: (await this.#unpin(row)) ? 'unpinned' : 'scheduled' };
+    });
+  }
+
+  /** The services at which somebody refers to a CID; none: it does not live here. */
+  async services(cid: string): Promise<Answer<{ services: string[] }>> {
+    if (!this.#exists) return { ok: true, services: [] };
+    const rows = this.#sql.exec<{ service: string }>(
+      `SELECT service FROM pin WHERE cid = ?1 AND state = 'live' AND EXISTS
+       (SELECT 1 FROM reference WHERE reference.cid = ?1 AND reference.service = pin.service)`,
+      cid,
+    );
+    return { ok: true, services: rows.toArray().map((row) => row.service) };
+  }
+
+  /** Tries again what a service did not remove. */
+  override async alarm(): Promise<void> {
+    try {
+      const due = this.#sql.exec<PinRow>(`SELECT * FROM pin WHERE state = 'unpinning' AND due <= ?`, this.now()).toArray();
+      for (const { cid, service } of due) {
+        await this.#alone(cid, async () => {
+          const row = this.#row(cid, service);
+          if (row?.state === 'unpinning') await this.#unpin(row);
+          return { ok: true };
+        });
+      }
+      const [next] = this.#sql.exec<{ due: number | null }>(`SELECT min(due) AS due FROM pin WHERE state = 'unpinning'`).toArray();
+      await this.#alarm.reset(next?.due ?? undefined);
+    } catch (error) {
+      log({ event: 'pin.alarm', error: errorText(error) });
+      await this.#alarm.reset(this.now() + backoffMs(1));
+    }
+  }
+
+  /** Asks the service to remove a pin; whether it did. When it did not, the row says when to try again. */
+  async #unpin(row: PinRow): Promise<boolean> {
+    const { cid, service } = row;
+    const attempts = row.attempts + 1;
+    const due = this.now() + backoffMs(attempts);
+    // Before the request goes out: an object that dies while it waits must find the row due.
+    this.#sql.exec(`UPDATE pin SET attempts = ?, due = ? WHERE cid = ? AND service = ?`, attempts, due, cid, service);
+    await this.#alarm.by(due);
+    try {
+      await serviceOf(this.env, service).unpin(cid, AbortSignal.timeout(askMs));
+    } catch (error) {
+      log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
+      return false;
+    }
+    this.#sql.exec(`DELETE FROM pin WHERE cid = ? AND service = ? AND state = 'unpinning'`, cid, service);
+    return true;
+  }
+
+  #row(cid: string, service: string): PinRow | undefined {
+    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
+  }
+
+  /** Runs one operation on a CID after those that came before it. */
+  async #alone<T extends object>(cid: string, operation: () => Promise<Answer<T>>): Promise<Answer<T>> {
+    const before = this.#queues.get(cid) ?? Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const mine = before.then(() => promise);
+    this.#queues.set(cid, mine);
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    try {
+      const late = new Promise<'late'>((done) => (timer = setTimeout(() => done('late'), waitMs)));
+      if ((await Promise.race([before, late])) === 'late') return refuse('overloaded', 'the same bytes are being stored or removed', 5);
+      return await operation();
+    } finally {
+      clearTimeout(timer);
+      resolve();
+      if (this.#queues.get(cid) === mine) this.#queues.delete(cid);
+    }
+  }
+
+  /** Makes the tables with the first row: asking after a CID that does not live here writes nothing. */
+  #create(): void {
+    if (this.#exists) return;
+    this.#sql.exec(`
+      CREATE TABLE IF NOT EXISTS pin (
+        cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
+        PRIMARY KEY (cid, service)) WITHOUT ROWID;
+      CREATE INDEX IF NOT EXISTS pin_due ON pin (due) WHERE state = 'unpinning';
+      CREATE TABLE IF NOT EXISTS reference (
+        cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
+        PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+    `);
+    this.#exists = true;
+  }
+}

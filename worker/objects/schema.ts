@@ -1,0 +1,35 @@
+/** The tables of an `Account` object. Made with the account, never by asking after one. Times are in ms since 1970. */
+
+/**
+ * - `account`: one row. `files` and `bytes` count what is ready. `recovery_key` is what the account is recovered with, as text,
+ *   `recovery` the account's private key as an age file to that one.
+ * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
+ *   that its descendants can be told.
+ * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, of which the size of an encrypted file follows; its
+ *   name and type are in its header only. `container`: the bytes begin like a container of ours or of age.
+ * - `outbox`: what `Pin` has to be told; `op` is `unrefer` or `discard`.
+ * - `idempotency`: `fingerprint` is the HMAC of the parameters; `file_id` is the file that came, or will come, of it.
+ */
+export const schema = `
+  CREATE TABLE account (
+    id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB,
+    created_at INTEGER NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
+  CREATE TABLE api_key (
+    id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,
+    expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB);
+  CREATE TABLE file (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, mode TEXT NOT NULL,
+    filename TEXT, content_type TEXT, bytes INTEGER NOT NULL, container INTEGER NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
+    header BLOB, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, due INTEGER);
+  CREATE INDEX file_cid ON file (cid, seq);
+  CREATE INDEX file_due ON file (due) WHERE state = 'pending';
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
+    due INTEGER NOT NULL, attempts INTEGER NOT NULL);
+  CREATE INDEX outbox_due ON outbox (due);
+  CREATE TABLE idempotency (
+    api_key TEXT NOT NULL, route TEXT NOT NULL, hash TEXT NOT NULL, fingerprint TEXT NOT NULL, file_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, route, hash)) WITHOUT ROWID;
+  CREATE INDEX idempotency_file ON idempotency (file_id);
+  CREATE INDEX idempotency_expiry ON idempotency (expires_at);
+`;

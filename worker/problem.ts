@@ -1,0 +1,26 @@
+/** Errors as the API tells them: `application/problem+json` (RFC 9457). */
+import { describe, SealpinError } from '../shared/errors.ts';
+import type { Problem } from '../shared/api.ts';
+
+/**
+ * The answer for an error. A system fault, and anything that is not a SealpinError, says nothing of the inside.
+ * @param thrown what was caught
+ * @param requestId the id under which the log knows the request
+ */
+export function problem(thrown: unknown, requestId: string): Response {
+  const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
+  const { status, title, fault } = describe(error.code);
+  const body: Problem = {
+    type: `https://sealpin.dev/problems/${error.code}`,
+    title,
+    status,
+    ...(fault === 'user' ? { detail: error.message } : {}),
+    code: error.code,
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    requestId,
+  };
+  const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });
+  if (status === 401) headers.set('WWW-Authenticate', 'Bearer realm="sealpin"');
+  if (error.retryAfterSeconds !== undefined) headers.set('Retry-After', String(Math.ceil(error.retryAfterSeconds)));
+  return new Response(`${JSON.stringify(body)}\n`, { status, headers });
+}

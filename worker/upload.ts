@@ -1,0 +1,137 @@
+/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
+import { encryptDetached, detachedPayloadBytes, recipientFromSpki } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { measured, parseCid } from '../shared/ipfs/index.ts';
+import { settled } from './answer.ts';
+import type { Ctx } from './app.ts';
+import { parseDisposition, parseFilename } from './body/names.ts';
+import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
+import { callerOf, type Caller } from './caller.ts';
+import { maxUploadBytes, servicesOf } from './env.ts';
+import type { FileRecord, NewFile } from './objects/files.ts';
+import { anyBytes, storedFile, type About } from './stored.ts';
+
+type Mode = NewFile['mode'];
+type Header = (fileId: string, about: About) => Promise<Uint8Array>;
+
+/** What a request says of its body before a byte of it is read. */
+type Announced = { json: boolean; filename: string | undefined; contentType: string; cid: string | undefined };
+
+/** The handler of a POST in a mode. */
+export function upload(mode: Mode) {
+  return async (c: Ctx): Promise<Response> => {
+    const caller = await callerOf(c);
+    const { key, spki } = await settled(caller.account.begin(caller.key.hash));
+    const limitBytes = maxUploadBytes(c.env);
+    checkLength(c.req.raw, limitBytes);
+    const announced = parseAnnounced(c, mode);
+    const body = uploadBody(c.req.raw, limitBytes, announced.json);
+    const abort = new AbortController();
+    try {
+      const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+      const { record, about } = await store(c, caller, { mode, spki, announced, body, signal });
+      const filename = key.scopes.includes('read') ? about.filename : undefined;
+      return c.json(storedFile(record, { ...about, filename }), 201, {
+        'Cache-Control': 'no-store',
+        Location: `/v1/storage/${record.fileId}`,
+      });
+    } catch (error) {
+      // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
+      abort.abort(error);
+      throw body.fault() ?? error;
+    }
+  };
+}
+
+async function store(
+  c: Ctx,
+  caller: Caller,
+  o: { mode: Mode; spki: Uint8Array; announced: Announced; body: UploadBody; signal: AbortSignal },
+): Promise<{ record: FileRecord; about: About }> {
+  const { mode, announced, body } = o;
+  const fileId = crypto.randomUUID();
+  const [service] = servicesOf(c.env);
+  if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
+  let stream = body.stream;
+  let header: Header | undefined;
+  if (mode === 'encrypted') ({ payload: stream, header } = await encryptDetached(stream, { recipient: recipientFromSpki(o.spki) }));
+  const measure = measured(stream);
+  // Read below; a stream that breaks before is told of by `put`.
+  measure.result.catch(() => undefined);
+
+  let about: About | undefined;
+  let record: FileRecord | undefined;
+  /** Everything about the body is known, and the pinning service cannot keep it yet. */
+  const beforeLast = async (): Promise<void> => {
+    const { cid, bytes } = await measure.result;
+    if (announced.cid !== undefined && announced.cid !== cid) throw new SealpinError('cid_mismatch');
+    about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
+    const plain = mode === 'plain' ? { filename: about.filename, contentType: about.contentType } : { filename: null, contentType: null };
+    const file: NewFile = {
+      fileId,
+      mode,
+      ...plain,
+      bytes,
+      container: mode === 'plain' && isContainer(body.head()),
+      cid,
+      service: service.id,
+      header: header === undefined ? null : await header(fileId, about),
+    };
+    record = { ...file, ...(await settled(caller.account.intend(caller.key.hash, file))) };
+  };
+
+  const bytes = bodyBytes(c, o);
+  const pinned = await service.put(measure.stream, { signal: o.signal, ...(bytes === undefined ? {} : { bytes }), beforeLast });
+  if (about === undefined || record === undefined) throw new SealpinError('pinning_failed', 'the pinning service answered early');
+  if (pinned.cid !== record.cid) {
+    await settled(caller.account.withdraw(fileId, pinned.cid));
+    throw new SealpinError('pinning_failed', 'the pinning service computed another CID');
+  }
+  await settled(caller.account.ready(fileId));
+  return { record, about };
+}
+
+/** Bytes that will go to the pinning service, where the request announces its length. */
+function bodyBytes(c: Ctx, o: { mode: Mode; announced: Announced }): number | undefined {
+  const length = c.req.header('Content-Length');
+  if (o.announced.json || length === undefined || !/^[0-9]+$/.test(length)) return undefined;
+  return o.mode === 'plain' ? Number(length) : detachedPayloadBytes(Number(length));
+}
+
+function parseAnnounced(c: Ctx, mode: Mode): Announced {
+  const contentType = c.req.header('Content-Type')?.trim() ?? '';
+  const json = contentType.split(';')[0]!.trim().toLowerCase() === 'application/json';
+  if (contentType.length > 255 || !/^[\t -~]*$/.test(contentType)) {
+    throw new SealpinError('unsupported_media_type', 'Content-Type has to be at most 255 characters of ASCII');
+  }
+  const filename = json ? undefined : parseDisposition(c.req.header('Content-Disposition') ?? null);
+  if (mode === 'encrypted' && !json && filename === undefined) {
+    throw new SealpinError('invalid_filename', 'the file has no name', {
+      hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
+    });
+  }
+  const cid = c.req.query('cid');
+  if (cid !== undefined && mode === 'encrypted') throw new SealpinError('invalid_request', 'cid is for plain mode: nobody can know it before');
+  return {
+    json,
+    filename,
+    contentType: json || contentType === '' ? anyBytes : contentType,
+    cid: cid === undefined ? undefined : parseCid(cid).text,
+  };
+}
+
+function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {
+  if (!announced.json) return announced.filename ?? null;
+  const filename = body.filename();
+  if (filename !== undefined) return parseFilename(filename);
+  if (mode === 'plain') return null;
+  throw new SealpinError('invalid_json', 'the member filename is missing');
+}
+
+const containers = ['age-encryption.org/v1\n', '-----BEGIN AGE ENCRYPTED FILE-----', 'sealpin/v1\n'];
+
+/** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
+function isContainer(head: Uint8Array): boolean {
+  const text = new TextDecoder('latin1').decode(head);
+  return containers.some((start) => text.startsWith(start));
+}
