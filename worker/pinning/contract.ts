@@ -34,3 +34,5 @@ export interface PinningService {
   /** Whether the service answers and takes our credentials. */
   ping(signal: AbortSignal): Promise<{ version: string }>;
 }
+
+export { pinningServices } from './services.ts';
