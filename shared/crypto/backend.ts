@@ -23,7 +23,7 @@ export interface Aead {
 /** Key agreement on a curve: P-256 (points as 65 bytes, uncompressed) or X25519 (32 bytes). Secrets are 32 bytes. */
 export interface Curve {
   /** The public key of a secret; throws `key_invalid` for a scalar out of range. */
-  publicKey(secret: Uint8Array): Awaitable<Uint8Array>;
+  publicKey(secret: Uint8Array): Uint8Array;
   /** The shared secret, 32 bytes (for P-256 the x coordinate); throws `key_invalid` for a point that is not on the curve, infinity or a low-order point. */
   agree(secret: Uint8Array, peer: Uint8Array): Awaitable<Uint8Array>;
 }

@@ -1,0 +1,83 @@
+/** The ASCII armor of age (C2SP age.md, "ASCII armor"), read strictly and never written. */
+import { SealpinError } from '../errors.ts';
+import { decodePadded, fromUtf8 } from './bytes.ts';
+import type { ByteSource } from './source.ts';
+
+const begin = '-----BEGIN AGE ENCRYPTED FILE-----';
+const end = '-----END AGE ENCRYPTED FILE-----';
+const columns = 64;
+/** How much whitespace before the armor is looked through. */
+const leadingBytes = 1024;
+/** How many decoded bytes go out at once. */
+const pieceBytes = 64 * 1024;
+
+function invalid(detail: string): SealpinError {
+  return new SealpinError('header_invalid', detail);
+}
+
+/** Whether the source stands before armor, whitespace aside. */
+export async function isArmor(source: ByteSource): Promise<boolean> {
+  if (!/^[\s-]/.test(fromUtf8(source.peek(1)))) return false;
+  await source.fill(leadingBytes + begin.length);
+  return fromUtf8(source.peek(leadingBytes + begin.length)).trimStart().startsWith(begin);
+}
+
+/** The bytes in the armor; errors with `header_invalid` for armor that is not in its one valid form. */
+export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
+  let isBegun = false;
+  let isShort = false;
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        if (!isBegun) await skipBegin(source);
+        isBegun = true;
+        let text = '';
+        while (text.length < (pieceBytes / 3) * 4) {
+          const line = await nextLine(source);
+          if (line === end) {
+            enqueue(controller, text);
+            await checkEnd(source);
+            controller.close();
+            return;
+          }
+          if (isShort || line.length === 0 || line.length > columns) throw invalid('A line of the armor has the wrong length');
+          isShort = line.length < columns || line.endsWith('=');
+          text += line;
+        }
+        enqueue(controller, text);
+      } catch (error) {
+        source.abandon(error);
+        throw error;
+      }
+    },
+    cancel: (reason) => source.cancel(reason),
+  });
+}
+
+function enqueue(controller: ReadableStreamDefaultController<Uint8Array>, text: string): void {
+  const bytes = decodePadded(text);
+  if (bytes === undefined) throw invalid('The armor has base64 that is not canonical');
+  if (bytes.length > 0) controller.enqueue(bytes);
+}
+
+async function skipBegin(source: ByteSource): Promise<void> {
+  const text = fromUtf8(source.peek(leadingBytes));
+  source.take(text.length - text.trimStart().length);
+  if ((await nextLine(source)) !== begin) throw invalid('The first line of the armor is malformed');
+}
+
+async function nextLine(source: ByteSource): Promise<string> {
+  const line = await source.line(columns + 64);
+  // The last line needs no line feed.
+  const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, columns))) : fromUtf8(line);
+  if (line === undefined && text !== end) throw invalid('The armor ends early');
+  return text.endsWith('\r') ? text.slice(0, -1) : text;
+}
+
+async function checkEnd(source: ByteSource): Promise<void> {
+  for (;;) {
+    await source.fill(1);
+    if (source.length === 0) return;
+    if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes))))) throw invalid('The armor has something after its end');
+  }
+}

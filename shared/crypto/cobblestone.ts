@@ -1,0 +1,54 @@
+/** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
+import { SealpinError } from '../errors.ts';
+import { draw, type Backend } from './backend.ts';
+import { concat, isEqual, utf8 } from './bytes.ts';
+import type { Chunking, Chunks } from './chunks.ts';
+import { expand } from './kdf.ts';
+import type { ByteSource } from './source.ts';
+
+/** 16 KiB chunks, the last one shorter; at most 2^38 of them (C2SP chunked-encryption.md). */
+export const cobblestone: Chunking = { chunkBytes: 16_384, fullLast: false, maxChunks: 2 ** 38 };
+const saltBytes = 24;
+const commitmentBytes = 32;
+/** Salt and commitment, before the first chunk. */
+export const preambleBytes = saltBytes + commitmentBytes;
+
+async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Array, salt: Uint8Array): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
+  const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
+  const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
+  const baseNonce = derived.slice(32, 44);
+  const view = new DataView(baseNonce.buffer);
+  const high = view.getUint32(4);
+  const low = view.getUint32(8);
+  return {
+    commitment: derived.slice(44),
+    chunks: {
+      ...cobblestone,
+      aead: await backend.aesGcm(derived.slice(0, 32)),
+      nonce(index) {
+        const nonce = baseNonce.slice();
+        const words = new DataView(nonce.buffer);
+        // Two words: an index may pass 2^32, and JavaScript's operators on bits end there.
+        words.setUint32(4, high ^ Math.floor(index / 2 ** 32));
+        words.setUint32(8, low ^ (index >>> 0));
+        return nonce;
+      },
+    },
+  };
+}
+
+/** A fresh salt: what goes before the chunks, and how to seal them. */
+export async function newCobblestone(backend: Backend, inputKey: Uint8Array, context: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
+  const salt = draw(backend, saltBytes);
+  const { commitment, chunks } = await derive(backend, inputKey, context, salt);
+  return { preamble: concat(salt, commitment), chunks };
+}
+
+/** Reads salt and commitment; throws `decrypt_failed` when the key is not the committed one, before any chunk is opened. */
+export async function readCobblestone(source: ByteSource, backend: Backend, inputKey: Uint8Array, context: Uint8Array): Promise<Chunks> {
+  await source.fill(preambleBytes);
+  if (source.length < preambleBytes) throw new SealpinError('container_invalid');
+  const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
+  if (!isEqual(commitment, source.take(commitmentBytes))) throw new SealpinError('decrypt_failed');
+  return chunks;
+}

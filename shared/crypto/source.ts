@@ -1,0 +1,141 @@
+import { SealpinError } from '../errors.ts';
+
+/** Size of one read from a byte stream: few enough calls, little enough memory. */
+const readBytes = 1024 * 1024;
+/** Size of a read when only a few bytes are wanted, as for a header. */
+const smallReadBytes = 64 * 1024;
+const lineFeed = 0x0a;
+
+type Reader =
+  | { byob: true; reader: ReadableStreamBYOBReader }
+  | { byob: false; reader: ReadableStreamDefaultReader<Uint8Array> };
+
+function readerOf(stream: ReadableStream<Uint8Array>): Reader {
+  if (stream.locked) throw new TypeError('the stream is locked');
+  try {
+    return { byob: true, reader: stream.getReader({ mode: 'byob' }) };
+  } catch {
+    // Not a byte stream: the platform tells only by throwing.
+    return { byob: false, reader: stream.getReader() };
+  }
+}
+
+/**
+ * A stream of bytes, taken in the sizes that the reader wants, whatever the cuts of the stream. Bytes are copied only where a
+ * taken range crosses a cut.
+ */
+export class ByteSource {
+  readonly #from: Reader;
+  #pieces: Uint8Array[] = [];
+  #first = 0;
+  /** Bytes at hand. */
+  length = 0;
+  /** Whether the stream has ended: what is at hand is all that is left. */
+  ended = false;
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#from = readerOf(stream);
+  }
+
+  /** Reads until `bytes` are at hand or the stream has ended. */
+  async fill(bytes: number): Promise<void> {
+    while (this.length < bytes && !this.ended) await this.#read(bytes - this.length);
+  }
+
+  async #read(wanted: number): Promise<void> {
+    const { done, value } = await (this.#from.byob
+      ? this.#from.reader.read(new Uint8Array(wanted <= smallReadBytes ? smallReadBytes : Math.min(wanted, readBytes)), {
+          min: Math.min(wanted, readBytes),
+        })
+      : this.#from.reader.read());
+    // A byte stream that ends short of `min` gives its last bytes together with `done`.
+    if (value !== undefined && value.length > 0) {
+      if (!(value instanceof Uint8Array)) throw new TypeError('the stream must give Uint8Array');
+      this.#pieces.push(value);
+      this.length += value.length;
+    }
+    if (done) this.ended = true;
+  }
+
+  /** Takes the next `bytes`, which must be at hand, as one array. */
+  take(bytes: number): Uint8Array {
+    const taken = this.peek(bytes);
+    this.#skip(bytes);
+    return taken;
+  }
+
+  /** The next `bytes` that are at hand (fewer at the end), without taking them. */
+  peek(bytes: number): Uint8Array {
+    const wanted = Math.min(bytes, this.length);
+    const piece = this.#pieces[this.#first];
+    if (piece === undefined) return new Uint8Array(0);
+    if (piece.length >= wanted) return piece.subarray(0, wanted);
+    const whole = new Uint8Array(wanted);
+    for (let index = this.#first, offset = 0; offset < wanted; index += 1) {
+      const part = this.#pieces[index]!.subarray(0, wanted - offset);
+      whole.set(part, offset);
+      offset += part.length;
+    }
+    return whole;
+  }
+
+  #skip(bytes: number): void {
+    if (bytes > this.length) throw new RangeError('more bytes are taken than are at hand');
+    this.length -= bytes;
+    let left = bytes;
+    while (left > 0) {
+      const piece = this.#pieces[this.#first]!;
+      if (piece.length > left) {
+        this.#pieces[this.#first] = piece.subarray(left);
+        return;
+      }
+      left -= piece.length;
+      this.#first += 1;
+    }
+    if (this.#first === this.#pieces.length) {
+      this.#pieces = [];
+      this.#first = 0;
+    } else if (this.#first >= 1024) {
+      this.#pieces.splice(0, this.#first);
+      this.#first = 0;
+    }
+  }
+
+  /**
+   * Takes the next line, without its line feed; undefined when the stream ends before one.
+   * @param limitBytes how long it may be; a longer one throws `header_invalid` without reading on
+   */
+  async line(limitBytes: number): Promise<Uint8Array | undefined> {
+    for (let index = this.#first, before = 0; ; index += 1) {
+      while (index === this.#pieces.length && !this.ended) await this.#read(1);
+      const piece = this.#pieces[index];
+      if (piece === undefined) return undefined;
+      const at = piece.indexOf(lineFeed);
+      if ((at < 0 ? before + piece.length : before + at) > limitBytes) throw new SealpinError('header_invalid', 'The header is larger than it may be');
+      if (at >= 0) return this.take(before + at + 1).subarray(0, -1);
+      before += piece.length;
+    }
+  }
+
+  /** All that is left, as a stream. */
+  rest(): ReadableStream<Uint8Array> {
+    return new ReadableStream({
+      pull: async (controller) => {
+        await this.fill(1);
+        if (this.length === 0) controller.close();
+        else controller.enqueue(this.take(this.#pieces[this.#first]!.length));
+      },
+      cancel: (reason) => this.cancel(reason),
+    });
+  }
+
+  /** Tells the stream that no more of it is wanted. */
+  async cancel(reason: unknown): Promise<void> {
+    await this.#from.reader.cancel(reason);
+  }
+
+  /** The same, after a failure of our own: that one is reported, and what the stream says to the cancel is not. */
+  abandon(reason: unknown): void {
+    this.cancel(reason).then(undefined, () => undefined);
+  }
+}
