@@ -1,0 +1,181 @@
+import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { isRunning } from '../../local/process.ts';
+import { loadRun, localPaths, localService } from '../../local/state.ts';
+import { remove, sealpin, startLocal } from './harness.ts';
+import type { Running } from './harness.ts';
+
+const services: Running[] = [];
+afterEach(async () => {
+  await Promise.all(services.splice(0).map(remove));
+});
+async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
+  const service = await startLocal(o);
+  services.push(service);
+  return service;
+}
+
+function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(service.url + path, { ...init, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` } });
+}
+
+async function store(service: Running, mode: 'plain' | 'encrypted', body: Uint8Array<ArrayBuffer>): Promise<{ fileId: string; cid: string }> {
+  const answer = await call(service, `/v1/storage/${mode}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/octet-stream', 'content-disposition': "attachment; filename*=UTF-8''a%20file.bin" },
+    body,
+  });
+  expect(answer.status).toBe(201);
+  return (await answer.json()) as { fileId: string; cid: string };
+}
+
+async function fetched(service: Running, fileId: string): Promise<Buffer> {
+  const answer = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
+  expect(answer.status).toBe(200);
+  return Buffer.from(await answer.arrayBuffer());
+}
+
+async function everyFile(dir: string): Promise<Buffer> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  return Buffer.concat(await Promise.all(entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name)))));
+}
+
+const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> => new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
+
+describe('the local service', () => {
+  test('keeps what is stored, its account and its key over a stop and a start', async () => {
+    const first = await started();
+    const data = bytes(3 * 2 ** 20 + 5);
+    const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
+    expect(await first.end()).toBe(0);
+    expect(await loadRun(first.dataDir)).toBeUndefined();
+    const second = await started({ dataDir: first.dataDir });
+    expect(second.apiKey).toBe(first.apiKey);
+    for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
+  });
+
+  test('ends with 0 and leaves no process after SIGINT', async () => {
+    const service = await started();
+    const run = (await loadRun(service.dataDir))!;
+    expect(run.workerd).toHaveLength(1);
+    expect(await service.end('SIGINT')).toBe(0);
+    expect(run.workerd.some(isRunning)).toBe(false);
+    await expect(fetch(service.url)).rejects.toThrow();
+  });
+
+  test('is not started twice on one data directory', async () => {
+    const service = await started();
+    const second = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    expect(second).toMatchObject({ code: 1, stdout: '' });
+    expect(second.stderr).toContain('already');
+    expect((await fetch(`${service.url}/v1/health`)).status).toBe(200);
+  });
+
+  test('that was killed leaves a workerd, which the next start ends; nothing stored is lost', async () => {
+    const first = await started();
+    const data = bytes(2 ** 20);
+    const { fileId } = await store(first, 'encrypted', data);
+    const [orphan] = (await loadRun(first.dataDir))!.workerd;
+    await first.end('SIGKILL');
+    expect(isRunning(orphan!)).toBe(true);
+    expect(await localService(first.dataDir)).toBeUndefined();
+    const second = await started({ dataDir: first.dataDir });
+    expect(isRunning(orphan!)).toBe(false);
+    expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
+  });
+
+  test('says which port is busy, and leaves nothing running', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
+    const ran = await sealpin(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
+    await new Promise((resolve) => other.close(resolve));
+    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(ran.stderr).toBe(`sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`);
+    expect(await loadRun(dataDir)).toBeUndefined();
+    await rm(dataDir, { recursive: true });
+  });
+
+  test('S58: does not start over secrets that are damaged, and leaves them as they are', async () => {
+    const service = await started();
+    await service.end();
+    const { secrets } = localPaths(service.dataDir);
+    await writeFile(secrets, '{"v":1');
+    const ran = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain(`${secrets} is damaged`);
+    expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
+  });
+
+  test('holds a destroyed header in none of its files once it is stopped', async () => {
+    const service = await started();
+    const { fileId } = await store(service, 'encrypted', bytes(1000));
+    const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
+    const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
+    const stanza = /-> p256 (\S{40})/.exec(text)![1]!;
+    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(true);
+    expect(await (await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).json()).toMatchObject({ fileId, key: 'destroyed' });
+    await service.end();
+    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(false);
+  });
+});
+
+describe('in the background', () => {
+  test('start --detach, status, rebuild and stop work together', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
+    const flag = `--data-dir=${dataDir}`;
+    const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
+    expect(began).toMatchObject({ code: 0, stderr: '' });
+    const { url } = JSON.parse(began.stdout) as { url: string };
+    expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+    const status = await sealpin(['status', '--json', flag]);
+    expect(JSON.parse(status.stdout)).toMatchObject({ url, running: 0 });
+    expect((await stat(localPaths(dataDir).log)).mode & 0o777).toBe(0o600);
+    const again = await sealpin(['start', '--detach', '--port=0', flag]);
+    expect(again).toMatchObject({ code: 1, stdout: '' });
+    const rebuilt = await sealpin(['rebuild', '--json', flag]);
+    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
+    expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+    const run = (await loadRun(dataDir))!;
+    expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
+    expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
+    for (const command of ['stop', 'status']) {
+      const none = await sealpin([command, flag]);
+      expect(none.code).toBe(1);
+      expect(none.stderr).toBe('sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n');
+    }
+    const built = await sealpin(['rebuild', '--json', flag]);
+    expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
+    await rm(dataDir, { recursive: true });
+  });
+
+  test('rebuild waits for an upload that runs, which goes through', async () => {
+    const service = await started();
+    const body = Buffer.from(bytes(256 * 1024));
+    const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
+      const outgoing = request(
+        `${service.url}/v1/storage/plain`,
+        { method: 'POST', agent: false, headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/octet-stream', 'content-length': body.length } },
+        (answer) => {
+          let text = '';
+          answer.setEncoding('utf8').on('data', (part: string) => (text += part));
+          answer.on('end', () => resolve({ status: answer.statusCode!, fileId: (JSON.parse(text) as { fileId: string }).fileId }));
+          answer.on('error', reject);
+        },
+      );
+      outgoing.on('error', reject);
+      outgoing.write(body.subarray(0, 1000));
+      setTimeout(() => outgoing.end(body.subarray(1000)), 1500);
+    });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const rebuilt = await sealpin(['rebuild', '--json', `--data-dir=${service.dataDir}`]);
+    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
+    const { status, fileId } = await upload;
+    expect(status).toBe(201);
+    expect(Buffer.compare(await fetched(service, fileId), body)).toBe(0);
+  });
+});
