@@ -139,7 +139,7 @@ function check(argv: readonly string[], o: { name: string; args: Args; rest: str
     seen.add(token.name);
     if (arg.type === 'boolean' && token.value !== undefined) throw misused(`${token.rawName} takes no value`);
     if (arg.type === 'string' && (token.value === undefined || token.value === '')) throw misused(`${token.rawName} needs a value: ${token.rawName} <${arg.valueHint}>`);
-    if (arg.type === 'string' && token.inlineValue === false && token.value !== '-' && token.value?.startsWith('-') === true) {
+    if (arg.type === 'string' && token.inlineValue === false && token.value !== '-' && token.value?.startsWith('-')) {
       throw misused(`${token.rawName} needs a value, and what follows is a flag`, `a value that begins with - is written ${token.rawName}=<${arg.valueHint}>`);
     }
   }
@@ -156,7 +156,7 @@ function check(argv: readonly string[], o: { name: string; args: Args; rest: str
 export function suggestion(word: string, known: readonly string[], prefix = ''): string | undefined {
   const near = known
     .map((name) => ({ name, distance: editDistance(word, name) }))
-    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)))
+    .filter(({ name, distance }) => distance <= Math.ceil(name.length / 3))
     .sort((a, b) => a.distance - b.distance)[0];
   return near === undefined ? undefined : `did you mean ${prefix}${near.name}?`;
 }

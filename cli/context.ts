@@ -1,5 +1,6 @@
 /** What the outside hands in: the rim (`index.ts`) fills it from the process, a test from its own streams. */
 import type { Readable, Writable } from 'node:stream';
+import type { Pace } from './pace.ts';
 import type { Output } from './output.ts';
 
 /** A stream that may be a terminal. */
@@ -19,6 +20,10 @@ export type World = {
   /** log2 of the scrypt cost of the passwords that are set (RFC 7914 N). */
   readonly scryptLogN: number;
   readonly now: () => number;
+  /** How slow a service or gateway may be. */
+  readonly pace: Pace;
+  /** Whether a person may be asked at the terminal. */
+  readonly interactive: boolean;
 };
 
 /** What a command gets: the outside, where its data lives and where its words go. */

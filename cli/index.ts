@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-/** The rim: the only file that reads the process. It has no static imports, so that its first lines run first. */
+/** The rim: the only file that reads the process. It imports nothing at first, so that its first lines run first. */
+import type { World } from './context.ts';
 
 // Others on this machine can read the words of a command, and one of them may be a password.
 process.title = 'sealpin';
@@ -13,6 +14,7 @@ if (major < 22 || (major === 22 && minor < 13)) {
 const { main } = await import('./main.ts');
 const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
+const { usualPace } = await import('./pace.ts');
 
 const interruption = new AbortController();
 let exitBySignal: number | undefined;
@@ -32,7 +34,7 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-const exit = await main(process.argv.slice(2), {
+const world: World = {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
@@ -43,7 +45,8 @@ const exit = await main(process.argv.slice(2), {
   signal: interruption.signal,
   scryptLogN: 18,
   now: Date.now,
-});
+  pace: usualPace,
+  interactive: true,
+};
+const exit = await main(process.argv.slice(2), world);
 process.exit(exit === 0 ? 0 : (exitBySignal ?? exit));
-
-export {};

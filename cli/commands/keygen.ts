@@ -1,0 +1,51 @@
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { defineCommand } from '../command.ts';
+import { nodeBackend } from '../crypto.ts';
+import { writeFailure } from '../errno.ts';
+import { openSink } from '../files.ts';
+import { makeDataDirectory } from '../paths.ts';
+
+export const command = defineCommand({
+  name: 'keygen',
+  summary: 'Make a key pair: private.key, which opens, and public.key, which others encrypt to',
+  about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory\nnamed by --output. The recipient (age1tag1…), which says the same as public.key, is printed.\nWhoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
+  args: {
+    output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
+    force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },
+  },
+  examples: [
+    { command: 'sealpin keygen', does: 'A pair for yourself' },
+    { command: 'sealpin keygen --output ./alice', does: 'Another pair, in a directory of its own' },
+  ],
+  async run({ args, context }) {
+    const { output } = context;
+    const directory = args.output === undefined ? context.dataDir : resolve(context.cwd, args.output);
+    if (args.output === undefined) {
+      const warning = await makeDataDirectory(directory);
+      if (warning !== undefined) output.warn(warning);
+    } else {
+      await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+        throw writeFailure(directory, error);
+      });
+    }
+    const options = { force: args.force, world: context };
+    const secret = await openSink(join(directory, 'private.key'), options);
+    const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
+    try {
+      const pair = await generateKeyPair(nodeBackend);
+      const encoder = new TextEncoder();
+      await secret.write(encoder.encode(pair.privatePem));
+      await open.write(encoder.encode(pair.publicPem));
+      const privateKey = await secret.commit();
+      const publicKey = await open.commit();
+      output.note(`wrote ${secret.name} (keep it secret, and keep a copy: nobody can make it again)`);
+      output.note(`wrote ${open.name} (give it to whoever shall encrypt to you)`);
+      await output.result({ recipient: pair.recipient, privateKey, publicKey }, [pair.recipient]);
+    } finally {
+      await secret.abort();
+      await open.abort();
+    }
+  },
+});

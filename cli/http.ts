@@ -1,0 +1,191 @@
+/**
+ * HTTP for the command line, on node:http (its request bodies are several times as fast as those of the built-in fetch).
+ * One connection a request, no redirects, no retries; a peer that is too slow is given up.
+ */
+import { request as requestHttp, type ClientRequest, type IncomingMessage } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { once } from 'node:events';
+import { SealpinError } from '../shared/errors.ts';
+import { visible } from './output.ts';
+import type { Pace } from './pace.ts';
+
+export type Answer = {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: ReadableStream<Uint8Array>;
+};
+
+export type SendOptions = {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as it comes; `bytes` is its exact length, if known (else it goes chunked). */
+  readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
+  readonly signal: AbortSignal;
+  readonly pace: Pace;
+  /** Called when the last byte of the body has been handed to the system. */
+  readonly onSent?: () => void;
+};
+
+/**
+ * One request.
+ *
+ * @throws service_unreachable (also when the peer is too slow or breaks off), service_answer for a redirect, whatever the body throws, the reason of the signal
+ */
+export async function send(url: URL, o: SendOptions): Promise<Answer> {
+  o.signal.throwIfAborted();
+  const { body } = o;
+  const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, {
+    method: o.method,
+    agent: false,
+    headers: { ...o.headers, ...(body?.bytes === undefined ? {} : { 'content-length': String(body.bytes) }) },
+  });
+  const stop = (): void => void request.destroy(o.signal.reason as Error);
+  o.signal.addEventListener('abort', stop, { once: true });
+  request.once('close', () => o.signal.removeEventListener('abort', stop));
+  try {
+    const message = await exchange(request, o);
+    const { statusCode: status = 0, headers } = message;
+    if (status >= 300 && status < 400 && status !== 304) {
+      request.destroy();
+      throw new SealpinError('service_answer', `${url.host} sends us elsewhere (status ${status})`, { hint: 'name the right address; redirects are not followed' });
+    }
+    return { status, headers, body: bodyOf(message, url, o) };
+  } catch (error) {
+    request.destroy();
+    throw failure(error, url, o.signal);
+  }
+}
+
+/** Sends the body and gives the answer, whichever ends first: a refusal may come long before the last byte. */
+async function exchange(request: ClientRequest, o: SendOptions): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    request.once('response', resolve);
+    request.on('error', reject);
+  });
+  if (o.body === undefined) request.end();
+  else {
+    const iterator = o.body.stream[Symbol.asyncIterator]();
+    // An answer before the end, or a broken connection, ends the sending; the answer says more than the broken pipe.
+    const over = answered.then(() => true, () => true);
+    const sent = await sendBody(request, iterator, over, o.pace);
+    if (!sent) await iterator.return?.();
+    else {
+      request.end();
+      o.onSent?.();
+    }
+  }
+  return await inTime(answered, o.pace.answerMs);
+}
+
+/** @returns false when the answer came first */
+async function sendBody(request: ClientRequest, body: AsyncIterator<Uint8Array>, over: Promise<boolean>, pace: Pace): Promise<boolean> {
+  const patience = patient(pace);
+  let answered = false;
+  void over.then(() => (answered = true));
+  for (;;) {
+    const { done, value } = await body.next();
+    if (answered) return false;
+    if (done === true) return true;
+    if (!request.write(value)) await patience(Promise.race([once(request, 'drain'), over]), value.length);
+  }
+}
+
+/** A clock that runs only while we wait for the peer: throws when it gave or took less than `pace.bytes` in `pace.stallMs`. */
+function patient(pace: Pace): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
+  let waitedMs = 0;
+  let moved = 0;
+  return async (work, bytes) => {
+    const start = performance.now();
+    const result = await inTime(work, pace.stallMs - waitedMs);
+    waitedMs += performance.now() - start;
+    moved += typeof bytes === 'number' ? bytes : bytes(result);
+    if (moved >= pace.bytes) {
+      moved = 0;
+      waitedMs = 0;
+    }
+    return result;
+  };
+}
+
+class TooSlow extends Error {}
+
+async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new TooSlow()), Math.max(0, ms));
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStream<Uint8Array> {
+  const iterator: AsyncIterator<Uint8Array> = message[Symbol.asyncIterator]();
+  const patience = patient(o.pace);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
+          if (done === true) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          message.destroy();
+          controller.error(failure(error, url, o.signal));
+        }
+      },
+      cancel() {
+        message.destroy();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing answers there',
+  ENOTFOUND: 'there is no host of that name',
+  EAI_AGAIN: 'its name cannot be looked up',
+  ECONNRESET: 'the connection broke off',
+  EPIPE: 'the connection broke off',
+  ETIMEDOUT: 'it does not answer',
+  EHOSTUNREACH: 'there is no way to it',
+  ENETUNREACH: 'there is no way to it',
+};
+
+function failure(error: unknown, url: URL, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof SealpinError) return error;
+  if (error instanceof TooSlow) return new SealpinError('service_unreachable', `${url.host} is too slow: it was given up`, { hint: 'try again later' });
+  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+  if (code === undefined) return error;
+  const tls = url.protocol === 'https:' && (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
+  if (tls) {
+    return new SealpinError('service_unreachable', `${url.host} cannot prove who it is (${code})`, { hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS', cause: error });
+  }
+  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, { cause: error });
+}
+
+/**
+ * All of a short answer.
+ *
+ * @throws service_answer when it is longer than `limitBytes`
+ */
+export async function readAnswer(answer: Answer, limitBytes = 1024 * 1024): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of answer.body) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) throw new SealpinError('service_answer', 'the service gave an endless answer');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** One header of an answer, safe to show. */
+export function headerOf(answer: Answer, name: string): string | undefined {
+  const value = answer.headers[name];
+  return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
+}

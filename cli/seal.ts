@@ -1,0 +1,68 @@
+/** What the three encrypting commands share: read, encrypt, store, remember, print the blob ID. */
+import { basename } from 'node:path';
+import { encrypt, type Format, type Recipient } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import type { Context } from './context.ts';
+import { nodeBackend } from './crypto.ts';
+import { remember } from './history.ts';
+import { openInput } from './input.ts';
+import { sizeText } from './progress.ts';
+import { api, authorizedService } from './service.ts';
+import { store } from './store.ts';
+
+export type Sealing = {
+  /** A path, or `-`. */
+  readonly file: string;
+  readonly format: Format;
+  /** Asked for when the file and the service are known to be there. */
+  readonly recipients: () => Promise<readonly Recipient[]>;
+  readonly context: Context;
+};
+
+/**
+ * Prints the blob ID.
+ *
+ * @throws too_large before a byte is sent, if the size is known; the codes of `openInput`, `authorizedService` and `store`
+ */
+export async function encryptAndStore(o: Sealing): Promise<void> {
+  const { context } = o;
+  const { output, signal } = context;
+  const input = await openInput(o.file, context);
+  try {
+    const service = await authorizedService(context);
+    const routes = api(service, context);
+    const { maxUploadBytes } = await routes.health();
+    refuseLarge(input.bytes, maxUploadBytes);
+    const recipients = await o.recipients();
+    const derivation = recipients.some(({ kind }) => kind === 'password') ? output.progress('deriving the key from the password') : undefined;
+    const container = await encrypt(input.stream, { format: o.format, recipients, backend: nodeBackend });
+    derivation?.done();
+    const bytes = input.bytes === undefined ? undefined : container.size(input.bytes);
+    refuseLarge(bytes, maxUploadBytes);
+    signal.throwIfAborted();
+    const progress = output.progress('encrypting and storing', bytes);
+    const file = await store({ stream: container.stream, bytes }, { api: routes, context, onBytes: progress.add });
+    progress.done();
+    const name = o.file === '-' ? {} : { name: basename(o.file) };
+    await keepInHistory({ cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name }, context);
+    if (service.local) output.note('stored on this machine only: the local service is not connected to the IPFS network');
+    await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [file.cid]);
+  } finally {
+    await input.close();
+  }
+}
+
+function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): void {
+  if (bytes === undefined || maxUploadBytes === null || bytes <= maxUploadBytes) return;
+  throw new SealpinError('too_large', `it has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`, { hint: 'split the file, or use a service with a higher limit' });
+}
+
+async function keepInHistory(stored: { cid: string; fileId: string; service: string; bytes: number; name?: string }, context: Context): Promise<void> {
+  try {
+    await remember(context.dataDir, { v: 1, ...stored, at: new Date(context.now()).toISOString() });
+  } catch (error) {
+    if (!(error instanceof SealpinError)) throw error;
+    // The blob is stored, and its ID must come out.
+    context.output.warn(`the history was not written: ${error.message}`);
+  }
+}

@@ -1,0 +1,117 @@
+/** Passwords: where they come from, in the order of the manual, and what is said about them. */
+import { randomInt } from 'node:crypto';
+import { SealpinError } from '../shared/errors.ts';
+import type { Args } from './command.ts';
+import type { Context } from './context.ts';
+import { isOpenToOthers, readSmall } from './input.ts';
+import type { Terminal } from './terminal.ts';
+
+/** The flags of the commands that open something with a password. */
+export const passwordArgs = {
+  'password-file': { type: 'string', valueHint: 'file', description: 'Read the password from a file, or from standard input with -' },
+} as const satisfies Args;
+
+/** The flags of the commands that set a password. */
+export const newPasswordArgs = {
+  ...passwordArgs,
+  generate: { type: 'boolean', description: 'Make a password of ten words and show it on stderr, this once' },
+} as const satisfies Args;
+
+/** More than any password needs; what is longer is most likely the wrong file. */
+const limitBytes = 1024 * 1024;
+const generatedWords = 10;
+
+export type PasswordSource = {
+  /** The word on the command line. */
+  readonly argument: string | undefined;
+  readonly file: string | undefined;
+  /** What else is read from standard input (the file to encrypt), which then cannot give the password too. */
+  readonly stdinTaken: boolean;
+};
+
+/**
+ * The password that was given, without asking at the terminal: the argument, the file, or `SEALPIN_PASSWORD`.
+ *
+ * @returns undefined when none was given
+ * @throws usage when two are given, password_invalid, file_not_found, file_unreadable
+ */
+export async function givenPassword(source: PasswordSource, context: Context): Promise<string | undefined> {
+  const { argument, file } = source;
+  if (argument !== undefined && file !== undefined) throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
+  if (argument !== undefined) {
+    context.output.warn('a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt');
+    return argument;
+  }
+  if (file !== undefined) return passwordFromFile(file, source.stdinTaken, context);
+  return context.env['SEALPIN_PASSWORD'];
+}
+
+async function passwordFromFile(file: string, stdinTaken: boolean, context: Context): Promise<string> {
+  if (file === '-' && stdinTaken) throw new SealpinError('usage', 'standard input cannot be both the file and the password', { hint: 'put the password into a file, or into SEALPIN_PASSWORD' });
+  const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
+  if (await isOpenToOthers(file, context)) context.output.warn(`${file} has a password in it and is open to other users; close it with: chmod 600 ${file}`);
+  let text;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // The decoder's error could repeat what it read.
+    throw new SealpinError('password_invalid', 'the password is not valid UTF-8');
+  }
+  return text.replace(/\r?\n$/, '');
+}
+
+/**
+ * The password that opens something: given, else asked for once.
+ *
+ * @param what is to be opened, for the question
+ * @throws as `givenPassword`; usage when none is given and nobody can be asked
+ */
+export async function askPassword(what: string, context: Context): Promise<string> {
+  return withTerminal(context, (terminal) => terminal.ask(`Password for ${what}`, context.signal));
+}
+
+/**
+ * The password for something new: given, generated, or asked for twice.
+ *
+ * @param generate ten words of 2,048: 110 bits, which no search will find
+ */
+export async function newPassword(source: PasswordSource, generate: boolean, context: Context): Promise<string> {
+  if (generate) {
+    if (source.argument !== undefined || source.file !== undefined) throw new SealpinError('usage', 'a password is given and --generate asks for another one', { hint: 'leave one of them out' });
+    const { wordlist } = await import('@scure/bip39/wordlists/english.js');
+    const password = Array.from({ length: generatedWords }, () => wordlist[randomInt(wordlist.length)]).join('-');
+    context.output.secret(`password: ${password}`);
+    context.output.note('keep it: nobody can open the file without it, and nobody can reset it');
+    return password;
+  }
+  const given = await givenPassword(source, context);
+  const password = given ?? (await withTerminal(context, (terminal) => askTwice(terminal, context.signal)));
+  await judge(password, context);
+  return password;
+}
+
+async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string> {
+  const first = await terminal.ask('Password (there is no way to reset it)', signal);
+  // An empty one is refused below, without asking for it again.
+  if (first === '') return first;
+  if ((await terminal.ask('The same once more', signal)) !== first) throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
+  return first;
+}
+
+async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Promise<T>): Promise<T> {
+  const { openTerminal } = await import('./terminal.ts');
+  const terminal = context.interactive ? openTerminal() : undefined;
+  if (terminal === undefined) throw new SealpinError('usage', 'a password is needed, and there is no terminal to ask at', { hint: 'give it with --password-file or SEALPIN_PASSWORD' });
+  try {
+    return await use(terminal);
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Says what a weak password is worth, at the only moment when it can still be changed. */
+async function judge(password: string, context: Context): Promise<void> {
+  const { weakness } = await import('./strength.ts');
+  const warning = await weakness(password);
+  if (warning !== undefined) context.output.warn(warning);
+}

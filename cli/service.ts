@@ -1,0 +1,178 @@
+/** Which service, with which API key, and what it answers. */
+import { FileList, Health, Problem, Receipt, StoredFile } from '../shared/api.ts';
+import { isCode, SealpinError } from '../shared/errors.ts';
+import { type Config, readConfig } from './config.ts';
+import type { Context } from './context.ts';
+import { type Answer, headerOf, readAnswer, send, type SendOptions } from './http.ts';
+import { visible } from './output.ts';
+
+export type Service = {
+  /** Ends in `/`. */
+  readonly url: URL;
+  readonly apiKey: string | undefined;
+  /** Whether it is the local service of this data directory. */
+  readonly local: boolean;
+  readonly gateways: readonly URL[];
+};
+
+/**
+ * The service: `--service`, `SEALPIN_SERVICE`, the configuration, else the local one.
+ * The API key: `SEALPIN_API_KEY`, else the configuration's, which goes to the configured service only, else the local one's.
+ *
+ * @returns `url` undefined when no service is named and none runs here
+ * @throws config_invalid, usage
+ */
+export async function findService(context: Context): Promise<Partial<Service> & { readonly gateways: readonly URL[] }> {
+  const config = await readConfig(context.dataDir);
+  if (config.warning !== undefined) context.output.warn(config.warning);
+  const gateways = config.gateways.map((text) => parseServiceUrl(text, '"gateways" in config.json'));
+  const { localService } = await import('./local/state.ts');
+  const local = await localService(context.dataDir);
+  const localUrl = local === undefined ? undefined : parseServiceUrl(local.url, 'local/run.json');
+  const named = namedService(context, config);
+  const url = named ?? localUrl;
+  if (url === undefined) return { gateways };
+  const isLocal = url.href === localUrl?.href;
+  const apiKey = apiKeyFor(url, context, config) ?? (isLocal ? local?.apiKey : undefined);
+  return { url, apiKey, local: isLocal, gateways };
+}
+
+function namedService(context: Context, config: Config): URL | undefined {
+  if (context.service !== undefined) return parseServiceUrl(context.service, '--service');
+  const { SEALPIN_SERVICE: fromEnvironment } = context.env;
+  if (fromEnvironment !== undefined) return parseServiceUrl(fromEnvironment, 'SEALPIN_SERVICE');
+  return config.service === undefined ? undefined : parseServiceUrl(config.service, '"service" in config.json');
+}
+
+function apiKeyFor(url: URL, context: Context, config: Config): string | undefined {
+  const given = context.env['SEALPIN_API_KEY'];
+  if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
+  if (config.apiKey === undefined) return undefined;
+  // A key that was stored for one service must not be handed to another one because of a flag.
+  if (config.service !== undefined && parseServiceUrl(config.service, '"service" in config.json').href !== url.href) return undefined;
+  if (config.service === undefined && context.service === undefined && context.env['SEALPIN_SERVICE'] === undefined) return undefined;
+  return checkApiKey(config.apiKey, '"apiKey" in config.json');
+}
+
+/** The shape of an API key (its checksum is the service's business). The text is never repeated. */
+function checkApiKey(text: string, where: string): string {
+  if (!/^sp_[0-9A-Za-z]{71}$/.test(text)) throw new SealpinError('unauthorized', `${where} is not an API key`, { hint: 'an API key is sp_ and 71 letters and digits' });
+  return text;
+}
+
+const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/**
+ * The address of a service or gateway.
+ *
+ * @param where it was found, for the message
+ * @throws usage
+ */
+export function parseServiceUrl(text: string, where: string): URL {
+  let url;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new SealpinError('usage', `${where} is not a URL`, { hint: 'such as https://sealpin.example.com' });
+  }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new SealpinError('usage', `${where} is not an https: URL`);
+  if (url.username !== '' || url.password !== '') throw new SealpinError('usage', `${where} has a user or a password in it`, { hint: 'the API key goes into SEALPIN_API_KEY' });
+  if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} has a query or a fragment`);
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return url;
+}
+
+/**
+ * The service, ready for requests that need an API key.
+ *
+ * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would travel in the clear
+ */
+export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
+  const { url, apiKey, local = false, gateways } = await findService(context);
+  if (url === undefined) throw noService();
+  if (apiKey === undefined) {
+    throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, { hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory' });
+  }
+  if (url.protocol === 'http:' && !loopback.test(url.hostname)) {
+    throw new SealpinError('usage', `the API key would go to ${url.host} in the clear`, { hint: 'use https:' });
+  }
+  return { url, apiKey, local, gateways };
+}
+
+export function noService(): SealpinError {
+  return new SealpinError('service_unreachable', 'no service is running here and none is configured', { hint: 'start one with: sealpin start --detach (or name one with --service)' });
+}
+
+/** One request to the API; an answer that is not a success is thrown as the problem it tells. */
+export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: string, o: SendOptions): Promise<Answer> {
+  const headers = { ...o.headers, accept: o.headers?.['accept'] ?? 'application/json', ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }) };
+  const answer = await send(new URL(path, service.url), { ...o, headers });
+  if (answer.status >= 200 && answer.status < 300) return answer;
+  throw await problem(answer, service.url);
+}
+
+async function problem(answer: Answer, url: URL): Promise<SealpinError> {
+  const text = await readAnswer(answer);
+  const found = parseJson(text, Problem);
+  if (found === undefined || !isCode(found.code)) {
+    return new SealpinError('service_answer', `${url.host} answers with status ${answer.status}, and not as Sealpin does`, { hint: 'is the address right?' });
+  }
+  const retryAfterSeconds = Number(headerOf(answer, 'retry-after')) || undefined;
+  const hint = found.code === 'unauthorized' ? 'check SEALPIN_API_KEY or the configuration' : found.hint;
+  const detail = `${visible(found.detail ?? found.title)}${found.code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : ''}`;
+  return new SealpinError(found.code, detail, {
+    ...(hint === undefined ? {} : { hint: visible(hint) }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  });
+}
+
+/** What a validator of shared/api looks like from here (Standard Schema v1). */
+type Shape<T> = { readonly '~standard': { readonly validate: (value: unknown) => { readonly value: T } | { readonly issues: unknown } | Promise<unknown> } };
+
+function parseJson<T>(text: string, shape: Shape<T>): T | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const result = shape['~standard'].validate(json);
+  return 'value' in result ? result.value : undefined;
+}
+
+async function json<T>(answer: Answer, shape: Shape<T>, url: URL): Promise<T> {
+  const value = parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape);
+  if (value === undefined) throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, { hint: 'is the address right?' });
+  return value;
+}
+
+export interface Api {
+  health(): Promise<Health>;
+  /** Stores bytes as they are. `cid`, if known, is checked by the service before it keeps anything. */
+  store(body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined }, o: { cid: string | undefined; onSent: () => void }): Promise<StoredFile>;
+  list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
+  remove(fileId: string): Promise<Receipt>;
+}
+
+/** The routes that the command line uses (worker/README.md). */
+export function api(service: Pick<Service, 'url' | 'apiKey'>, context: Pick<Context, 'signal' | 'pace'>): Api {
+  const common = { signal: context.signal, pace: context.pace };
+  const { url } = service;
+  return {
+    async health() {
+      return json(await call({ url, apiKey: undefined }, 'v1/health', { method: 'GET', ...common }), Health, url);
+    },
+    async store(body, o) {
+      const path = o.cid === undefined ? 'v1/storage/plain' : `v1/storage/plain?cid=${o.cid}`;
+      const headers = { 'content-type': 'application/octet-stream' };
+      return json(await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }), StoredFile, url);
+    },
+    async list(o) {
+      const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+      return json(await call(service, `v1/storage?${query}`, { method: 'GET', ...common }), FileList, url);
+    },
+    async remove(fileId) {
+      return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
+    },
+  };
+}
