@@ -11,7 +11,7 @@ export function problem(thrown: unknown, requestId: string): Response {
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
   const { status, title, fault } = describe(error.code);
   const body: Problem = {
-    type: `https://sealpin.dev/problems/${error.code}`,
+    type: `/v1/openapi.json#${error.code}`,
     title,
     status,
     ...(fault === 'user' ? { detail: error.message } : {}),

@@ -1,6 +1,7 @@
 /** Base64 as it streams by, checked strictly. */
 import { SealpinError } from '../../shared/errors.ts';
 
+const afterPadding = 'nothing may follow the padding';
 const isAlphabet = /[A-Za-z0-9+/]/;
 
 /** A decoder of one base64 text that arrives in pieces. */
@@ -23,7 +24,7 @@ export function base64Decoder(): Base64Decoder {
   return {
     write(text) {
       const all = rest === '' ? text : rest + text;
-      if (padded && all !== '') throw wrong(offset, 'nothing may follow the padding');
+      if (padded && all !== '') throw wrong(offset, afterPadding);
       const whole = all.length - (all.length % 4);
       const quads = whole === all.length ? all : all.slice(0, whole);
       const bytes = decode(quads, offset);
@@ -55,18 +56,23 @@ function decode(quads: string, offset: number): Uint8Array {
 
 /** Refuses a tail of one to three characters that cannot become a group of four. */
 function check(rest: string, offset: number, padded: boolean): void {
-  if (padded) throw wrong(offset, 'nothing may follow the padding');
+  if (padded) throw wrong(offset, afterPadding);
   for (let index = 0; index < rest.length; index += 1) {
     if (!isAlphabet.test(rest[index]!) && !(rest[index] === '=' && index >= 2)) throw wrong(offset + index);
   }
 }
 
 function firstWrong(quads: string, offset: number, cause?: unknown): SealpinError {
-  const end = quads.endsWith('==') ? quads.length - 2 : quads.endsWith('=') ? quads.length - 1 : quads.length;
-  for (let index = 0; index < end; index += 1) {
-    if (!isAlphabet.test(quads[index]!)) return wrong(offset + index, undefined, cause);
+  for (let index = 0; index < quads.length; index += 1) {
+    if (isAlphabet.test(quads[index]!)) continue;
+    const place = index % 4;
+    const isPadding = place >= 2 && quads.slice(index, index + 4 - place) === '='.repeat(4 - place);
+    if (!isPadding) return wrong(offset + index, undefined, cause);
+    const next = index + 4 - place;
+    if (next < quads.length) return wrong(offset + next, afterPadding, cause);
+    return wrong(offset + index - 1, 'its unused bits are not zero', cause);
   }
-  return wrong(offset + end - 1, 'the unused bits of the last character are not zero', cause);
+  return wrong(offset, undefined, cause);
 }
 
 function wrong(offset: number, why = 'it is not a character of base64', cause?: unknown): SealpinError {

@@ -1,0 +1,121 @@
+/** The service for tests: the Worker as it is deployed, in workerd, before a pinning service that really speaks Kubo's RPC. */
+import { build } from 'esbuild';
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startNode } from '../../cli/local/node/index.ts';
+import type { NewAccountAnswer } from '../../shared/api.ts';
+
+export const adminToken = 'operator-of-the-tests';
+const rpcToken = 'rpc-token-of-the-tests';
+
+export type ServiceOptions = {
+  /** The module to run, from the root of the repository. */
+  entry?: string;
+  /** Variables and secrets besides the usual ones. */
+  vars?: Record<string, string>;
+  /** Where state lives; a folder of its own, removed at the end, when left out. */
+  dir?: string;
+  /** The pinning service's address, as seen by the Worker; gets the real one's. */
+  through?(url: string): Promise<string> | string;
+  ratelimits?: Record<string, { simple: { limit: number; period: 10 | 60 } }>;
+};
+
+export type Service = {
+  /** Past Miniflare's own entry Worker, which recompresses answers. */
+  url: string;
+  /** The embedded IPFS node behind it. */
+  node: string;
+  rpcToken: string;
+  dir: string;
+  /** What the Worker logged, a line each. */
+  log: string[];
+  miniflare: Miniflare;
+  /** Makes an account as the operator. */
+  account(): Promise<NewAccountAnswer>;
+  close(): Promise<void>;
+};
+
+const bundles = new Map<string, Promise<string>>();
+
+/** Bundles the Worker with the settings that `wrangler deploy` uses. */
+function bundle(entry: string): Promise<string> {
+  let text = bundles.get(entry);
+  if (text === undefined) {
+    text = build({
+      entryPoints: [join(import.meta.dirname, '../..', entry)],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      target: 'es2024',
+      platform: 'browser',
+      conditions: ['workerd', 'worker', 'browser'],
+      mainFields: ['browser', 'module', 'main'],
+      external: ['cloudflare:*', 'node:*'],
+    }).then((result) => result.outputFiles[0]!.text);
+    bundles.set(entry, text);
+  }
+  return text;
+}
+
+/** Starts the service with its IPFS node. */
+export async function startService(o: ServiceOptions = {}): Promise<Service> {
+  const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
+  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  const pinning = (await o.through?.(node.url)) ?? node.url;
+  const log: string[] = [];
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      logRequests: false,
+      resourcePersistencePath: join(dir, 'state'),
+      handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
+      workers: [
+        {
+          name: 'sealpin',
+          modules: true,
+          script: await bundle(o.entry ?? 'worker/index.ts'),
+          compatibilityDate: '2026-11-01',
+          kvNamespaces: ['API_KEYS'],
+          durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
+          ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
+          bindings: {
+            ADMIN_TOKEN: adminToken,
+            KUBO_TOKEN: rpcToken,
+            PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
+            RECOVERY_DAYS: '0',
+            ...o.vars,
+          },
+          unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+        },
+      ],
+    }),
+  );
+  await miniflare.ready;
+  const url = (await miniflare.unsafeGetDirectURL('sealpin')).origin;
+  return {
+    url,
+    node: node.url,
+    rpcToken,
+    dir,
+    log,
+    miniflare,
+    async account() {
+      const answer = await fetch(`${url}/v1/accounts`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ label: 'test' }),
+      });
+      if (answer.status !== 201) throw new Error(`no account: ${answer.status} ${await answer.text()}`);
+      return (await answer.json()) as NewAccountAnswer;
+    },
+    async close() {
+      await miniflare.dispose();
+      await node.close();
+      if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
+    },
+  };
+}

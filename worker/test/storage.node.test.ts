@@ -1,0 +1,197 @@
+/** Files by HTTP: stored, read, listed and deleted. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as v from 'valibot';
+import { randomBytes } from 'node:crypto';
+import { FileList, Problem, Receipt, StoredFile } from '../../shared/api.ts';
+import { startService, type Service } from './service.ts';
+
+let service: Service;
+let key: string;
+
+beforeAll(async () => {
+  service = await startService();
+  key = (await service.account()).apiKey;
+});
+afterAll(() => service.close());
+
+function call(path: string, init: RequestInit = {}, apiKey = key): Promise<Response> {
+  return fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
+}
+
+async function store(mode: 'encrypted' | 'plain', bytes: Uint8Array, filename = 'näme.bin'): Promise<StoredFile> {
+  const answer = await call(`/v1/storage/${mode}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'image/png', 'Content-Disposition': `attachment; filename*=UTF-8''${encodeURIComponent(filename)}` },
+    body: bytes as BodyInit,
+  });
+  expect([answer.status, answer.status === 201 ? '' : await answer.text()]).toEqual([201, '']);
+  return v.parse(StoredFile, await answer.json());
+}
+
+async function bytesOf(answer: Response): Promise<Uint8Array> {
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+async function problemOf(asked: Promise<Response>): Promise<[number, string]> {
+  const answer = await asked;
+  expect(answer.headers.get('Content-Type')).toBe('application/problem+json');
+  const problem = v.parse(Problem, await answer.json());
+  expect(problem.requestId).toBe(answer.headers.get('X-Request-Id'));
+  return [answer.status, problem.code];
+}
+
+const modes = ['encrypted', 'plain'] as const;
+
+describe.each(modes)('a file in %s mode', (mode) => {
+  it.each([0, 1, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
+    const bytes = randomBytes(size);
+    const file = await store(mode, bytes);
+    expect(file).toMatchObject({ mode, size, filename: 'näme.bin', contentType: 'image/png', pins: [{ service: 'node', status: 'pinned' }] });
+
+    const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    expect(raw.headers.get('Content-Type')).toBe('image/png');
+    expect(raw.headers.get('Content-Length')).toBe(String(size));
+    expect(raw.headers.get('Content-Disposition')).toContain("filename*=UTF-8''n%C3%A4me.bin");
+    expect(raw.headers.get('Cache-Control')).toBe('no-transform, no-store');
+    expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
+
+    const json = (await (await call(`/v1/storage/${file.fileId}`)).json()) as { data: string };
+    const { data, ...rest } = json;
+    expect(rest).toEqual(file);
+    expect(Buffer.compare(Buffer.from(data, 'base64'), bytes)).toBe(0);
+
+    const alone = await call(`/v1/storage/${file.fileId}?data=false`);
+    expect(await alone.json()).toEqual(file);
+
+    for (const accept of ['application/json', 'application/octet-stream']) {
+      const get = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+      await get.arrayBuffer();
+      const head = await call(`/v1/storage/${file.fileId}`, { method: 'HEAD', headers: { Accept: accept } });
+      expect(head.status).toBe(200);
+      expect(head.headers.get('Content-Length')).toBe(get.headers.get('Content-Length'));
+      expect(await head.text()).toBe('');
+    }
+  });
+
+  it('comes as JSON, too, in any order', async () => {
+    const bytes = randomBytes(2_000_000);
+    const body = JSON.stringify({ data: bytes.toString('base64'), filename: 'a.txt' }).replaceAll('/', '\\/');
+    const answer = await call(`/v1/storage/${mode}`, { method: 'POST', headers: { 'Content-Type': 'application/json; charset=utf-8' }, body });
+    expect(answer.status).toBe(201);
+    const file = v.parse(StoredFile, await answer.json());
+    expect(answer.headers.get('Location')).toBe(`/v1/storage/${file.fileId}`);
+    expect(file).toMatchObject({ mode, size: bytes.length, filename: 'a.txt', contentType: 'application/octet-stream' });
+    const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
+  });
+
+  it('is deleted once, with a receipt', async () => {
+    const file = await store(mode, randomBytes(1000));
+    const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    expect(answer.status).toBe(200);
+    expect(v.parse(Receipt, await answer.json())).toEqual({
+      fileId: file.fileId,
+      key: mode === 'encrypted' ? 'destroyed' : 'none',
+      pins: [{ service: 'node', status: 'unpinned' }],
+    });
+    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
+    expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([404, 'not_found']);
+  });
+});
+
+it('lists newest first, by cursor, and by CID', async () => {
+  const { apiKey } = await service.account();
+  const files: StoredFile[] = [];
+  for (let index = 0; index < 5; index += 1) {
+    const answer = await call(`/v1/storage/${modes[index % 2]!}`, { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${index}"` }, body: `file ${index}` }, apiKey);
+    files.unshift(v.parse(StoredFile, await answer.json()));
+  }
+  const seen: StoredFile[] = [];
+  let cursor: string | undefined;
+  do {
+    const answer = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`, {}, apiKey);
+    const page = v.parse(FileList, await answer.json());
+    expect(page.files.length).toBeLessThanOrEqual(2);
+    seen.push(...page.files);
+    ({ cursor } = page);
+  } while (cursor !== undefined);
+  expect(seen).toEqual(files);
+  const byCid = v.parse(FileList, await (await call(`/v1/storage?cid=${files[3]!.cid}`, {}, apiKey)).json());
+  expect(byCid.files).toEqual([files[3]]);
+  expect(v.parse(FileList, await (await call('/v1/storage')).json()).files.some((file) => file.cid === files[0]!.cid)).toBe(false);
+});
+
+it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {
+  const file = await store('plain', Buffer.from('one'));
+  const other = Buffer.from('two');
+  expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([422, 'cid_mismatch']);
+  expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
+});
+
+it('S78: tells a stranger nothing about a file', async () => {
+  const file = await store('plain', Buffer.from('mine'));
+  const { apiKey } = await service.account();
+  for (const method of ['GET', 'DELETE']) {
+    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { method }, apiKey))).toEqual([404, 'not_found']);
+    expect(await problemOf(call(`/v1/storage/${crypto.randomUUID()}`, { method }, apiKey))).toEqual([404, 'not_found']);
+    expect(await problemOf(call('/v1/storage/..%2f', { method }, apiKey))).toEqual([404, 'not_found']);
+  }
+});
+
+it('S76: gives one answer to every key that is not good', async () => {
+  const wrong = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`;
+  const bodies = await Promise.all(
+    ['', 'Bearer', 'Bearer x', `Bearer ${wrong}`, `Basic ${key}`, `Bearer ${key} x`].map(async (header) => {
+      const answer = await fetch(`${service.url}/v1/storage`, header === '' ? {} : { headers: { Authorization: header } });
+      expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
+      const { requestId, ...rest } = v.parse(Problem, await answer.json());
+      expect(requestId).toBeTypeOf('string');
+      return { status: answer.status, ...rest };
+    }),
+  );
+  expect(new Set(bodies.map((body) => JSON.stringify(body))).size).toBe(1);
+  expect(bodies[0]).toMatchObject({ status: 401, code: 'unauthorized' });
+});
+
+it('refuses what it does not understand, with the code that says why', async () => {
+  const post = (path: string, init: RequestInit): Promise<[number, string]> => problemOf(call(path, { method: 'POST', ...init }));
+  const json = { 'Content-Type': 'application/json' };
+  expect(await post('/v1/storage/encrypted', { body: 'x' })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/plain', { body: 'x', headers: { 'Content-Disposition': 'attachment; filename="a/b"' } })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/plain', { body: '{', headers: json })).toEqual([400, 'invalid_json']);
+  expect(await post('/v1/storage/plain', { body: '{"data":"A*=="}', headers: json })).toEqual([400, 'invalid_base64']);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toEqual([400, 'invalid_json']);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toEqual([400, 'invalid_cid']);
+  expect(await problemOf(call('/v1/storage?limit=101'))).toEqual([400, 'invalid_request']);
+  expect(await problemOf(call('/v1/storage?cursor=*'))).toEqual([400, 'invalid_request']);
+  expect(await problemOf(call('/v1/nothing'))).toEqual([404, 'not_found']);
+  const put = await call('/v1/storage', { method: 'PUT' });
+  expect(put.headers.get('Allow')).toBe('GET, HEAD');
+  expect(await problemOf(Promise.resolve(put))).toEqual([405, 'method_not_allowed']);
+});
+
+it('serves what lives here to anybody, and nothing else', async () => {
+  const bytes = randomBytes(1_500_000);
+  const file = await store('plain', bytes);
+  const answer = await fetch(`${service.url}/ipfs/${file.cid}`);
+  expect(answer.status).toBe(200);
+  expect(Buffer.compare(await bytesOf(answer), bytes)).toBe(0);
+  const head = await fetch(`${service.url}/ipfs/${file.cid}`, { method: 'HEAD' });
+  expect(head.headers.get('Content-Length')).toBe(String(bytes.length));
+  const stranger = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+  expect(await problemOf(fetch(`${service.url}/ipfs/${stranger}`))).toEqual([404, 'not_found']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
+});
+
+it('tells its version and its limit', async () => {
+  const answer = await fetch(`${service.url}/v1/health`);
+  expect(await answer.json()).toEqual({ status: 'ok', version: '0.1.0', maxUploadBytes: null });
+});
+
+it('lets nobody but the operator make accounts', async () => {
+  for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
+    expect(await problemOf(fetch(`${service.url}/v1/accounts`, { method: 'POST', headers: { Authorization }, body: '{"label":"x"}' }))).toEqual([401, 'unauthorized']);
+  }
+});
