@@ -38,7 +38,7 @@ app.onError((error, c) => problem(error, c.var.requestId));
 function only(...methods: string[]) {
   return (c: Ctx): Response => {
     const answer = problem(new SealpinError('method_not_allowed'), c.var.requestId);
-    answer.headers.set('Allow', [...methods.flatMap((each) => (each === 'GET' ? ['GET', 'HEAD'] : [each]))].join(', '));
+    answer.headers.set('Allow', methods.flatMap((each) => (each === 'GET' ? ['GET', 'HEAD'] : [each])).join(', '));
     return answer;
   };
 }

@@ -54,7 +54,7 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
     received += bytes.length;
     if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
     // The parser copies what it takes, so one buffer serves all reads; raw bytes go on to others, who keep them.
-    if (bytes.length > 0) buffer = parser === undefined ? new ArrayBuffer(readBytes) : (bytes.buffer as ArrayBuffer);
+    if (bytes.length > 0) buffer = parser === undefined ? new ArrayBuffer(readBytes) : bytes.buffer;
     const out = parser === undefined ? [bytes] : parser.write(bytes);
     if (done && parser !== undefined) ({ filename } = parser.finish());
     return done && bytes.length === 0 ? undefined : out;

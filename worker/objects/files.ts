@@ -88,7 +88,9 @@ export function files(sql: SqlStorage): Files {
       const rows = sql
         .exec<FileRow>(
           `SELECT * FROM file WHERE state = 'ready' AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
-          ...[before ?? Number.MAX_SAFE_INTEGER, ...(cid === undefined ? [] : [cid]), limit + 1],
+          before ?? Number.MAX_SAFE_INTEGER,
+          ...(cid === undefined ? [] : [cid]),
+          limit + 1,
         )
         .toArray();
       const page = rows.slice(0, limit);

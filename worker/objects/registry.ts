@@ -55,7 +55,8 @@ export function registry(sql: SqlStorage): Registry {
     },
     sealed(id) {
       const row = sql.exec<{ sealed: ArrayBuffer | null }>('SELECT sealed FROM api_key WHERE id = ?', id).toArray()[0];
-      return row?.sealed == null ? null : new Uint8Array(row.sealed);
+      const sealed = row?.sealed ?? null;
+      return sealed === null ? null : new Uint8Array(sealed);
     },
     add(key) {
       sql.exec(

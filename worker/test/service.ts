@@ -19,7 +19,7 @@ export type ServiceOptions = {
   dir?: string;
   /** The pinning service's address, as seen by the Worker; gets the real one's. */
   through?(url: string): Promise<string> | string;
-  ratelimits?: Record<string, { simple: { limit: number; period: 10 | 60 } }>;
+  ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
 };
 
 export type Service = {
@@ -73,25 +73,21 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       logRequests: false,
       resourcePersistencePath: join(dir, 'state'),
       handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
-      workers: [
-        {
-          name: 'sealpin',
-          modules: true,
-          script: await bundle(o.entry ?? 'worker/index.ts'),
-          compatibilityDate: '2026-11-01',
-          kvNamespaces: ['API_KEYS'],
-          durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
-          ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-          bindings: {
-            ADMIN_TOKEN: adminToken,
-            KUBO_TOKEN: rpcToken,
-            PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
-            RECOVERY_DAYS: '0',
-            ...o.vars,
-          },
-          unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
-        },
-      ],
+      name: 'sealpin',
+      modulesRoot: '/',
+      modules: [{ type: 'ESModule', path: '/worker.js', contents: await bundle(o.entry ?? 'worker/index.ts') }],
+      compatibilityDate: '2026-11-01',
+      kvNamespaces: ['API_KEYS'],
+      durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
+      ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
+      bindings: {
+        ADMIN_TOKEN: adminToken,
+        KUBO_TOKEN: rpcToken,
+        PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
+        RECOVERY_DAYS: '0',
+        ...o.vars,
+      },
+      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
     }),
   );
   await miniflare.ready;
@@ -110,7 +106,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
         body: JSON.stringify({ label: 'test' }),
       });
       if (answer.status !== 201) throw new Error(`no account: ${answer.status} ${await answer.text()}`);
-      return (await answer.json()) as NewAccountAnswer;
+      return await answer.json<NewAccountAnswer>();
     },
     async close() {
       await miniflare.dispose();
