@@ -1,0 +1,17 @@
+import { describe, test } from 'vitest';
+import { webBackend, type Backend } from '../../crypto/index.ts';
+import type { Tool } from './check.ts';
+
+export const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
+
+/** Every backend that this runtime has. */
+export const backends: readonly Backend[] = runtime === 'node' ? [webBackend, (await import('../../../cli/crypto.ts')).nodeBackend] : [webBackend];
+
+/** Runs a suite against each of them. */
+export function onEveryBackend(suite: (tool: Tool, backend: Backend) => void): void {
+  for (const backend of backends) {
+    describe(`${runtime}, ${backend.name} backend`, () => {
+      suite({ test }, backend);
+    });
+  }
+}
