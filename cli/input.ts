@@ -1,14 +1,22 @@
 /** What a command reads: a file, a pipe or standard input, as a stream of bytes. */
-import { constants, type BigIntStats } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import * as fs from 'node:fs';
 import { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
 import type { World } from './context.ts';
 import { readFailure } from './errno.ts';
 
 const readBytes = 1024 * 1024;
+const { constants } = fs;
+
+// Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes it.
+const open = promisify(fs.open);
+const close = promisify(fs.close);
+const read = promisify(fs.read);
+const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+const statOf = (descriptor: number): Promise<fs.BigIntStats> => promisify(fs.fstat)(descriptor, { bigint: true });
 
 export type Input = {
   /** For messages: the path as given, or `standard input`. */
@@ -35,49 +43,35 @@ export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'
     if (world.stdin.isTTY) throw new SealpinError('usage', 'standard input is a terminal', { hint: 'pipe something into sealpin, or name a file' });
     return { name: 'standard input', bytes: undefined, identity: undefined, stream: streamOf(world.stdin, 'standard input'), close: async () => void world.stdin.destroy() };
   }
-  let file;
+  let descriptor;
   try {
     // Without O_NONBLOCK, opening a FIFO that nobody writes to could not even be interrupted.
-    file = await open(resolve(world.cwd, path), constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    descriptor = await open(resolve(world.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
   }
   try {
-    const stats = await file.stat({ bigint: true });
-    if (stats.isFIFO()) return fifo(path, file);
+    const stats = await statOf(descriptor);
+    if (stats.isFIFO()) return fifo(path, descriptor);
     if (!stats.isFile()) {
       throw new SealpinError('file_unreadable', `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`, {
         hint: stats.isDirectory() ? `pack it first: tar -c ${path} | sealpin encrypt -` : 'pipe it into sealpin and name - as the file',
       });
     }
-    return regular(path, file, stats);
+    return regular(path, descriptor, stats);
   } catch (error) {
-    await file.close();
+    await close(descriptor);
     throw error;
   }
 }
 
-function fifo(path: string, file: FileHandle): Input {
+function fifo(path: string, descriptor: number): Input {
   // A socket waits for the writer without holding one of the process's few threads, as a read of a FIFO would.
-  const socket = new Socket({ fd: file.fd, readable: true, writable: false });
-  return {
-    name: path,
-    bytes: undefined,
-    identity: undefined,
-    stream: streamOf(socket, path),
-    close: async () => {
-      socket.destroy();
-      // The socket owns the descriptor and has closed it.
-      await file.close().catch((error: unknown) => ignoreClosed(error));
-    },
-  };
+  const socket = new Socket({ fd: descriptor, readable: true, writable: false });
+  return { name: path, bytes: undefined, identity: undefined, stream: streamOf(socket, path), close: async () => void socket.destroy() };
 }
 
-function ignoreClosed(error: unknown): void {
-  if ((error as NodeJS.ErrnoException).code !== 'EBADF') throw error;
-}
-
-function regular(path: string, file: FileHandle, before: BigIntStats): Input {
+function regular(path: string, descriptor: number, before: fs.BigIntStats): Input {
   const bytes = Number(before.size);
   let position = 0;
   const changed = (how: string): SealpinError => new SealpinError('file_changed', `${path} ${how} while it was read`);
@@ -85,11 +79,11 @@ function regular(path: string, file: FileHandle, before: BigIntStats): Input {
     async pull(controller) {
       try {
         const buffer = new Uint8Array(readBytes);
-        const { bytesRead } = await file.read(buffer, 0, readBytes, position);
+        const { bytesRead } = await read(descriptor, buffer, 0, readBytes, position);
         position += bytesRead;
         if (position > bytes) throw changed('grew');
         if (bytesRead > 0) return controller.enqueue(buffer.subarray(0, bytesRead));
-        const after = await file.stat({ bigint: true });
+        const after = await statOf(descriptor);
         if (position < bytes || after.size < before.size) throw changed('shrank');
         if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changed('changed');
         return controller.close();
@@ -98,7 +92,7 @@ function regular(path: string, file: FileHandle, before: BigIntStats): Input {
       }
     },
   });
-  return { name: path, bytes, identity: { dev: before.dev, ino: before.ino }, stream, close: () => file.close() };
+  return { name: path, bytes, identity: { dev: before.dev, ino: before.ino }, stream, close: () => close(descriptor) };
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */
@@ -148,11 +142,6 @@ export async function readSmall(path: string, o: { limitBytes: number; what: str
 /** Whether other users can read a file that should be secret. */
 export async function isOpenToOthers(path: string, world: Pick<World, 'cwd' | 'platform'>): Promise<boolean> {
   if (world.platform === 'win32' || path === '-') return false;
-  const file = await open(resolve(world.cwd, path), constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const stats = await file.stat();
-    return stats.isFile() && (stats.mode & 0o077) !== 0;
-  } finally {
-    await file.close();
-  }
+  const stats = await promisify(fs.stat)(resolve(world.cwd, path));
+  return stats.isFile() && (stats.mode & 0o077) !== 0;
 }

@@ -1,5 +1,5 @@
 /** Which service, with which API key, and what it answers. */
-import { FileList, Health, Problem, Receipt, StoredFile } from '../shared/api.ts';
+import { FileList, Health, parseAnswer, Problem, Receipt, StoredFile } from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from './context.ts';
@@ -113,37 +113,33 @@ export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: strin
 
 async function problem(answer: Answer, url: URL): Promise<SealpinError> {
   const text = await readAnswer(answer);
-  const found = parseJson(text, Problem);
-  if (found === undefined || !isCode(found.code)) {
-    return new SealpinError('service_answer', `${url.host} answers with status ${answer.status}, and not as Sealpin does`, { hint: 'is the address right?' });
+  let found;
+  try {
+    found = parseJson(text, Problem, url);
+  } catch (error) {
+    return new SealpinError('service_answer', `${url.host} answers with status ${answer.status}, and not as Sealpin does`, { hint: 'is the address right?', cause: error });
   }
+  // A newer service may know codes that we do not; its words are still the best there are.
+  const code = isCode(found.code) ? found.code : 'service_answer';
+  const hint = code === 'unauthorized' ? 'check SEALPIN_API_KEY or the configuration' : found.hint;
+  const request = code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : '';
   const retryAfterSeconds = Number(headerOf(answer, 'retry-after')) || undefined;
-  const hint = found.code === 'unauthorized' ? 'check SEALPIN_API_KEY or the configuration' : found.hint;
-  const detail = `${visible(found.detail ?? found.title)}${found.code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : ''}`;
-  return new SealpinError(found.code, detail, {
+  return new SealpinError(code, `${visible(found.detail ?? found.title)}${request}`, {
     ...(hint === undefined ? {} : { hint: visible(hint) }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   });
 }
 
-/** What a validator of shared/api looks like from here (Standard Schema v1). */
-type Shape<T> = { readonly '~standard': { readonly validate: (value: unknown) => { readonly value: T } | { readonly issues: unknown } | Promise<unknown> } };
-
-function parseJson<T>(text: string, shape: Shape<T>): T | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const result = shape['~standard'].validate(json);
-  return 'value' in result ? result.value : undefined;
+async function json<S extends Parameters<typeof parseAnswer>[0]>(answer: Answer, shape: S, url: URL): Promise<ReturnType<typeof parseAnswer<S>>> {
+  return parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape, url);
 }
 
-async function json<T>(answer: Answer, shape: Shape<T>, url: URL): Promise<T> {
-  const value = parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape);
-  if (value === undefined) throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, { hint: 'is the address right?' });
-  return value;
+function parseJson<S extends Parameters<typeof parseAnswer>[0]>(text: string, shape: S, url: URL): ReturnType<typeof parseAnswer<S>> {
+  try {
+    return parseAnswer(shape, JSON.parse(text));
+  } catch (error) {
+    throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, { hint: 'is the address right?', cause: error });
+  }
 }
 
 export interface Api {

@@ -20,8 +20,6 @@ export async function store(
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'>; readonly onBytes: (bytes: number) => void },
 ): Promise<StoredFile> {
   const { stream, result } = measured(container.stream);
-  // It fails together with the stream, whose error is the one that is thrown.
-  const settled = result.then((value) => value, (error: unknown) => Promise.resolve(error instanceof Error ? error : new TypeError('the stream failed')));
   const reader = stream.getReader();
   try {
     const held: Uint8Array[] = [];
@@ -49,7 +47,6 @@ export async function store(
     throw await undo(file, cid, o.api);
   } catch (error) {
     await reader.cancel(error);
-    await settled;
     throw error;
   }
 }

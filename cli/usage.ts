@@ -11,6 +11,22 @@ export function synopsis(command: Command): string {
   return `${words.join(' ')} [flags]`;
 }
 
+const lineChars = 100;
+
+/** Breaks a paragraph into lines. */
+function wrap(text: string): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/\s+/)) {
+    if (line !== '' && line.length + 1 + word.length > lineChars) {
+      lines.push(line);
+      line = '';
+    }
+    line += line === '' ? word : ` ${word}`;
+  }
+  return [...lines, line].join('\n');
+}
+
 function columns(rows: readonly (readonly [string, string])[]): string[] {
   const width = Math.max(0, ...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
@@ -27,7 +43,7 @@ export function commandUsage(command: Command): string {
   const sections = [
     `${command.summary}.`,
     `Usage: ${synopsis(command)}`,
-    ...(command.about === undefined ? [] : [command.about]),
+    ...(command.about === undefined ? [] : [wrap(command.about)]),
     ...(positionals.length === 0 ? [] : [['Arguments:', ...columns(positionals)].join('\n')]),
     ['Flags:', ...columns([...flags, ['--help', 'This text']])].join('\n'),
     ['Examples:', ...command.examples.map(({ command, does }) => `  # ${does}\n  ${command}`)].join('\n'),

@@ -6,7 +6,7 @@ import { newPassword, newPasswordArgs } from '../secrets.ts';
 export const command = defineCommand({
   name: 'chacha-encrypt',
   summary: 'Encrypt a file with a password (ChaCha20-Poly1305), store it and print its blob ID',
-  about: 'What is stored is an age file, which every age tool opens with the password.\nOtherwise as sealpin encrypt.',
+  about: 'What is stored is an age file, which every age tool opens with the password. Otherwise as sealpin encrypt.',
   args: {
     file: { type: 'positional', description: 'The file, or - for standard input' },
     password: { type: 'positional', required: false, description: 'The password. Others on this machine may see it: rather use one of the other ways' },

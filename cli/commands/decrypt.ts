@@ -8,7 +8,7 @@ import { decryptTo } from '../unseal.ts';
 export const command = defineCommand({
   name: 'decrypt',
   summary: 'Fetch a blob, check it against its ID and decrypt it',
-  about: 'The service is asked first, then the gateways of the configuration. The output file appears when all of it is\nauthentic, or not at all. A password that is given must be used: a blob that is not encrypted is then refused.\nWithout one, a blob with a password asks for it, one for keys is tried with your private.key, and one that is not\nencrypted is written as it is.',
+  about: 'The service is asked first, then the gateways of the configuration. The output file appears when all of it is authentic, or not at all. A password that is given must be used: a blob that is not encrypted is then refused. Without one, a blob with a password asks for it, one for keys is tried with your private.key, and one that is not encrypted is written as it is.',
   args: {
     blob_id: { type: 'positional', description: 'The blob ID, a container on this machine (./file), or - for standard input' },
     output_file: { type: 'positional', description: 'Where to write, or - for standard output' },

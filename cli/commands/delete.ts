@@ -11,7 +11,7 @@ const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const command = defineCommand({
   name: 'delete',
   summary: 'Delete a file from the service, and say what that does and what it does not',
-  about: 'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its\nkey is destroyed. A blob of this command line carries its own header: it is unpinned, and copies that others hold\nstay, readable for whoever has the password or key.',
+  about: 'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and copies that others hold stay, readable for whoever has the password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
   },

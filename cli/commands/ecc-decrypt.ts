@@ -6,7 +6,7 @@ import { decryptTo } from '../unseal.ts';
 export const command = defineCommand({
   name: 'ecc-decrypt',
   summary: 'Fetch a blob, check it against its ID and decrypt it with a private key',
-  about: 'The private key is private.key of the data directory, or a file: PKCS#8 or SEC1 PEM of OpenSSL (P-256), or lines\nwith AGE-SECRET-KEY-1…; one that is protected with a password asks for it. A blob that is not encrypted is refused.',
+  about: 'The private key is private.key of the data directory, or a file: PKCS#8 or SEC1 PEM of OpenSSL (P-256), or lines with AGE-SECRET-KEY-1…; one that is protected with a password asks for it. A blob that is not encrypted is refused.',
   args: {
     blob_id: { type: 'positional', description: 'The blob ID, a container on this machine (./file), or - for standard input' },
     output_file: { type: 'positional', description: 'Where to write, or - for standard output' },

@@ -6,7 +6,7 @@ import { encryptAndStore } from '../seal.ts';
 export const command = defineCommand({
   name: 'ecc-encrypt',
   summary: 'Encrypt a file to public keys, store it and print its blob ID',
-  about: 'Each of the private keys opens it. What is stored is an age file.\nA public key file is public.key of sealpin keygen, an SPKI PEM of OpenSSL (P-256), or lines with age recipients\n(age1…, age1tag1…); a recipient can also be given itself in the place of a file.',
+  about: 'Each of the private keys opens it. What is stored is an age file. A public key file is public.key of sealpin keygen, an SPKI PEM of OpenSSL (P-256), or lines with age recipients (age1…, age1tag1…); a recipient can also be given itself in the place of a file.',
   args: {
     file: { type: 'positional', description: 'The file, or - for standard input' },
     public_key_file: { type: 'positional', description: 'Whom to encrypt to; add your own if you want to open it too' },

@@ -10,7 +10,7 @@ import { makeDataDirectory } from '../paths.ts';
 export const command = defineCommand({
   name: 'keygen',
   summary: 'Make a key pair: private.key, which opens, and public.key, which others encrypt to',
-  about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory\nnamed by --output. The recipient (age1tag1…), which says the same as public.key, is printed.\nWhoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
+  about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
     force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },

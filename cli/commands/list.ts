@@ -24,7 +24,7 @@ type Row = {
 export const command = defineCommand({
   name: 'list',
   summary: 'List what is stored, newest first',
-  about: 'The files of the account, joined with the history of this data directory, which alone knows the names of files\nthat were encrypted here. Without a service, the history alone.',
+  about: 'The files of the account, joined with the history of this data directory, which alone knows the names of files that were encrypted here. Without a service, the history alone.',
   args: {
     limit: { type: 'string', valueHint: 'number', description: `How many at most (${defaultLimit})` },
   },
