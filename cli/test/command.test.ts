@@ -1,0 +1,125 @@
+import { describe, expect, test } from 'vitest';
+import { type Args, defineCommand, suggestion } from '../command.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { commands } from '../main.ts';
+import { commandUsage, synopsis } from '../usage.ts';
+import { run, temporaryDirectory, worldIn } from './world.ts';
+import { output } from '../output.ts';
+
+const args = {
+  file: { type: 'positional', description: 'The file' },
+  password: { type: 'positional', required: false, description: 'The password' },
+  'password-file': { type: 'string', valueHint: 'file', description: 'Where it is' },
+  force: { type: 'boolean', description: 'Replace it' },
+} as const satisfies Args;
+
+/** What a command of these arguments gets. */
+async function parsed(argv: readonly string[], rest?: string): Promise<unknown> {
+  let got: unknown;
+  const command = defineCommand({ name: 'probe', summary: 'Probe', args, ...(rest === undefined ? {} : { rest }), examples: [], run: async (o) => void (got = { ...o.args, rest: o.rest }) });
+  const world = worldIn('/');
+  await command.parse(argv).run({ ...world, output: output({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
+  return got;
+}
+
+const common = { json: false, quiet: false, 'data-dir': undefined };
+
+describe('a command takes', () => {
+  test.each([
+    { title: 'positionals in order', argv: ['a', 'b'], want: { file: 'a', password: 'b' } },
+    { title: 'flags anywhere', argv: ['--force', 'a', '--password-file', 'p', 'b'], want: { file: 'a', password: 'b', force: true, 'password-file': 'p' } },
+    { title: 'a value after =', argv: ['a', '--password-file=-p'], want: { file: 'a', 'password-file': '-p' } },
+    { title: '- as a value and as a positional', argv: ['-', '--password-file', '-'], want: { file: '-', 'password-file': '-' } },
+    { title: 'anything after --', argv: ['a', '--', '--force'], want: { file: 'a', password: '--force' } },
+    { title: 'what looks like a negated flag after --', argv: ['--', 'a', '--no-force'], want: { file: 'a', password: '--no-force' } },
+    { title: 'an empty positional as it is', argv: ['a', ''], want: { file: 'a', password: '' } },
+  ])('$title', async ({ argv, want }) => {
+    expect(await parsed(argv)).toEqual({ password: undefined, force: false, 'password-file': undefined, ...common, rest: [], ...want });
+  });
+
+  test('any number of further arguments where it says so', async () => {
+    expect(await parsed(['a', 'b', 'c', '--', '-d'], 'more')).toMatchObject({ file: 'a', password: 'b', rest: ['c', '-d'] });
+  });
+});
+
+describe('a command refuses', () => {
+  test.each([
+    { title: 'an unknown flag', argv: ['a', '--passphrase-file', 'p'], says: 'probe has no flag --passphrase-file' },
+    { title: 'an unknown flag with a value, without repeating the value', argv: ['a', '--secret=canary'], says: 'probe has no flag --secret' },
+    { title: 'an unknown short flag', argv: ['a', '-f'], says: 'probe has no flag -f' },
+    { title: 'a negated flag', argv: ['a', '--no-force'], says: 'probe has no flag --no-force' },
+    { title: 'a flag in camel case, which citty would take', argv: ['a', '--passwordFile', 'p'], says: 'probe has no flag --passwordFile' },
+    { title: 'a surplus argument', argv: ['a', 'b', 'c'], says: 'probe takes at most 2 arguments, and 3 are given' },
+    { title: 'a missing argument', argv: [], says: 'probe needs <file>' },
+    { title: 'a flag without its value', argv: ['a', '--password-file'], says: '--password-file needs a value: --password-file <file>' },
+    { title: 'a flag with an empty value', argv: ['a', '--password-file='], says: '--password-file needs a value: --password-file <file>' },
+    { title: 'a flag as the value of a flag', argv: ['a', '--password-file', '--force'], says: '--password-file needs a value, and what follows is a flag' },
+    { title: 'a flag twice', argv: ['a', '--password-file', 'x', '--password-file', 'y'], says: '--password-file is given more than once' },
+    { title: 'a value for a flag that has none', argv: ['a', '--force=false'], says: '--force takes no value' },
+    { title: 'the name of a positional as a flag', argv: ['a', '--file', 'b'], says: 'probe has no flag --file' },
+  ])('$title', async ({ argv, says }) => {
+    const error: unknown = await parsed(argv).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(SealpinError);
+    expect(error).toMatchObject({ code: 'usage', message: says });
+    expect((error as SealpinError).hint).not.toContain('canary');
+  });
+});
+
+describe('the entry', () => {
+  test('without a command: the overview on stderr, exit 2', async () => {
+    const ran = await run([], await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain('Usage: sealpin <command>');
+  });
+
+  test('--help: the overview on stdout, exit 0, with every command', async () => {
+    const ran = await run(['--help'], await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 0, stderr: '' });
+    for (const name of Object.keys(commands)) expect(ran.stdout).toContain(`  ${name} `);
+  });
+
+  test('--version: one line', async () => {
+    expect((await run(['--version'], await temporaryDirectory())).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test.each([
+    { argv: ['lsit'], error: 'there is no such command', hint: 'did you mean list?' },
+    { argv: ['--json', 'list'], error: 'there is no flag --json before the command', hint: 'flags go after the command' },
+    { argv: ['toString'], error: 'there is no such command', hint: 'see: sealpin --help' },
+  ])('$argv.0 is misuse, exit 2', async ({ argv, error, hint }) => {
+    const ran = await run(argv, await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain(error);
+    expect(ran.stderr).toContain(hint);
+  });
+
+  test('a misuse of a command says so on stderr with exit 2, as a problem object with --json', async () => {
+    const directory = await temporaryDirectory();
+    expect(await run(['encrypt'], directory)).toMatchObject({ exit: 2, stdout: '', stderr: 'sealpin: error: encrypt needs <file>\nsealpin: hint: see: sealpin encrypt --help\n' });
+    const ran = await run(['encrypt', '--json'], directory);
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(JSON.parse(ran.stderr)).toEqual({ type: 'about:blank', title: 'The command line is not right', status: 400, detail: 'encrypt needs <file>', code: 'usage', hint: 'see: sealpin encrypt --help' });
+  });
+
+  test('each command explains itself with examples that it would take', async () => {
+    for (const [name, { load }] of Object.entries(commands)) {
+      const command = await load();
+      expect(command.name).toBe(name);
+      expect(command.examples.length, name).toBeGreaterThan(0);
+      const help = await run([...name.split(' '), '--help'], '/');
+      expect(help).toMatchObject({ exit: 0, stderr: '', stdout: commandUsage(command) });
+      expect(help.stdout).toContain(synopsis(command));
+      expect(Math.max(...help.stdout.split('\n').map((line) => line.length)), name).toBeLessThanOrEqual(130);
+      for (const example of command.examples) {
+        const words = example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`))!.replace(/.*?sealpin /, '').split(' ');
+        command.parse(words.slice(name.split(' ').length));
+      }
+    }
+  });
+});
+
+test('a suggestion is made for what is near, and for nothing else', () => {
+  expect(suggestion('encrpt', ['encrypt', 'decrypt'])).toBe('did you mean encrypt?');
+  expect(suggestion('forse', ['force'], '--')).toBe('did you mean --force?');
+  expect(suggestion('xyz', ['encrypt', 'list'])).toBeUndefined();
+});

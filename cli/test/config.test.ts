@@ -1,0 +1,84 @@
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parseConfig, readConfig } from '../config.ts';
+import { dataDirectory, makeDataDirectory } from '../paths.ts';
+import { run, temporaryDirectory } from './world.ts';
+
+describe('the data directory is', () => {
+  const base = { cwd: '/work', home: '/home/ann', platform: 'linux' as const, env: {} };
+  test.each([
+    { title: 'the flag first of all', o: { ...base, flag: 'here', env: { SEALPIN_HOME: '/there' } }, want: '/work/here' },
+    { title: 'SEALPIN_HOME then', o: { ...base, env: { SEALPIN_HOME: '/there', XDG_DATA_HOME: '/xdg' } }, want: '/there' },
+    { title: 'XDG_DATA_HOME/sealpin', o: { ...base, env: { XDG_DATA_HOME: '/xdg' } }, want: '/xdg/sealpin' },
+    { title: '~/.local/share/sealpin when XDG_DATA_HOME is relative', o: { ...base, env: { XDG_DATA_HOME: 'xdg' } }, want: '/home/ann/.local/share/sealpin' },
+    { title: '~/.local/share/sealpin else', o: base, want: '/home/ann/.local/share/sealpin' },
+    { title: "macOS's place", o: { ...base, platform: 'darwin' as const }, want: '/home/ann/Library/Application Support/sealpin' },
+  ])('$title', ({ o, want }) => expect(dataDirectory(o)).toBe(want));
+
+  test('never an empty name', () => {
+    expect(() => dataDirectory({ ...base, env: { SEALPIN_HOME: '' } })).toThrow('SEALPIN_HOME is empty');
+  });
+
+  test('S57: made with 0700; one that is open to others is left and told of', async () => {
+    const directory = await temporaryDirectory();
+    const made = join(directory, 'a', 'b');
+    expect(await makeDataDirectory(made)).toBeUndefined();
+    expect((await stat(made)).mode & 0o777).toBe(0o700);
+    await chmod(made, 0o755);
+    expect(await makeDataDirectory(made)).toContain('is open to other users');
+    expect((await stat(made)).mode & 0o777).toBe(0o755);
+  });
+
+  test('S47: told when it cannot be made', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'file'), '');
+    await expect(makeDataDirectory(join(directory, 'file', 'x'))).rejects.toMatchObject({ code: 'file_unwritable' });
+  });
+});
+
+describe('S58: config.json', () => {
+  test('is optional', async () => {
+    expect(await readConfig(await temporaryDirectory())).toEqual({ v: 1, gateways: [] });
+  });
+
+  test('gives its fields', () => {
+    const full = { v: 1, service: 'https://s.example', apiKey: 'sp_x', gateways: ['https://g.example'] };
+    expect(parseConfig(JSON.stringify(full), 'config.json')).toEqual(full);
+  });
+
+  test.each([
+    { title: 'half-written', text: '{"v": 1, "apiKey": "canary', says: 'it is not JSON' },
+    { title: 'empty', text: '', says: 'it is not JSON' },
+    { title: 'a list', text: '[]', says: 'it is not a JSON object' },
+    { title: 'of a newer version', text: '{"v": 2, "apiKey": "canary"}', says: 'it is of version 2, and this sealpin knows version 1' },
+    { title: 'of no version', text: '{}', says: 'it has no "v": 1' },
+    { title: 'with an unknown field', text: '{"v": 1, "gatewys": []}', says: 'it has an unknown field "gatewys"' },
+    { title: 'with a service that is no text', text: '{"v": 1, "service": 7}', says: '"service" is not a text' },
+    { title: 'with an API key that is no text', text: '{"v": 1, "apiKey": ["canary"]}', says: '"apiKey" is not a text' },
+    { title: 'with gateways that are no list', text: '{"v": 1, "gateways": "https://g.example"}', says: '"gateways" is not a list of texts' },
+  ])('$title is a clear error, and the file stays as it is', async ({ text, says }) => {
+    const directory = await temporaryDirectory();
+    const path = join(directory, 'config.json');
+    await writeFile(path, text, { mode: 0o600 });
+    const ran = await run(['list', '--data-dir', directory], directory);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain(`sealpin: error: ${path}: ${says}`);
+    expect(ran.stderr).not.toContain('canary');
+    expect(await readFile(path, 'utf8')).toBe(text);
+  });
+
+  test('S57: with an API key in it and open to others, is told of', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'config.json'), '{"v": 1, "apiKey": "sp_x"}', { mode: 0o644 });
+    expect((await readConfig(directory)).warning).toContain('chmod 600');
+    await chmod(join(directory, 'config.json'), 0o600);
+    expect((await readConfig(directory)).warning).toBeUndefined();
+  });
+
+  test('that is a directory cannot be read', async () => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'config.json'));
+    await expect(readConfig(directory)).rejects.toMatchObject({ code: 'config_invalid', message: `${directory}/config.json cannot be read (EISDIR)` });
+  });
+});

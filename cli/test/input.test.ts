@@ -1,0 +1,118 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, mkdir, open, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { openInput, readSmall } from '../input.ts';
+import { temporaryDirectory, worldIn } from './world.ts';
+
+const mib = 1024 * 1024;
+
+async function all(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+test('a regular file comes whole, with its size known before', async () => {
+  const directory = await temporaryDirectory();
+  const data = Buffer.from(Array.from({ length: 2 * mib + 17 }, (_, index) => index % 251));
+  await writeFile(join(directory, 'in'), data);
+  const input = await openInput('in', worldIn(directory));
+  expect(input.bytes).toBe(data.length);
+  expect((await all(input.stream)).equals(data)).toBe(true);
+  await input.close();
+});
+
+describe('S53: a file that is not at rest', () => {
+  async function changing(change: (path: string) => Promise<unknown>): Promise<unknown> {
+    const directory = await temporaryDirectory();
+    const path = join(directory, 'in');
+    await writeFile(path, Buffer.alloc(3 * mib));
+    const input = await openInput('in', worldIn(directory));
+    const reader = input.stream.getReader();
+    await reader.read();
+    await change(path);
+    try {
+      while (!(await reader.read()).done);
+      return undefined;
+    } catch (error) {
+      return error;
+    } finally {
+      await input.close();
+    }
+  }
+
+  test.each([
+    { how: 'grew', change: (path: string) => appendFile(path, 'x') },
+    { how: 'shrank', change: (path: string) => truncate(path, mib + 5) },
+    { how: 'changed', change: async (path: string) => {
+      const file = await open(path, 'r+');
+      await file.write('x', 2 * mib + 7);
+      await file.close();
+      await utimes(path, 1, 1);
+    } },
+  ])('that $how while it was read is told, and never taken for the whole', async ({ how, change }) => {
+    expect(await changing(change)).toMatchObject({ code: 'file_changed', message: `in ${how} while it was read` });
+  });
+});
+
+describe('S54: what is no regular file', () => {
+  test('a directory is refused, with a way out', async () => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'dir'));
+    await expect(openInput('dir', worldIn(directory))).rejects.toMatchObject({ code: 'file_unreadable', message: 'dir is a directory', hint: 'pack it first: tar -c dir | sealpin encrypt -' });
+  });
+
+  test('a device is refused', async () => {
+    await expect(openInput('/dev/zero', worldIn('/'))).rejects.toMatchObject({ code: 'file_unreadable', message: '/dev/zero is not a regular file' });
+  });
+
+  test('a circle of links and a missing file are told apart', async () => {
+    const directory = await temporaryDirectory();
+    await symlink('loop', join(directory, 'loop'));
+    await expect(openInput('loop', worldIn(directory))).rejects.toMatchObject({ code: 'file_unreadable', message: 'loop cannot be read: its symbolic links go in a circle' });
+    await expect(openInput('none', worldIn(directory))).rejects.toMatchObject({ code: 'file_not_found' });
+  });
+
+  test('a FIFO is read to its end, also when its writer comes late', async () => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'fifo')]);
+    const input = await openInput('fifo', worldIn(directory));
+    expect(input.bytes).toBeUndefined();
+    const writer = spawn('sh', ['-c', `sleep 0.1; head -c ${3 * mib} /dev/zero > fifo`], { cwd: directory, stdio: 'ignore' });
+    expect(await all(input.stream)).toHaveLength(3 * mib);
+    await input.close();
+    if (writer.exitCode === null) await once(writer, 'exit');
+  });
+
+  test('a FIFO that nobody writes to can be left', async () => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'fifo')]);
+    const input = await openInput('fifo', worldIn(directory));
+    const read = expect(input.stream.getReader().read()).rejects.toMatchObject({ code: 'file_unreadable' });
+    await input.close();
+    await read;
+  });
+});
+
+describe('S55: standard input', () => {
+  test('comes whole, its size unknown', async () => {
+    const input = await openInput('-', worldIn('/', { stdin: Readable.from([Buffer.from('a'), Buffer.from('bc')]) }));
+    expect(input.bytes).toBeUndefined();
+    expect((await all(input.stream)).toString()).toBe('abc');
+  });
+
+  test('is refused when it is a terminal', async () => {
+    const stdin = Object.assign(Readable.from([]), { isTTY: true });
+    await expect(openInput('-', worldIn('/', { stdin }))).rejects.toMatchObject({ code: 'usage', message: 'standard input is a terminal' });
+  });
+});
+
+test('a small file is refused when it is not small', async () => {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'big'), Buffer.alloc(101));
+  await expect(readSmall('big', { limitBytes: 100, what: 'a password', world: worldIn(directory) })).rejects.toMatchObject({ code: 'file_unreadable', message: 'big is too large to be a password' });
+  await expect(readSmall('big', { limitBytes: 101, what: 'a password', world: worldIn(directory) })).resolves.toHaveLength(101);
+});

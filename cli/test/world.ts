@@ -1,0 +1,64 @@
+/** A world for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { onTestFinished } from 'vitest';
+import type { World } from '../context.ts';
+import { main } from '../main.ts';
+import { usualPace } from '../pace.ts';
+
+/** A directory that goes away after the test. */
+export async function temporaryDirectory(): Promise<string> {
+  const path = await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
+  onTestFinished(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** A stream that keeps what is written to it. */
+export class Collector extends Writable {
+  isTTY = false;
+  columns = 80;
+  readonly chunks: Uint8Array[] = [];
+  override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
+    this.chunks.push(chunk);
+    done();
+  }
+  get bytes(): Buffer {
+    return Buffer.concat(this.chunks);
+  }
+  get text(): string {
+    return this.bytes.toString('utf8');
+  }
+}
+
+export type Ran = { readonly exit: number; readonly stdout: string; readonly stderr: string; readonly stdoutBytes: Buffer };
+
+export type Overrides = Partial<Omit<World, 'stdin' | 'stdout' | 'stderr'>> & { readonly stdin?: string | Uint8Array | Readable; readonly stdout?: Collector; readonly stderr?: Collector };
+
+/** A world in a directory, with what a test wants otherwise. */
+export function worldIn(directory: string, overrides: Overrides = {}): World & { readonly stdout: Collector; readonly stderr: Collector } {
+  const { stdin = '', ...others } = overrides;
+  return {
+    stdout: new Collector(),
+    stderr: new Collector(),
+    env: {},
+    cwd: directory,
+    home: directory,
+    platform: process.platform,
+    signal: new AbortController().signal,
+    scryptLogN: 10,
+    now: Date.now,
+    interactive: false,
+    pace: usualPace,
+    ...others,
+    stdin: stdin instanceof Readable ? stdin : Readable.from(stdin.length === 0 ? [] : [Buffer.from(stdin as string)]),
+  };
+}
+
+/** Runs one command line in a world of its own. */
+export async function run(argv: readonly string[], directory: string, overrides: Overrides = {}): Promise<Ran> {
+  const world = worldIn(directory, overrides);
+  const exit = await main(argv, world);
+  return { exit, stdout: world.stdout.text, stderr: world.stderr.text, stdoutBytes: world.stdout.bytes };
+}
