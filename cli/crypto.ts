@@ -39,8 +39,10 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
 const curve = 'prime256v1';
 
 function convert(point: Uint8Array, length: number, form: 'compressed' | 'uncompressed'): Uint8Array {
+  // OpenSSL knows a hybrid form as well (06, 07), which no format here has.
+  const isForm = point[0] === 4 ? length === 65 : point[0] === 2 || point[0] === 3;
   try {
-    if (point.length === length) return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
+    if (isForm && point.length === length) return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
   } catch {
     // Not a point: refused below, like one of another length.
   }

@@ -1,0 +1,132 @@
+import { spawnSync } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
+import { describe, test } from 'vitest';
+import { generateKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient } from '../../crypto/index.ts';
+import { backends } from './backends.ts';
+import { equal, fails } from './check.ts';
+import { inDirectory, run, withProgram } from './programs.ts';
+import { collect, pattern, pieces } from './streams.ts';
+import { seal, unseal } from './suites/containers.ts';
+
+const sizes = [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000];
+
+for (const backend of backends) {
+  describe(`${backend.name} backend`, () => {
+    withProgram('age', { probe: ['--version'] }, () => {
+      test("age opens what we encrypt to age1…, and we open what age encrypts, armored too", () =>
+        inDirectory(async (path) => {
+          run('age-keygen', ['-o', path('key')]);
+          const identityFile = await readFile(path('key'), 'utf8');
+          const recipient = /age1[0-9a-z]+/.exec(identityFile)![0];
+          for (const size of sizes) {
+            const plaintext = pattern(size);
+            equal(run('age', ['-d', '-i', path('key')], await seal(backend, 'age', parseRecipients(recipient), plaintext)), plaintext, `age -d of ${size}`);
+            const binary = run('age', ['-r', recipient], plaintext);
+            equal(await unseal(backend, pieces(binary), parseIdentities(identityFile)), plaintext, `age -r of ${size}`);
+            const armored = run('age', ['-a', '-r', recipient], plaintext);
+            equal(await unseal(backend, pieces(armored, 1000), parseIdentities(identityFile)), plaintext, `age -a of ${size}`);
+          }
+        }));
+
+      test('age opens what we encrypt with a password, and we open what it does', { timeout: 60_000 }, () =>
+        inDirectory(async (path) => {
+          const plaintext = pattern(70_000);
+          await writeFile(path('ours'), await seal(backend, 'age', [passwordRecipient('correct horse', { name: 'scrypt', logN: 12 })], plaintext));
+          await writeFile(path('plain'), plaintext);
+          // age asks for a password at a terminal only: `script` gives it one.
+          const atTerminal = (command: string, answers: number): void => {
+            const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], { input: 'correct horse\n'.repeat(answers) });
+            if (status !== 0) throw new Error(`${command}: ${stdout.toString()}`);
+          };
+          atTerminal(`age -d -o ${path('back')} ${path('ours')}`, 1);
+          equal(new Uint8Array(await readFile(path('back'))), plaintext);
+          atTerminal(`age -p -o ${path('theirs')} ${path('plain')}`, 2);
+          equal(await unseal(backend, pieces(new Uint8Array(await readFile(path('theirs')))), [passwordIdentity('correct horse')]), plaintext);
+        }));
+    });
+
+    test('typage opens what we encrypt, and we open what it encrypts to age1…, age1tag1… and a password', async () => {
+      const identity = await generateX25519Identity();
+      const pair = await generateKeyPair(backend);
+      const plaintext = pattern(200_000);
+      const ours = await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext);
+      const decrypter = new Decrypter();
+      decrypter.addIdentity(identity);
+      equal(await decrypter.decrypt(ours), plaintext);
+      const encrypter = new Encrypter();
+      encrypter.addRecipient(await identityToRecipient(identity));
+      encrypter.addRecipient(pair.recipient);
+      const theirs = await encrypter.encrypt(plaintext);
+      equal(await unseal(backend, pieces(theirs), parseIdentities(identity)), plaintext);
+      equal(await unseal(backend, pieces(theirs), parseIdentities(pair.privatePem)), plaintext);
+      const byPassword = new Encrypter();
+      byPassword.setPassphrase('pässword');
+      byPassword.setScryptWorkFactor(10);
+      const locked = await byPassword.encrypt(plaintext);
+      equal(await unseal(backend, pieces(locked), [passwordIdentity('pässword')]), plaintext);
+      const opened = await open(pieces(locked), { backend });
+      equal('opens' in opened && opened.opens, 'password');
+      const byOurs = new Decrypter();
+      byOurs.addPassphrase('pässword');
+      equal(await byOurs.decrypt(await seal(backend, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext)), plaintext);
+    });
+
+    withProgram('openssl', { probe: ['version'] }, () => {
+      test('openssl reads private.key and makes of it exactly the PEM block of public.key', () =>
+        inDirectory(async (path) => {
+          const { privatePem, publicPem } = await generateKeyPair(backend);
+          await writeFile(path('private.key'), privatePem);
+          await writeFile(path('public.key'), publicPem);
+          const block = publicPem.slice(publicPem.indexOf('-----BEGIN'));
+          equal(new TextDecoder().decode(run('openssl', ['pkey', '-in', path('private.key'), '-pubout'])), block);
+          equal(new TextDecoder().decode(run('openssl', ['pkey', '-pubin', '-in', path('public.key'), '-pubout'])), block);
+          run('openssl', ['pkey', '-in', path('private.key'), '-check', '-noout']);
+        }));
+
+      test('key pairs of openssl work: PKCS#8, SEC1 with its parameters, compressed points; other curves and protected keys are refused', () =>
+        inDirectory(async (path) => {
+          run('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', path('pkcs8')]);
+          run('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-out', path('sec1')]);
+          for (const file of ['pkcs8', 'sec1']) {
+            const privatePem = await readFile(path(file), 'utf8');
+            for (const form of ['uncompressed', 'compressed']) {
+              const publicPem = new TextDecoder().decode(run('openssl', ['ec', '-in', path(file), '-pubout', '-conv_form', form]));
+              const container = await seal(backend, 'sealpin', parseRecipients(publicPem), pattern(100));
+              equal(await unseal(backend, pieces(container), parseIdentities(privatePem)), pattern(100), `${file}, ${form}`);
+            }
+            run('openssl', ['ec', '-in', path(file), '-conv_form', 'compressed', '-out', path('compressed')]);
+            equal(parseIdentities(await readFile(path('compressed'), 'utf8')).length, 1);
+            run('openssl', ['ec', '-in', path(file), '-no_public', '-out', path('no-public')]);
+            equal(parseIdentities(await readFile(path('no-public'), 'utf8')).length, 1);
+          }
+          for (const [name, args] of [
+            ['p384', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-384']],
+            ['explicit', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-pkeyopt', 'ec_param_enc:explicit']],
+            ['rsa', ['genpkey', '-algorithm', 'RSA', '-pkeyopt', 'rsa_keygen_bits:1024']],
+            ['ed25519', ['genpkey', '-algorithm', 'ED25519']],
+            ['protected', ['pkcs8', '-topk8', '-in', path('pkcs8'), '-passout', 'pass:x']],
+            ['protected-sec1', ['ec', '-in', path('sec1'), '-aes256', '-passout', 'pass:x']],
+          ] as const) {
+            const pem = new TextDecoder().decode(run('openssl', args));
+            await fails('key_invalid', () => parseIdentities(pem), name);
+          }
+          for (const curve of ['P-384', 'secp256k1']) {
+            run('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', `ec_paramgen_curve:${curve}`, '-out', path('other')]);
+            const publicPem = new TextDecoder().decode(run('openssl', ['pkey', '-in', path('other'), '-pubout']));
+            await fails('key_invalid', () => parseRecipients(publicPem), curve);
+          }
+        }));
+    });
+
+    test('a container that typage makes as a stream is opened as a stream', async () => {
+      const identity = await generateX25519Identity();
+      const encrypter = new Encrypter();
+      encrypter.addRecipient(await identityToRecipient(identity));
+      const theirs = await encrypter.encrypt(pieces(pattern(3_000_000)));
+      const opened = await open(theirs, { backend });
+      if (opened.kind !== 'age') throw new Error(`it is ${opened.kind}`);
+      equal(await collect(await opened.decrypt(parseIdentities(identity))), pattern(3_000_000));
+    });
+  });
+}

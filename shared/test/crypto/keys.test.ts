@@ -1,0 +1,4 @@
+import { onEveryBackend } from './backends.ts';
+import { keys } from './suites/keys.ts';
+
+onEveryBackend(keys);

@@ -1,0 +1,40 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'vitest';
+
+/** Runs a program to its end; throws with what it said when it fails. */
+export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { ...(input === undefined ? {} : { input }), maxBuffer: 2 ** 28 });
+  if (error !== undefined || status !== 0) throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
+  return new Uint8Array(stdout);
+}
+
+/** Whether a program is there, by a call of it that succeeds. */
+function isThere(program: string, args: readonly string[]): boolean {
+  return spawnSync(program, args).status === 0;
+}
+
+/**
+ * Tests that need a program: skipped with one line where it is missing, a failure under `SEALPIN_REQUIRE_ALL=1` when it is one of Debian.
+ * @param o.probe arguments of a call that succeeds where it is there
+ */
+export function withProgram(program: string, o: { probe: readonly string[]; isOptional?: boolean }, tests: () => void): void {
+  if (isThere(program, o.probe)) tests();
+  else if (process.env['SEALPIN_REQUIRE_ALL'] === '1' && o.isOptional !== true) {
+    test(`${program} is installed`, () => {
+      throw new Error(`${program} is missing, and SEALPIN_REQUIRE_ALL is set`);
+    });
+  } else test.skip(`${program} is not here: its tests do not run`);
+}
+
+/** Calls `body` with a directory of its own, which is gone afterwards. */
+export async function inDirectory(body: (path: (name: string) => string) => Promise<void>): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-crypto-'));
+  try {
+    await body((name) => join(directory, name));
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,111 @@
+import { detachedPayloadBytes, encryptDetached, generateKeyPair, identityFromPkcs8, open, openDetached, passwordIdentity, plaintextBytes, recipientFromSpki, type Backend } from '../../../crypto/index.ts';
+import { equal, fails, ok, type Tool } from '../check.ts';
+import { collect, join, pattern, pieces, released, text } from '../streams.ts';
+
+const fileId = '0b7ff0a2-6b3e-4a3b-9a52-6f0b7e0c1d2e';
+const chunk = 16_384;
+
+/** The service's encrypted mode: header apart from the payload. */
+export function detached(tool: Tool, backend: Backend): void {
+  const make = async (plaintext: Uint8Array, filename: string | null = 'Bericht für Ω.pdf') => {
+    const { pkcs8, spki } = await generateKeyPair(backend);
+    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), backend });
+    const payload = await collect(made.payload);
+    const file = { filename, contentType: 'application/pdf', size: plaintext.length };
+    return { payload, file, header: await made.header(fileId, file), identities: [identityFromPkcs8(pkcs8)] };
+  };
+
+  tool.test('payload and header come back, and sizes are foretold both ways', async () => {
+    for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 64 * chunk - 1, 64 * chunk, 64 * chunk + 1]) {
+      const plaintext = pattern(size);
+      const { payload, file, header, identities } = await make(plaintext, size === 0 ? null : undefined);
+      equal(payload.length, detachedPayloadBytes(size));
+      equal(plaintextBytes(payload.length), size);
+      const opened = await openDetached(header, { fileId, identities, backend });
+      equal(opened.file, file);
+      equal(await collect(opened.decrypt(pieces(payload))), plaintext, `${size} bytes`);
+    }
+    for (const impossible of [0, 19, 20 + 56 + 15, detachedPayloadBytes(chunk - 1) + 1, detachedPayloadBytes(chunk) - 1, 1.5]) equal(plaintextBytes(impossible), undefined, `${impossible}`);
+  });
+
+  tool.test('header and payload together are a container that the private key opens', async () => {
+    const plaintext = pattern(50_000);
+    const { payload, header, identities } = await make(plaintext);
+    const opened = await open(pieces(join([header, payload])), { backend });
+    if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
+    equal(opened.opens, 'keys');
+    equal(await collect(await opened.decrypt(identities)), plaintext);
+    equal((await open(pieces(payload), { backend })).kind, 'detached', 'the payload alone');
+    const withoutLine = await open(pieces(join([header, payload.subarray(20)])), { backend });
+    await fails('container_invalid', async () => 'decrypt' in withoutLine && collect(await withoutLine.decrypt(identities)), 'without its line');
+  });
+
+  tool.test('a header of another file, a stranger, a password, and every flipped byte of the header are refused', async () => {
+    const { header, identities } = await make(text('x'));
+    const other = await generateKeyPair(backend);
+    await fails('decrypt_failed', () => openDetached(header, { fileId: fileId.replace('0', '1'), identities, backend }));
+    await fails('decrypt_failed', () => openDetached(header, { fileId, identities: [identityFromPkcs8(other.pkcs8)], backend }));
+    await fails('wrong_kind', () => openDetached(header, { fileId, identities: [passwordIdentity('x')], backend }));
+    for (let at = 0; at < header.length; at += 1) {
+      const flipped = header.map((byte, index) => (index === at ? byte ^ 1 : byte));
+      await fails(['decrypt_failed', 'header_invalid'], () => openDetached(flipped, { fileId, identities, backend }), `byte ${at} flipped`);
+    }
+    for (let length = 0; length < header.length; length += 1) await fails('header_invalid', () => openDetached(header.subarray(0, length), { fileId, identities, backend }), `cut at ${length}`);
+    await fails('header_invalid', () => openDetached(join([header, text('x')]), { fileId, identities, backend }), 'with something after it');
+  });
+
+  tool.test('a payload that is cut, of another header, or without its line is refused', async () => {
+    const plaintext = pattern(40_000);
+    const { payload, header, identities } = await make(plaintext);
+    const another = await make(plaintext);
+    const opened = await openDetached(header, { fileId, identities, backend });
+    await fails('decrypt_failed', () => collect(opened.decrypt(pieces(another.payload))), 'of another header');
+    await fails('container_invalid', () => collect(opened.decrypt(pieces(payload.subarray(20)))), 'without its line');
+    for (const length of [0, 19, 20, 75, 76, 76 + 15, 76 + 16_400, payload.length - 1]) {
+      const { bytes, error } = await released(opened.decrypt(pieces(payload.subarray(0, length))));
+      await fails(['container_invalid', 'decrypt_failed'], () => { throw error; }, `cut at ${length}`);
+      equal(bytes, plaintext.subarray(0, bytes.length));
+    }
+  });
+
+  tool.test('a range reads only the chunks it needs, and is what the whole has there', async () => {
+    for (const size of [0, 1, chunk, 3 * chunk, 70 * chunk + 5]) {
+      const plaintext = pattern(size);
+      const { payload, header, identities } = await make(plaintext);
+      const opened = await openDetached(header, { fileId, identities, backend });
+      for (const start of [0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, 69 * chunk + 7, size - 1, size]) {
+        for (const end of [start, start + 1, start + chunk, size - 1, size]) {
+          if (start < 0 || start > end || end > size) continue;
+          let readBytes = 0;
+          let reads = 0;
+          const part = await opened.decryptRange({
+            start,
+            end,
+            async read(offset, length) {
+              reads += 1;
+              readBytes += length;
+              ok(offset + length <= payload.length, 'it reads past the end');
+              return pieces(payload.slice(offset, offset + length));
+            },
+          });
+          equal(await collect(part), plaintext.subarray(start, end), `${start} to ${end} of ${size}`);
+          ok(reads <= 2, 'more than two reads');
+          ok(readBytes <= 76 + (Math.floor((end - start) / chunk) + 2) * (chunk + 16), `${readBytes} bytes read for ${end - start}`);
+        }
+      }
+      const read = async () => pieces(payload);
+      for (const [start, end] of [[-1, 0], [0, size + 1], [1, 0], [0.5, 1]] as const) await fails('range_not_satisfiable', () => opened.decryptRange({ start, end, read }), `${start} to ${end} of ${size}`);
+    }
+  });
+
+  tool.test('S16: a range over good chunks succeeds beside a bad one, and over the bad one fails', async () => {
+    const plaintext = pattern(4 * chunk + 10);
+    const { payload, header, identities } = await make(plaintext);
+    payload[76 + 16_400 + 5]! ^= 1;
+    const opened = await openDetached(header, { fileId, identities, backend });
+    const range = (start: number, end: number) => opened.decryptRange({ start, end, read: async (offset, length) => pieces(payload.slice(offset, offset + length)) });
+    equal(await collect(await range(2 * chunk, 3 * chunk)), plaintext.subarray(2 * chunk, 3 * chunk));
+    await fails('decrypt_failed', async () => collect(await range(chunk + 100, 3 * chunk)));
+    await fails('decrypt_failed', () => collect(opened.decrypt(pieces(payload))), 'the whole');
+  });
+}
