@@ -72,6 +72,41 @@ export const ApiKeyRecord = v.object({
 });
 export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
+/** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
+export const AccountAnswer = v.object({
+  account: v.object({ id: v.string(), label: v.string(), publicKey: v.string(), createdAt: Timestamp, recovery: v.optional(v.string()) }),
+  usage: v.object({ files: v.pipe(v.number(), v.safeInteger(), v.minValue(0)), bytes: Bytes }),
+  key: v.object({ ...ApiKeyRecord.entries, sealed: v.optional(v.string()) }),
+});
+export type AccountAnswer = v.InferOutput<typeof AccountAnswer>;
+
+/** Scopes and expiry of a new key lie within its maker's; a maker's expiry is taken over where none is asked for. */
+export const NewApiKey = v.strictObject({
+  label: Label,
+  scopes: v.pipe(v.array(Scope), v.minLength(1), v.maxLength(scopes.length), v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice')),
+  expiresAt: v.optional(Timestamp),
+});
+export type NewApiKey = v.InferOutput<typeof NewApiKey>;
+
+/** `apiKey` is shown in this one answer and never again. */
+export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: v.string() });
+export type NewApiKeyAnswer = v.InferOutput<typeof NewApiKeyAnswer>;
+
+export const ApiKeyList = v.object({ keys: v.array(ApiKeyRecord) });
+export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
+
+/** The ids of the keys that were revoked by the request. */
+export const Revoked = v.object({ revoked: v.array(v.string()) });
+export type Revoked = v.InferOutput<typeof Revoked>;
+
+/** What went with an account. */
+export const AccountReceipt = v.object({ account: v.string(), files: v.number(), keys: v.number() });
+export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
+
+/** `privateKey`: the PEM that the recovery file of the account holds. */
+export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLength(4096)), label: v.optional(Label) });
+export type Recover = v.InferOutput<typeof Recover>;
+
 /** `apiKey` is shown in this one answer and never again. */
 export const NewAccountAnswer = v.object({
   account: v.object({ id: v.string(), label: v.string(), publicKey: v.string(), createdAt: Timestamp }),

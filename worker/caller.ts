@@ -5,7 +5,7 @@ import { identityFromPkcs8, parseApiKey, unsealPrivateKey, type ApiKey, type Ide
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { settled } from './answer.ts';
 import type { Ctx } from './app.ts';
-import type { Env } from './env.ts';
+import { edgeName, type Env } from './env.ts';
 import type { Account, Reader } from './objects/account.ts';
 import type { NewKey } from './objects/registry.ts';
 
@@ -65,10 +65,6 @@ export async function writeEdgeKey(env: Env, account: string, key: NewKey): Prom
   await env.API_KEYS.put(edgeName(key.hash), JSON.stringify(record));
 }
 
-function edgeName(hash: string): string {
-  return `key:${hash}`;
-}
-
 /** Whether the account has to give the sealed private key along, because the edge has none. */
 export function needsSealed(caller: Caller): boolean {
   return caller.edge?.sealed === undefined;
@@ -79,9 +75,16 @@ export function needsSealed(caller: Caller): boolean {
  * @throws internal when the account holds none that this key opens
  */
 export async function identityOf(caller: Caller, reader: Reader): Promise<Identity> {
+  return identityFromPkcs8(await privateKeyOf(caller, reader));
+}
+
+/**
+ * The account's private key in PKCS#8 DER. Only for this request.
+ * @throws internal when the account holds none that this key opens
+ */
+export async function privateKeyOf(caller: Caller, reader: Reader): Promise<Uint8Array> {
   const { id } = reader.key;
-  const open = async (sealed: Uint8Array): Promise<Identity> =>
-    identityFromPkcs8(await unsealPrivateKey(caller.key, { id, sealed, spki: reader.spki }));
+  const open = (sealed: Uint8Array): Promise<Uint8Array> => unsealPrivateKey(caller.key, { id, sealed, spki: reader.spki });
   const atEdge = caller.edge?.sealed;
   if (atEdge !== undefined) {
     try {

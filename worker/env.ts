@@ -21,6 +21,11 @@ export type Env = {
   ADMIN_TOKEN?: string;
 };
 
+/** The name of an API key's record in KV. @param hash SHA-256 of the key, in hex */
+export function edgeName(hash: string): string {
+  return `key:${hash}`;
+}
+
 /**
  * The limit of a request body in bytes; undefined where there is none (`MAX_UPLOAD_BYTES` empty or unset).
  * @throws misconfigured when the variable is not a whole number

@@ -1,12 +1,13 @@
 /** The edge service: every request takes its way down this list. */
 import { Hono } from 'hono';
 import { SealpinError } from '../shared/errors.ts';
-import { createAccount } from './accounts.ts';
+import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import type { App, Ctx } from './app.ts';
 import { download } from './download.ts';
 import { list, remove } from './files.ts';
 import { gateway } from './gateway.ts';
 import { health } from './health.ts';
+import { createKey, listKeys, revokeKey } from './keys.ts';
 import { problem } from './problem.ts';
 import { named } from './request.ts';
 import { upload } from './upload.ts';
@@ -21,6 +22,13 @@ app.use(named);
 app.get('/v1/health', health).all(only('GET'));
 
 app.post('/v1/accounts', createAccount).all(only('POST'));
+app.delete('/v1/accounts/:id', deleteAccount).all(only('DELETE'));
+app.get('/v1/accounts/:id/recovery', readRecovery).all(only('GET'));
+app.post('/v1/accounts/:id/recover', recoverAccount).all(only('POST'));
+app.get('/v1/account', readAccount).all(only('GET'));
+
+app.get('/v1/keys', listKeys).post(createKey).all(only('GET', 'POST'));
+app.delete('/v1/keys/:id', revokeKey).all(only('DELETE'));
 
 app.post('/v1/storage/encrypted', upload('encrypted')).all(only('POST'));
 app.post('/v1/storage/plain', upload('plain')).all(only('POST'));

@@ -1,14 +1,21 @@
 /** Small JSON bodies: everything but an upload. */
+import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 
 const maxBytes = 64 * 1024;
 const maxDepth = 8;
 
 /**
- * Reads a JSON body of at most 64 KiB and eight levels.
- * @throws too_large, invalid_json
+ * Reads a JSON body of at most 64 KiB and eight levels, of the shape that is asked for.
+ * @throws too_large, invalid_json, invalid_request
  */
-export async function readJson(request: Request): Promise<unknown> {
+export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
+  const result = v.safeParse(shape, await parseBody(request));
+  if (!result.success) throw new SealpinError('invalid_request', v.summarize(result.issues));
+  return result.output;
+}
+
+async function parseBody(request: Request): Promise<unknown> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   const reader = request.body?.getReader();

@@ -5,21 +5,21 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import { refuse, type Answer, type Refusal } from '../answer.ts';
-import type { Env } from '../env.ts';
+import { edgeName, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { files, type FileRecord, type NewFile } from './files.ts';
 import { outbox, type Message } from './outbox.ts';
 import { pinOf } from './pin.ts';
-import { registry, type KeyRecord, type NewKey } from './registry.ts';
+import { beyond, registry, type KeyRecord, type NewKey } from './registry.ts';
 import { schema } from './schema.ts';
 
 /** How long a pending upload may stay: far longer than its last bytes take. */
 const pendingMs = 3_600_000;
 
-export type AccountRecord = { id: string; label: string; spki: Uint8Array; createdAt: number };
-export type NewAccountRecord = AccountRecord & { recoveryKey: string | null; recovery: Uint8Array | null };
-type AccountRow = { id: string; label: string; spki: ArrayBuffer; created_at: number };
+/** `recoveryKey`: what the account can be recovered with, as text. Times in ms. */
+export type AccountRecord = { id: string; label: string; spki: Uint8Array; recoveryKey: string | null; createdAt: number };
+type AccountRow = { id: string; label: string; spki: ArrayBuffer; recovery_key: string | null; created_at: number; closed_at: number | null };
 
 /** What a reader is given with a row: the key's record, the account's public key, and on demand the sealed private key. */
 export type Reader = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
@@ -30,7 +30,13 @@ export class Account extends DurableObject<Env> {
   readonly #registry = registry(this.#sql);
   readonly #files = files(this.#sql);
   readonly #outbox = outbox(this.#sql);
-  #account = this.#load();
+  #id: string | undefined;
+  #account: AccountRecord | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#load();
+  }
 
   /** The clock, in ms. */
   protected now(): number {
@@ -38,8 +44,8 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Makes the account with its first key. */
-  async create(account: NewAccountRecord, key: NewKey): Promise<Answer> {
-    if (this.#account !== undefined) return refuse('conflict', 'the account exists');
+  async create(account: AccountRecord, recovery: Uint8Array | null, key: NewKey): Promise<Answer> {
+    if (this.#id !== undefined) return refuse('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
       this.#sql.exec(schema);
       this.#sql.exec(
@@ -48,13 +54,97 @@ export class Account extends DurableObject<Env> {
         account.label,
         account.spki,
         account.recoveryKey,
-        account.recovery,
+        recovery,
         account.createdAt,
       );
       this.#registry.add(key);
     });
-    this.#account = this.#load();
+    this.#load();
     return { ok: true };
+  }
+
+  /** The account, what it uses, and the caller's own record. */
+  async about(hash: string): Promise<Answer<Reader & { account: AccountRecord; usage: { files: number; bytes: number } }>> {
+    const caller = this.#authorize(hash);
+    if (!caller.ok) return caller;
+    const { key, account } = caller;
+    const usage = this.#sql.exec<{ files: number; bytes: number }>('SELECT files, bytes FROM account').one();
+    return { ok: true, key, account, spki: account.spki, sealed: this.#registry.sealed(key.id), usage };
+  }
+
+  /** Lets a key be made: who asks, and what has to be sealed anew for a key with `read`. */
+  async maker(hash: string): Promise<Answer<Reader>> {
+    const caller = this.#authorize(hash, 'keys');
+    if (!caller.ok) return caller;
+    return { ok: true, key: caller.key, spki: caller.account.spki, sealed: this.#registry.sealed(caller.key.id) };
+  }
+
+  /** Adds a key within its maker's scopes and expiry. */
+  async addKey(hash: string, key: NewKey): Promise<Answer> {
+    const caller = this.#authorize(hash, 'keys');
+    if (!caller.ok) return caller;
+    const refusal = beyond(caller.key, key);
+    if (refusal !== undefined) return refusal;
+    this.#registry.add({ ...key, createdBy: caller.key.id });
+    return { ok: true };
+  }
+
+  async listKeys(hash: string): Promise<Answer<{ keys: KeyRecord[] }>> {
+    const caller = this.#authorize(hash, 'keys');
+    return caller.ok ? { ok: true, keys: this.#registry.list() } : caller;
+  }
+
+  /** Revokes a key: here first, where it counts, then in KV. */
+  async revokeKey(hash: string, id: string, o: { cascade: boolean; destroy: boolean }): Promise<Answer<{ revoked: string[] }>> {
+    const caller = this.#authorize(hash, 'keys');
+    if (!caller.ok) return caller;
+    const family = this.#registry.family(id, o.cascade);
+    if (family.length === 0) return refuse('not_found');
+    if (family.some((key) => key.scopes.some((scope) => !caller.key.scopes.includes(scope)))) {
+      return refuse('insufficient_scope', 'a key among these has a scope that yours lacks');
+    }
+    const ids = family.map((key) => key.id);
+    const reads = family.some((key) => key.scopes.includes('read'));
+    if (reads && !o.destroy && !this.#registry.canReadWithout(ids, this.now())) {
+      return refuse('conflict', 'this is the last key that can read: without it nobody opens the encrypted files again');
+    }
+    await this.#revoke(ids);
+    return { ok: true, revoked: ids };
+  }
+
+  /** What anybody may have: the private key, encrypted to the recovery key. */
+  async recovery(): Promise<Answer<{ spki: Uint8Array; recovery: Uint8Array }>> {
+    const [row] = this.#account === undefined ? [] : this.#sql.exec<{ recovery: ArrayBuffer | null }>('SELECT recovery FROM account').toArray();
+    if (this.#account === undefined || row === undefined || row.recovery === null) return refuse('not_found');
+    return { ok: true, spki: this.#account.spki, recovery: new Uint8Array(row.recovery) };
+  }
+
+  /** Takes a new key for who has shown the private key, and revokes all others. */
+  async recover(key: NewKey): Promise<Answer<{ account: AccountRecord }>> {
+    const account = this.#account;
+    if (account === undefined || account.recoveryKey === null) return refuse('not_found');
+    const others = this.#registry.list().map((each) => each.id);
+    this.#registry.add(key);
+    await this.#revoke(others);
+    return { ok: true, account };
+  }
+
+  /** Deletes the account with all that it holds, in one transaction; the outbox then tells the others. */
+  async close(): Promise<Answer<{ files: number; keys: number }>> {
+    if (this.#account === undefined) return refuse('not_found');
+    const now = this.now();
+    const gone = this.ctx.storage.transactionSync(() => {
+      const files = this.#files.removeAll(now);
+      const keys = this.#registry.list().map((key) => key.id);
+      for (const hash of this.#registry.revoke(keys, now)) this.#outbox.add({ op: 'forget', target: hash }, now);
+      this.#sql.exec('DELETE FROM idempotency');
+      this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
+      this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', now);
+      return { files, keys: keys.length };
+    });
+    this.#load();
+    await this.#alarm.by(now);
+    return { ok: true, ...gone };
   }
 
   /** Lets an upload begin: to which public key encrypted mode encrypts. */
@@ -102,8 +192,8 @@ export class Account extends DurableObject<Env> {
     const messages = this.ctx.storage.transactionSync(() => {
       const file = this.#files.remove(fileId, 'pending');
       if (file === undefined) return [];
-      const ids = [this.#outbox.add(this.#unrefer(file), this.now())];
-      if (wrongCid !== undefined) ids.push(this.#outbox.add({ ...this.#unrefer(file), op: 'discard', cid: wrongCid }, this.now()));
+      const ids = [this.#outbox.add(unrefer(file), this.now())];
+      if (wrongCid !== undefined) ids.push(this.#outbox.add({ op: 'discard', target: wrongCid, service: file.service }, this.now()));
       return ids;
     });
     await this.#deliver(messages);
@@ -145,7 +235,7 @@ export class Account extends DurableObject<Env> {
       const file = this.#files.remove(fileId, 'ready');
       if (file === undefined) return undefined;
       this.#sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
-      return { file, message: this.#outbox.add(this.#unrefer(file), this.now()) };
+      return { file, message: this.#outbox.add(unrefer(file), this.now()) };
     });
     if (removed === undefined) return refuse('not_found');
     const done = await this.#deliver([removed.message]);
@@ -154,17 +244,18 @@ export class Account extends DurableObject<Env> {
 
   /** Gives up pending uploads whose time is up, and delivers what is left in the outbox. */
   override async alarm(): Promise<void> {
-    if (this.#account === undefined) return;
+    if (this.#id === undefined) return;
     try {
       const now = this.now();
       for (const { fileId } of this.#files.stale(now)) {
         this.ctx.storage.transactionSync(() => {
           const file = this.#files.remove(fileId, 'pending');
-          if (file !== undefined) this.#outbox.add(this.#unrefer(file), now);
+          if (file !== undefined) this.#outbox.add(unrefer(file), now);
         });
       }
       await this.#outbox.flush((message) => this.#send(message), now);
       const due = [this.#files.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
+      if (due.length === 0 && this.#account === undefined) return await this.#vanish();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
       log({ event: 'account.alarm', error: errorText(error) });
@@ -172,21 +263,37 @@ export class Account extends DurableObject<Env> {
     }
   }
 
-  #authorize(hash: string, scope: Scope | undefined): Refusal | { ok: true; key: KeyRecord; account: AccountRecord } {
+  #authorize(hash: string, scope?: Scope): Refusal | { ok: true; key: KeyRecord; account: AccountRecord } {
     const account = this.#account;
     if (account === undefined) return refuse('unauthorized');
     const answer = this.#registry.authorize(hash, scope, this.now());
     return answer.ok ? { ...answer, account } : answer;
   }
 
-  #load(): AccountRecord | undefined {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return undefined;
-    const [row] = this.#sql.exec<AccountRow>('SELECT id, label, spki, created_at FROM account').toArray();
-    return row === undefined ? undefined : { id: row.id, label: row.label, spki: new Uint8Array(row.spki), createdAt: row.created_at };
+  /** Reads the account's row. One that was never made, or is deleted, is no account; reading makes nothing. */
+  #load(): void {
+    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return;
+    const [row] = this.#sql.exec<AccountRow>('SELECT * FROM account').toArray();
+    if (row === undefined) return;
+    this.#id = row.id;
+    this.#account =
+      row.closed_at === null
+        ? { id: row.id, label: row.label, spki: new Uint8Array(row.spki), recoveryKey: row.recovery_key, createdAt: row.created_at }
+        : undefined;
   }
 
-  #unrefer(file: FileRecord): Message {
-    return { op: 'unrefer', cid: file.cid, service: file.service, fileId: file.fileId };
+  /** Removes the tables of a deleted account, when there is nobody left to be told. */
+  async #vanish(): Promise<void> {
+    await this.#alarm.reset(undefined);
+    await this.ctx.storage.deleteAll();
+    this.#id = undefined;
+  }
+
+  async #revoke(ids: readonly string[]): Promise<void> {
+    const messages = this.ctx.storage.transactionSync(() =>
+      this.#registry.revoke(ids, this.now()).map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now())),
+    );
+    await this.#deliver(messages);
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
@@ -200,9 +307,18 @@ export class Account extends DurableObject<Env> {
     return done;
   }
 
-  async #send({ op, cid, service, fileId }: Message): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
+  async #send(message: Message): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
+    if (message.op === 'forget') {
+      await this.env.API_KEYS.delete(edgeName(message.target));
+      return { ok: true, status: 'unpinned' };
+    }
+    const { target: cid, service } = message;
     const pin = await pinOf(this.env, cid);
-    if (op === 'discard') return await pin.discard(cid, service);
-    return await pin.unrefer({ cid, service, fileId, account: this.#account!.id });
+    if (message.op === 'discard') return await pin.discard(cid, service);
+    return await pin.unrefer({ cid, service, fileId: message.fileId, account: this.#id! });
   }
+}
+
+function unrefer(file: FileRecord): Message {
+  return { op: 'unrefer', target: file.cid, service: file.service, fileId: file.fileId };
 }

@@ -43,6 +43,8 @@ export type Files = {
   page(o: { before: number | undefined; limit: number; cid: string | undefined }): { files: FileRecord[]; next: number | undefined };
   /** Removes a row in that state, its header overwritten with zeros first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined;
+  /** Removes every row, headers overwritten first, with a message to `Pin` for each; how many were ready. */
+  removeAll(nowMs: number): number;
   /** Pending files whose time is up. */
   stale(nowMs: number): FileRecord[];
   /** When the next pending file is due. */
@@ -104,6 +106,13 @@ export function files(sql: SqlStorage): Files {
       sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
       if (state === 'ready') count(-1, row.bytes);
       return recordOf(row);
+    },
+    removeAll(nowMs) {
+      const [row] = sql.exec<{ ready: number }>(`SELECT count(*) AS ready FROM file WHERE state = 'ready'`).toArray();
+      sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
+      sql.exec(`INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, ?, 0 FROM file`, nowMs);
+      sql.exec('DELETE FROM file');
+      return row!.ready;
     },
     stale(nowMs) {
       return sql.exec<FileRow>(`SELECT * FROM file WHERE state = 'pending' AND due <= ?`, nowMs).toArray().map((row) => recordOf(row));

@@ -1,12 +1,15 @@
-/** What an account still has to tell `Pin`: written in the transaction that makes it true, kept until it is acknowledged. */
+/** What an account still has to tell `Pin` and KV: written in the transaction that makes it true, kept until it is acknowledged. */
 import { type Answer } from '../answer.ts';
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 
-export type Message = { op: 'unrefer' | 'discard'; cid: string; service: string; fileId: string };
+export type Message =
+  | { op: 'unrefer'; target: string; service: string; fileId: string }
+  | { op: 'discard'; target: string; service: string }
+  | { op: 'forget'; target: string };
 export type Delivery = (message: Message) => Promise<Answer<{ status: 'unpinned' | 'scheduled' }>>;
 
-type OutboxRow = { id: number; op: 'unrefer' | 'discard'; cid: string; service: string; file_id: string; attempts: number };
+type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
 export type Outbox = {
   /** Writes a message, due at once; its id. */
@@ -16,18 +19,20 @@ export type Outbox = {
   nextDue(): number | undefined;
 };
 
+
 /** How many messages one ringing of the alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 
 /** The outbox in an object's storage. */
 export function outbox(sql: SqlStorage): Outbox {
   return {
-    add({ op, cid, service, fileId }, nowMs) {
+    add(message, nowMs) {
+      const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
       const [row] = sql
         .exec<{ id: number }>(
-          'INSERT INTO outbox (op, cid, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
+          'INSERT INTO outbox (op, target, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
           op,
-          cid,
+          target,
           service,
           fileId,
           nowMs,
@@ -62,9 +67,9 @@ export function outbox(sql: SqlStorage): Outbox {
 }
 
 async function attempt(deliver: Delivery, row: OutboxRow): Promise<'unpinned' | 'scheduled' | undefined> {
-  const { op, cid, service, file_id: fileId, attempts } = row;
+  const { op, target, service, file_id: fileId, attempts } = row;
   try {
-    const answer = await deliver({ op, cid, service, fileId });
+    const answer = await deliver({ op, target, service, fileId });
     if (answer.ok) return answer.status;
     log({ event: 'outbox.refused', op, attempts, code: answer.code });
   } catch (error) {

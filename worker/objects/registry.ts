@@ -1,6 +1,6 @@
 /** The key registry of an account: it has the last word on what a key may do. */
 import type { Scope } from '../../shared/api.ts';
-import { refuse, type Answer } from '../answer.ts';
+import { refuse, type Answer, type Refusal } from '../answer.ts';
 
 /** An API key as the registry knows it; times in ms. The key itself is nowhere. */
 export type KeyRecord = {
@@ -38,15 +38,37 @@ export type Registry = {
   /** The account's private key, sealed to this key; null for a key without `read`. */
   sealed(id: string): Uint8Array | null;
   add(key: NewKey): void;
+  /** Keys that were not revoked, oldest first. */
+  list(): KeyRecord[];
+  /** A key that was not revoked and, with `cascade`, what descends from it, whoever stood between; none: there is no such key. */
+  family(id: string, cascade: boolean): KeyRecord[];
+  /** Whether any key but these can read at this time. */
+  canReadWithout(ids: readonly string[], nowMs: number): boolean;
+  /** Revokes keys, overwriting what was sealed to them; their hashes. */
+  revoke(ids: readonly string[], nowMs: number): string[];
 };
+
+/**
+ * Why a key may not make another one: its scopes and expiry have to be within its own.
+ * @returns undefined where it may
+ */
+export function beyond(maker: KeyRecord, made: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Refusal | undefined {
+  const lacking = made.scopes.filter((scope) => !maker.scopes.includes(scope));
+  if (lacking.length > 0) return refuse('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
+  if (maker.expiresAt !== null && (made.expiresAt === null || made.expiresAt > maker.expiresAt)) {
+    return refuse('forbidden', 'the new key would outlive yours');
+  }
+  return undefined;
+}
 
 /** The registry in an object's storage. */
 export function registry(sql: SqlStorage): Registry {
+  const live = (): KeyRow[] => sql.exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid').toArray();
   return {
     authorize(hash, scope, nowMs) {
       const row = sql.exec<KeyRow>('SELECT * FROM api_key WHERE id = ?', keyIdOf(hash)).toArray()[0];
       // A row that is not there is compared, too, so that nothing is told by time.
-      const same = sameText(row?.hash ?? hash.replaceAll(/./g, '0'), hash);
+      const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
       const good = row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
       if (!good) return refuse('unauthorized');
       const key = recordOf(row);
@@ -71,6 +93,32 @@ export function registry(sql: SqlStorage): Registry {
         key.sealed,
       );
     },
+    list: () => live().map((row) => recordOf(row)),
+    family(id, cascade) {
+      const rows = sql.exec<KeyRow>(
+        cascade
+          ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
+             SELECT * FROM api_key WHERE id IN family`
+          : 'SELECT * FROM api_key WHERE id = ?',
+        id,
+      );
+      const found = rows.toArray().filter((row) => row.revoked_at === null);
+      return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
+    },
+    canReadWithout(ids, nowMs) {
+      return live().some((row) => {
+        const key = recordOf(row);
+        return !ids.includes(key.id) && key.scopes.includes('read') && (key.expiresAt === null || key.expiresAt > nowMs);
+      });
+    },
+    revoke(ids, nowMs) {
+      return ids.flatMap((id) => {
+        // The page of the database is overwritten, not only given back.
+        sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
+        const rows = sql.exec<{ hash: string }>('UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash', nowMs, id);
+        return rows.toArray().map((row) => row.hash);
+      });
+    },
   };
 }
 
@@ -85,8 +133,8 @@ function recordOf(row: KeyRow): KeyRecord {
   };
 }
 
-/** Compares two hashes of the same length in constant time. */
-function sameText(one: string, other: string): boolean {
+/** Compares two hashes in constant time. */
+function isSameHash(one: string, other: string): boolean {
   const encoder = new TextEncoder();
   return one.length === other.length && crypto.subtle.timingSafeEqual(encoder.encode(one), encoder.encode(other));
 }

@@ -1,19 +1,19 @@
 /** The tables of an `Account` object. Made with the account, never by asking after one. Times are in ms since 1970. */
 
 /**
- * - `account`: one row. `files` and `bytes` count what is ready. `recovery_key` is what the account is recovered with, as text,
+ * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be empty. `recovery_key` is what the account is recovered with, as text,
  *   `recovery` the account's private key as an age file to that one.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
  *   that its descendants can be told.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, of which the size of an encrypted file follows; its
  *   name and type are in its header only. `container`: the bytes begin like a container of ours or of age.
- * - `outbox`: what `Pin` has to be told; `op` is `unrefer` or `discard`.
+ * - `outbox`: what others have to be told. `Pin`: `unrefer` or `discard` the CID `target`; KV: `forget` the key with the hash `target`.
  * - `idempotency`: `fingerprint` is the HMAC of the parameters; `file_id` is the file that came, or will come, of it.
  */
 export const schema = `
   CREATE TABLE account (
     id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB,
-    created_at INTEGER NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
   CREATE TABLE api_key (
     id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,
     expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB);
@@ -24,7 +24,7 @@ export const schema = `
   CREATE INDEX file_cid ON file (cid, seq);
   CREATE INDEX file_due ON file (due) WHERE state = 'pending';
   CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
     due INTEGER NOT NULL, attempts INTEGER NOT NULL);
   CREATE INDEX outbox_due ON outbox (due);
   CREATE TABLE idempotency (

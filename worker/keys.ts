@@ -1,0 +1,63 @@
+/** `/v1/keys`: API keys that make and revoke API keys. */
+import { NewApiKey, type ApiKeyList, type ApiKeyRecord, type NewApiKeyAnswer, type Revoked } from '../shared/api.ts';
+import { newApiKey, sealPrivateKey } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { errorOf, settled } from './answer.ts';
+import type { Ctx } from './app.ts';
+import { readJson } from './body/small.ts';
+import { callerOf, privateKeyOf, writeEdgeKey } from './caller.ts';
+import { beyond, keyIdOf, type KeyRecord, type NewKey } from './objects/registry.ts';
+
+/** Makes a key within the scopes and the expiry of the caller's. */
+export async function createKey(c: Ctx): Promise<Response> {
+  const caller = await callerOf(c);
+  const maker = await settled(caller.account.maker(caller.key.hash));
+  const wanted = await readJson(c.req.raw, NewApiKey);
+  const expiresAt = wanted.expiresAt === undefined ? maker.key.expiresAt : Date.parse(wanted.expiresAt);
+  if (expiresAt !== null && expiresAt <= Date.now()) throw new SealpinError('invalid_request', 'expiresAt is in the past');
+  const record = { label: wanted.label, scopes: wanted.scopes, createdAt: Date.now(), expiresAt, createdBy: maker.key.id };
+  const refusal = beyond(maker.key, record);
+  if (refusal !== undefined) throw errorOf(refusal);
+
+  const account = caller.key.account;
+  const apiKey = await newApiKey(account);
+  const id = keyIdOf(apiKey.hash);
+  const { spki } = maker;
+  const sealed = wanted.scopes.includes('read') ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(caller, maker), spki }) : null;
+  const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
+  // KV first, then the object, which commits: a key that only KV knows opens nothing.
+  await writeEdgeKey(c.env, account, key);
+  await settled(caller.account.addKey(caller.key.hash, key));
+  const body: NewApiKeyAnswer = { key: keyAnswer(account, key), apiKey: apiKey.text };
+  return c.json(body, 201, { 'Cache-Control': 'no-store' });
+}
+
+/** The keys that were not revoked. */
+export async function listKeys(c: Ctx): Promise<Response> {
+  const caller = await callerOf(c);
+  const { keys } = await settled(caller.account.listKeys(caller.key.hash));
+  const body: ApiKeyList = { keys: keys.map((key) => keyAnswer(caller.key.account, key)) };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Revokes a key, with `?cascade=true` its descendants too; the last one that can read only with `?destroy=true`. */
+export async function revokeKey(c: Ctx): Promise<Response> {
+  const caller = await callerOf(c);
+  const o = { cascade: c.req.query('cascade') === 'true', destroy: c.req.query('destroy') === 'true' };
+  const { revoked } = await settled(caller.account.revokeKey(caller.key.hash, c.req.param('id') ?? '', o));
+  const body: Revoked = { revoked: [...revoked] };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** A key's record in the shape of the API. */
+export function keyAnswer(account: string, key: KeyRecord): ApiKeyRecord {
+  return {
+    id: key.id,
+    account,
+    label: key.label,
+    scopes: key.scopes,
+    createdAt: new Date(key.createdAt).toISOString(),
+    ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
+    createdBy: key.createdBy,
+  };
+}
