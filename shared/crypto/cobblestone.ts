@@ -17,9 +17,6 @@ async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Arra
   const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
   const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
   const baseNonce = derived.slice(32, 44);
-  const view = new DataView(baseNonce.buffer);
-  const high = view.getUint32(4);
-  const low = view.getUint32(8);
   return {
     commitment: derived.slice(44),
     chunks: {
@@ -27,10 +24,8 @@ async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Arra
       aead: await backend.aesGcm(derived.slice(0, 32)),
       nonce(index) {
         const nonce = baseNonce.slice();
-        const words = new DataView(nonce.buffer);
-        // Two words: an index may pass 2^32, and JavaScript's operators on bits end there.
-        words.setUint32(4, high ^ Math.floor(index / 2 ** 32));
-        words.setUint32(8, low ^ (index >>> 0));
+        // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits end.
+        for (let at = 11, rest = index; rest > 0; at -= 1, rest = Math.floor(rest / 256)) nonce[at]! ^= rest % 256;
         return nonce;
       },
     },

@@ -16,9 +16,7 @@ async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array):
     aead: await backend.chaChaPoly(hkdf(backend, fileKey, nonce, 'payload')),
     nonce(index, last) {
       const bytes = new Uint8Array(12);
-      const words = new DataView(bytes.buffer);
-      words.setUint32(3, Math.floor(index / 2 ** 32));
-      words.setUint32(7, index >>> 0);
+      for (let at = 10, rest = index; rest > 0; at -= 1, rest = Math.floor(rest / 256)) bytes[at] = rest % 256;
       bytes[11] = last ? 1 : 0;
       return bytes;
     },
