@@ -118,7 +118,8 @@ export function output(o: OutputOptions): Output {
         o.stderr.write(`${JSON.stringify({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
         say(`${paint(31, 'error:')} ${error.message}`);
-        if (error.hint !== undefined) say(`${paint(36, 'hint:')} ${error.hint}`);
+        const wait = error.retryAfterSeconds === undefined ? '' : ` (${error.retryAfterSeconds} seconds)`;
+        if (error.hint !== undefined) say(`${paint(36, 'hint:')} ${error.hint}${wait}`);
       }
       return describe(error.code).exit;
     },

@@ -42,6 +42,8 @@ export function timeText(seconds: number): string {
  * @param o `bytes` done, `total` bytes if known, `elapsedMs` since the start, `columns` of the terminal
  */
 export function progressLine(o: { label: string; bytes: number; total: number | undefined; elapsedMs: number; columns: number }): string {
+  // Work that is not counted in bytes, such as deriving a key.
+  if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
   const rate = o.elapsedMs > 0 ? (o.bytes * 1000) / o.elapsedMs : 0;
   const parts = [sizeText(o.bytes)];
   if (o.total !== undefined) parts[0] += ` of ${sizeText(o.total)}`;

@@ -90,6 +90,7 @@ describe('progress', () => {
     expect(progressLine(o)).toBe('storing  256 MiB of 1.0 GiB  128 MiB/s  0:06 left  [########----------------------]  25%');
     expect(progressLine({ ...o, total: undefined })).toBe('storing  256 MiB  128 MiB/s');
     expect(progressLine({ ...o, bytes: 0, elapsedMs: 0 })).toBe('storing  0 B of 1.0 GiB  [------------------------------]   0%');
+    expect(progressLine({ ...o, bytes: 0, total: undefined })).toBe('storing');
     expect(progressLine({ ...o, columns: 40 })).toHaveLength(39);
     expect(progressLine({ ...o, bytes: 2 * 1024 ** 3 })).toContain('100%');
   });
@@ -114,7 +115,7 @@ describe('progress', () => {
     const { stderr, out } = voice({ tty: true });
     out.progress('first');
     out.progress('second');
-    expect(stderr.text).toBe('\r\u001B[Kfirst  0 B\r\u001B[K\r\u001B[Ksecond  0 B');
+    expect(stderr.text).toBe('\r\u001B[Kfirst\r\u001B[K\r\u001B[Ksecond');
   });
 
   test('is silent when stderr is no terminal', () => {

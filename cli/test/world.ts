@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import type { World } from '../context.ts';
+import type { Context, World } from '../context.ts';
 import { main } from '../main.ts';
+import { output } from '../output.ts';
 import { usualPace } from '../pace.ts';
 
 /** A directory that goes away after the test. */
@@ -61,4 +62,10 @@ export async function run(argv: readonly string[], directory: string, overrides:
   const world = worldIn(directory, overrides);
   const exit = await main(argv, world);
   return { exit, stdout: world.stdout.text, stderr: world.stderr.text, stdoutBytes: world.stdout.bytes };
+}
+
+/** What a command would get in such a world. */
+export function contextIn(directory: string, overrides: Overrides = {}): Context & { readonly stdout: Collector; readonly stderr: Collector } {
+  const world = worldIn(directory, overrides);
+  return { ...world, output: output({ ...world, json: false, quiet: false }), dataDir: directory, service: undefined };
 }

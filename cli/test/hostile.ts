@@ -1,0 +1,58 @@
+/** A loopback server that answers as a test tells it to: what a broken or hostile service or gateway may do. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { onTestFinished } from 'vitest';
+
+export type Seen = { readonly method: string; readonly url: string; readonly headers: IncomingMessage['headers']; body: Buffer };
+
+export type Hostile = { readonly url: string; readonly seen: Seen[] };
+
+/** Answers each request by the first route whose method and path begin like it; anything else is 404. */
+export async function hostile(routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>): Promise<Hostile> {
+  const seen: Seen[] = [];
+  const server = createServer((request, response) => {
+    const entry: Seen = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body: Buffer.alloc(0) };
+    seen.push(entry);
+    // A peer that breaks off is what some tests are about.
+    request.on('error', () => undefined);
+    const route = Object.entries(routes).find(([start]) => `${entry.method} ${entry.url}`.startsWith(start));
+    if (route === undefined) response.writeHead(404).end();
+    else route[1](request, response, entry);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+}
+
+/** Reads the body of a request to its end. */
+export async function drain(request: IncomingMessage, seen: Seen): Promise<void> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of request as AsyncIterable<Uint8Array>) chunks.push(chunk);
+  seen.body = Buffer.concat(chunks);
+}
+
+export function json(response: ServerResponse, status: number, value: unknown, headers: Record<string, string> = {}): void {
+  response.writeHead(status, { 'content-type': status >= 400 ? 'application/problem+json' : 'application/json', ...headers }).end(JSON.stringify(value));
+}
+
+export const health = (maxUploadBytes: number | null = null) => (_request: IncomingMessage, response: ServerResponse) => json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes });
+
+/** The file that a service would answer with. */
+export const storedFile = (cid: string, size: number) => ({
+  fileId: '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11',
+  filename: null,
+  mode: 'plain',
+  size,
+  contentType: 'application/octet-stream',
+  cid,
+  createdAt: '2026-01-02T03:04:05.000Z',
+  pins: [{ service: 'local', status: 'pinned' }],
+});
+
+/** Of the right shape, and nobody's. */
+export const someApiKey = `sp_${'0'.repeat(71)}`;

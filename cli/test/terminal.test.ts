@@ -1,0 +1,147 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { open, passwordIdentity } from '../../shared/crypto/index.ts';
+import { measured } from '../../shared/ipfs/index.ts';
+import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
+import { atTerminal, missingTerminal } from './pty.ts';
+import { temporaryDirectory } from './world.ts';
+
+const missing = missingTerminal();
+
+/** A service that takes one upload and keeps what came. */
+async function service() {
+  const stored: Buffer[] = [];
+  const { url } = await hostile({
+    'GET /v1/health': health(),
+    'POST /v1/storage/plain': async (request, response, seen) => {
+      await drain(request, seen);
+      stored.push(seen.body);
+      const { stream, result } = measured(new Blob([new Uint8Array(seen.body)]).stream());
+      for await (const _ of stream);
+      json(response, 201, storedFile((await result).cid, seen.body.length));
+    },
+  });
+  return { stored, env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: someApiKey } };
+}
+
+async function opensWith(container: Buffer, password: string): Promise<string> {
+  const opened = await open(new Blob([new Uint8Array(container)]).stream());
+  if (opened.kind !== 'age' && opened.kind !== 'sealpin') throw new Error(opened.kind);
+  return new Response(await opened.decrypt([passwordIdentity(password)])).text();
+}
+
+describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '' : ` (not run: ${missing})`}`, () => {
+  test('S56: a new password is asked for twice and not shown', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env,
+      steps: [
+        // Backspace takes a whole character, Ctrl-U the line.
+        { after: 'Password', type: 'wrong\u0015canary pässä\u007F\u007F word-in-sight\r' },
+        { after: 'The same once more', type: 'canary päs word-in-sight\r' },
+      ],
+    });
+    expect({ exit, screen }).toMatchObject({ exit: 0 });
+    expect(screen).toMatch(/^Password \(there is no way to reset it\): \r\nThe same once more: \r\n/);
+    expect(screen).toMatch(/bafkrei[a-z2-7]+\r\n$/);
+    expect(screen).not.toContain('canary');
+    expect(await opensWith(stored[0]!, 'canary päs word-in-sight')).toBe('plain text');
+  });
+
+  test('S56: two passwords that differ are refused, and nothing is stored', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env, steps: [{ after: 'Password', type: 'one\r' }, { after: 'once more', type: 'two\r' }] });
+    expect(exit).toBe(2);
+    expect(screen).toContain('the two passwords differ');
+    expect(stored).toEqual([]);
+  });
+
+  test('S41: an empty password is refused without asking again', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env: (await service()).env, steps: [{ after: 'Password', type: '\r' }] });
+    expect(exit).toBe(2);
+    expect(screen).toContain('empty');
+  });
+
+  test.each([
+    { title: 'Ctrl-C', type: 'half\u0003' },
+    { title: 'Ctrl-D', type: '\u0004' },
+  ])('S52: $title at the prompt ends it with 130', async ({ type }) => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env, steps: [{ after: 'Password', type }] });
+    expect(exit).toBe(130);
+    expect(screen).not.toContain('half');
+    expect(stored).toEqual([]);
+  });
+
+  test('a password is asked for also when the file comes from a pipe and the blob ID goes into a file', async () => {
+    const directory = await temporaryDirectory();
+    const { stored, env } = await service();
+    await writeFile(join(directory, 'in'), 'from a pipe');
+    const { exit, screen } = await atTerminal(['chacha-encrypt', '-'], {
+      cwd: directory,
+      env,
+      shell: '< in > out',
+      steps: [{ after: 'Password', type: 'some long password\r' }, { after: 'once more', type: 'some long password\r' }],
+    });
+    expect({ exit, screen }).toMatchObject({ exit: 0 });
+    expect(screen).not.toContain('bafkrei');
+    expect(await readFile(join(directory, 'out'), 'utf8')).toMatch(/^bafkrei[a-z2-7]+\n$/);
+    expect(await opensWith(stored[0]!, 'some long password')).toBe('from a pipe');
+  });
+
+  test('a container with a password asks for it once, and a wrong one leaves no file', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    await atTerminal(['encrypt', 'in'], { cwd: directory, env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
+    await writeFile(join(directory, 'container'), stored[0]!);
+    const right = await atTerminal(['decrypt', './container', 'out'], { cwd: directory, steps: [{ after: 'Password for ./container', type: 'some long password\r' }] });
+    expect(right).toMatchObject({ exit: 0 });
+    expect(await readFile(join(directory, 'out'), 'utf8')).toBe('plain text');
+    const wrong = await atTerminal(['decrypt', './container', 'out2'], { cwd: directory, steps: [{ after: 'Password', type: 'some other password\r' }] });
+    expect(wrong.exit).toBe(1);
+    expect(wrong.screen).toContain('error:');
+    expect(await readdir(directory)).not.toContain('out2');
+  });
+
+  test('the work shows a bar, which is gone at the end', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), Buffer.alloc(24 * 1024 * 1024));
+    const { env } = await service();
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
+    expect(exit).toBe(0);
+    expect(screen).toContain('deriving the key from the password');
+    expect(screen).toMatch(/encrypting and storing {2}\S+ \S+ of 24\.0 MiB/);
+    const end = screen.slice(screen.lastIndexOf('\u001B[K') + 3);
+    expect(end).toMatch(/^bafybei[a-z2-7]+\r\n$/);
+  });
+});
+
+test.runIf(process.platform === 'linux')('S56: the words of the command are not to be seen while it runs', async () => {
+  const directory = await temporaryDirectory();
+  const { env } = await service();
+  const entry = fileURLToPath(new URL('../index.ts', import.meta.url));
+  const child = spawn(process.execPath, [entry, 'encrypt', '-', 'canary-on-the-line'], { cwd: directory, env: { ...process.env, ...env, HOME: directory }, stdio: ['pipe', 'pipe', 'pipe'] });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  await expect.poll(() => stderr, { timeout: 10_000 }).toContain('a password on the command line can be seen');
+  const line = await readFile(`/proc/${child.pid}/cmdline`, 'utf8');
+  expect(line).toMatch(/^sealpin\0*$/);
+  child.stdin.end('x');
+  const [exit] = (await once(child, 'close')) as [number];
+  expect(exit).toBe(0);
+  expect(stderr).not.toContain('canary');
+});
