@@ -1,15 +1,19 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
-import { encryptDetached, detachedPayloadBytes, recipientFromSpki } from '../shared/crypto/index.ts';
+import { detachedPayloadBytes, encryptDetached, plaintextBytes, recipientFromSpki } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
 import type { Ctx } from './app.ts';
 import { parseDisposition, parseFilename } from './body/names.ts';
 import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
-import { callerOf, type Caller } from './caller.ts';
+import { callerOf, identityOf, type Caller } from './caller.ts';
 import { maxUploadBytes, servicesOf } from './env.ts';
+import { parseClaim } from './idempotency.ts';
+import { errorText, log } from './log.ts';
+import type { Reader } from './objects/account.ts';
 import type { FileRecord, NewFile } from './objects/files.ts';
-import { anyBytes, storedFile, type About } from './stored.ts';
+import type { KeyRecord } from './objects/registry.ts';
+import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './stored.ts';
 
 type Mode = NewFile['mode'];
 type Header = (fileId: string, about: About) => Promise<Uint8Array>;
@@ -21,35 +25,59 @@ type Announced = { json: boolean; filename: string | undefined; contentType: str
 export function upload(mode: Mode) {
   return async (c: Ctx): Promise<Response> => {
     const caller = await callerOf(c);
-    const { key, spki } = await settled(caller.account.begin(caller.key.hash));
     const limitBytes = maxUploadBytes(c.env);
-    checkLength(c.req.raw, limitBytes);
-    const announced = parseAnnounced(c, mode);
-    const body = uploadBody(c.req.raw, limitBytes, announced.json);
+    const claim = await parseClaim(c, caller.key);
+    const fileId = crypto.randomUUID();
+    const begun = await settled(caller.account.begin(caller.key.hash, fileId, claim));
+    const { key, spki } = begun;
+    let body: UploadBody | undefined;
     const abort = new AbortController();
     try {
+      const announced = parseAnnounced(c, mode);
+      if (begun.first !== undefined) return await replayed(c, caller, begun, begun.first, announced);
+      checkLength(c.req.raw, limitBytes);
+      body = uploadBody(c.req.raw, limitBytes, announced.json);
       const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-      const { record, about } = await store(c, caller, { mode, spki, announced, body, signal });
-      const filename = key.scopes.includes('read') ? about.filename : undefined;
-      return c.json(storedFile(record, { ...about, filename }), 201, {
-        'Cache-Control': 'no-store',
-        Location: `/v1/storage/${record.fileId}`,
-      });
+      const { record, about } = await store(c, caller, { fileId, mode, spki, announced, body, signal });
+      return created(c, key, record, about);
     } catch (error) {
       // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
       abort.abort(error);
-      throw body.fault() ?? error;
+      if (claim !== undefined) await release(c, caller, fileId);
+      throw body?.fault() ?? error;
     }
   };
+}
+
+/** The claim ends by itself after an hour: not being able to give it up now changes nothing about what went wrong. */
+async function release(c: Ctx, caller: Caller, fileId: string): Promise<void> {
+  try {
+    await settled(caller.account.release(fileId));
+  } catch (error) {
+    log({ event: 'upload.release', requestId: c.var.requestId, error: errorText(error) });
+  }
+}
+
+function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Response {
+  const filename = key.scopes.includes('read') ? about.filename : undefined;
+  return c.json(storedFile(record, { ...about, filename }), 201, { 'Cache-Control': 'no-store', Location: `/v1/storage/${record.fileId}` });
+}
+
+/** The answer to the first request, made anew: no answer is kept. */
+async function replayed(c: Ctx, caller: Caller, reader: Reader, record: FileRecord, announced: Announced): Promise<Response> {
+  c.header('Idempotency-Replayed', 'true');
+  if (record.mode === 'plain') return created(c, reader.key, record, aboutPlain(record));
+  if (reader.key.scopes.includes('read')) return created(c, reader.key, record, (await openRecord(record, await identityOf(caller, reader))).file);
+  // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
+  return created(c, reader.key, record, { filename: null, contentType: announced.contentType, size: plaintextBytes(record.bytes) ?? 0 });
 }
 
 async function store(
   c: Ctx,
   caller: Caller,
-  o: { mode: Mode; spki: Uint8Array; announced: Announced; body: UploadBody; signal: AbortSignal },
+  o: { fileId: string; mode: Mode; spki: Uint8Array; announced: Announced; body: UploadBody; signal: AbortSignal },
 ): Promise<{ record: FileRecord; about: About }> {
-  const { mode, announced, body } = o;
-  const fileId = crypto.randomUUID();
+  const { fileId, mode, announced, body } = o;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
   let stream = body.stream;

@@ -8,6 +8,7 @@ import { refuse, type Answer, type Refusal } from '../answer.ts';
 import { edgeName, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
+import { claims, type Claim } from './idempotency.ts';
 import { files, type FileRecord, type NewFile } from './files.ts';
 import { outbox, type Message } from './outbox.ts';
 import { pinOf } from './pin.ts';
@@ -30,6 +31,7 @@ export class Account extends DurableObject<Env> {
   readonly #registry = registry(this.#sql);
   readonly #files = files(this.#sql);
   readonly #outbox = outbox(this.#sql);
+  readonly #claims = claims(this.#sql, (fileId) => this.#files.find(fileId) !== undefined);
   #id: string | undefined;
   #account: AccountRecord | undefined;
 
@@ -137,7 +139,7 @@ export class Account extends DurableObject<Env> {
       const files = this.#files.removeAll(now);
       const keys = this.#registry.list().map((key) => key.id);
       for (const hash of this.#registry.revoke(keys, now)) this.#outbox.add({ op: 'forget', target: hash }, now);
-      this.#sql.exec('DELETE FROM idempotency');
+      this.#claims.dropAll();
       this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
       this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', now);
       return { files, keys: keys.length };
@@ -147,11 +149,26 @@ export class Account extends DurableObject<Env> {
     return { ok: true, ...gone };
   }
 
-  /** Lets an upload begin: to which public key encrypted mode encrypts. */
-  async begin(hash: string): Promise<Answer<{ key: KeyRecord; spki: Uint8Array }>> {
+  /** Lets an upload begin: to which public key encrypted mode encrypts; the file of the first request where this is a second one. */
+  async begin(hash: string, fileId: string, claim: Claim | undefined): Promise<Answer<Reader & { first: FileRecord | undefined }>> {
     const caller = this.#authorize(hash, 'write');
     if (!caller.ok) return caller;
-    return { ok: true, key: caller.key, spki: caller.account.spki };
+    const { key, account } = caller;
+    let first: FileRecord | undefined;
+    if (claim !== undefined) {
+      const taken = this.#claims.take(key.id, claim, fileId, this.now());
+      if (!taken.ok) return taken;
+      if (taken.first !== undefined) first = this.#files.find(taken.first);
+      await this.#alarm.by(this.now() + pendingMs);
+    }
+    const sealed = first?.mode === 'encrypted' ? this.#registry.sealed(key.id) : null;
+    return { ok: true, key, spki: account.spki, sealed, first };
+  }
+
+  /** Gives up the claim of an upload that failed before it was intended. */
+  async release(fileId: string): Promise<Answer> {
+    if (this.#account !== undefined && !this.#files.isPending(fileId)) this.#claims.drop(fileId);
+    return { ok: true };
   }
 
   /** Before the last bytes go out: the pending row, then the reference. After this, row and reference say what to undo. */
@@ -176,7 +193,13 @@ export class Account extends DurableObject<Env> {
 
   /** After the service holds the bytes. */
   async ready(fileId: string): Promise<Answer> {
-    if (this.#account === undefined || !this.#files.ready(fileId)) {
+    const isReady =
+      this.#account !== undefined &&
+      this.ctx.storage.transactionSync(() => {
+        this.#claims.keep(fileId, this.now());
+        return this.#files.ready(fileId);
+      });
+    if (!isReady) {
       return refuse('pinning_timeout', 'the upload took so long that it was given up');
     }
     return { ok: true };
@@ -192,6 +215,7 @@ export class Account extends DurableObject<Env> {
     const messages = this.ctx.storage.transactionSync(() => {
       const file = this.#files.remove(fileId, 'pending');
       if (file === undefined) return [];
+      this.#claims.drop(fileId);
       const ids = [this.#outbox.add(unrefer(file), this.now())];
       if (wrongCid !== undefined) ids.push(this.#outbox.add({ op: 'discard', target: wrongCid, service: file.service }, this.now()));
       return ids;
@@ -234,7 +258,7 @@ export class Account extends DurableObject<Env> {
     const removed = this.ctx.storage.transactionSync(() => {
       const file = this.#files.remove(fileId, 'ready');
       if (file === undefined) return undefined;
-      this.#sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
+      this.#claims.drop(fileId);
       return { file, message: this.#outbox.add(unrefer(file), this.now()) };
     });
     if (removed === undefined) return refuse('not_found');
@@ -251,10 +275,12 @@ export class Account extends DurableObject<Env> {
         this.ctx.storage.transactionSync(() => {
           const file = this.#files.remove(fileId, 'pending');
           if (file !== undefined) this.#outbox.add(unrefer(file), now);
+          this.#claims.drop(fileId);
         });
       }
+      this.#claims.expire(now);
       await this.#outbox.flush((message) => this.#send(message), now);
-      const due = [this.#files.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
+      const due = [this.#files.nextDue(), this.#outbox.nextDue(), this.#claims.nextDue()].filter((each) => each !== undefined);
       if (due.length === 0 && this.#account === undefined) return await this.#vanish();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {

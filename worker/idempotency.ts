@@ -1,0 +1,42 @@
+/** `Idempotency-Key` on uploads: what makes a second request the same as the first one. */
+import type { ApiKey } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import type { Ctx } from './app.ts';
+import type { Claim } from './objects/idempotency.ts';
+
+const maxChars = 255;
+
+/**
+ * The claim that an upload makes. Name and parameters go into it under a key that only the API key gives, so that the record
+ * says nothing to others; the body does not go into it at all.
+ * @returns undefined where the request has no Idempotency-Key
+ * @throws invalid_request
+ */
+export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined> {
+  const name = c.req.header('Idempotency-Key');
+  if (name === undefined) return undefined;
+  if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
+    throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
+  }
+  const { pathname, search } = new URL(c.req.url);
+  const mac = await keyed(key);
+  return {
+    route: `${c.req.method} ${pathname}`,
+    name: await mac([name]),
+    fingerprint: await mac([name, search, c.req.header('Content-Type') ?? '', c.req.header('Content-Length') ?? '']),
+  };
+}
+
+async function keyed(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {
+  const encoder = new TextEncoder();
+  const secret = await crypto.subtle.importKey('raw', key.secret, 'HKDF', false, ['deriveKey']);
+  const derived = await crypto.subtle.deriveKey(
+    { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(0), info: encoder.encode('sealpin/v1 idempotency') },
+    secret,
+    { name: 'HMAC', hash: 'SHA-256', length: 256 },
+    false,
+    ['sign'],
+  );
+  // As JSON, so that no two lists of parts are the same text.
+  return async (parts) => new Uint8Array(await crypto.subtle.sign('HMAC', derived, encoder.encode(JSON.stringify(parts)))).toHex();
+}
