@@ -14,6 +14,8 @@ const nothing = (): void => undefined;
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
 const intervalMs = 100;
+/** Of a terminal that does not know its width, or says 0. */
+const defaultColumns = 80;
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** A size for people: `1.5 GiB`. */
@@ -71,7 +73,7 @@ export function progressBar(o: { stderr: Out; label: string; bytes: number | und
   const draw = (): void => {
     drawn = o.now();
     shown = true;
-    const line = progressLine({ label: o.label, bytes, total: o.bytes, elapsedMs: drawn - start, columns: o.stderr.columns ?? 80 });
+    const line = progressLine({ label: o.label, bytes, total: o.bytes, elapsedMs: drawn - start, columns: o.stderr.columns || defaultColumns });
     o.stderr.write(`\r\u001B[K${line}`);
   };
   const hide = (): void => {
