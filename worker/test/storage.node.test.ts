@@ -3,51 +3,26 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
 import { FileList, Problem, Receipt, StoredFile } from '../../shared/api.ts';
+import { bytesOf, client, problemOf, type Client, type Init } from './client.ts';
 import { startService, type Service } from './service.ts';
 
 let service: Service;
 let key: string;
+let call: Client;
 
 beforeAll(async () => {
   service = await startService();
   key = (await service.account()).apiKey;
+  call = client(service.url, key);
 });
 afterAll(() => service.close());
-
-type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit };
-
-function call(path: string, init: Init = {}, apiKey = key): Promise<Response> {
-  return fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
-}
-
-async function store(mode: 'encrypted' | 'plain', bytes: Uint8Array, filename = 'näme.bin'): Promise<StoredFile> {
-  const answer = await call(`/v1/storage/${mode}`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'image/png', 'Content-Disposition': `attachment; filename*=UTF-8''${encodeURIComponent(filename)}` },
-    body: bytes as BodyInit,
-  });
-  expect([answer.status, answer.status === 201 ? '' : await answer.text()]).toEqual([201, '']);
-  return v.parse(StoredFile, await answer.json());
-}
-
-async function bytesOf(answer: Response): Promise<Uint8Array> {
-  return new Uint8Array(await answer.arrayBuffer());
-}
-
-async function problemOf(asked: Promise<Response>): Promise<[number, string]> {
-  const answer = await asked;
-  expect(answer.headers.get('Content-Type')).toBe('application/problem+json');
-  const problem = v.parse(Problem, await answer.json());
-  expect(problem.requestId).toBe(answer.headers.get('X-Request-Id'));
-  return [answer.status, problem.code];
-}
 
 const modes = ['encrypted', 'plain'] as const;
 
 describe.each(modes)('a file in %s mode', (mode) => {
   it.each([0, 1, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
     const bytes = randomBytes(size);
-    const file = await store(mode, bytes);
+    const file = await call.store(mode, bytes);
     expect(file).toMatchObject({ mode, size, filename: 'näme.bin', contentType: 'image/png', pins: [{ service: 'node', status: 'pinned' }] });
 
     const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
@@ -88,7 +63,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
   });
 
   it('is deleted once, with a receipt', async () => {
-    const file = await store(mode, randomBytes(1000));
+    const file = await call.store(mode, randomBytes(1000));
     const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
     expect(answer.status).toBe(200);
     expect(v.parse(Receipt, await answer.json())).toEqual({
@@ -103,41 +78,42 @@ describe.each(modes)('a file in %s mode', (mode) => {
 });
 
 it('lists newest first, by cursor, and by CID', async () => {
-  const { apiKey } = await service.account();
+  const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];
   for (let index = 0; index < 5; index += 1) {
-    const answer = await call(`/v1/storage/${modes[index % 2]!}`, { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${index}"` }, body: `file ${index}` }, apiKey);
+    const answer = await call(`/v1/storage/${modes[index % 2]!}`, { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${index}"` }, body: `file ${index}` });
     files.unshift(v.parse(StoredFile, await answer.json()));
   }
   const seen: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const answer = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`, {}, apiKey);
+    const answer = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`);
     const page = v.parse(FileList, await answer.json());
     expect(page.files.length).toBeLessThanOrEqual(2);
     seen.push(...page.files);
     ({ cursor } = page);
   } while (cursor !== undefined);
   expect(seen).toEqual(files);
-  const byCid = v.parse(FileList, await (await call(`/v1/storage?cid=${files[3]!.cid}`, {}, apiKey)).json());
+  const byCid = v.parse(FileList, await (await call(`/v1/storage?cid=${files[3]!.cid}`)).json());
   expect(byCid.files).toEqual([files[3]]);
-  expect(v.parse(FileList, await (await call('/v1/storage')).json()).files.some((file) => file.cid === files[0]!.cid)).toBe(false);
+  const others = v.parse(FileList, await (await client(service.url, key)('/v1/storage')).json());
+  expect(others.files.some((file) => file.cid === files[0]!.cid)).toBe(false);
 });
 
 it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {
-  const file = await store('plain', Buffer.from('one'));
+  const file = await call.store('plain', Buffer.from('one'));
   const other = Buffer.from('two');
   expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([422, 'cid_mismatch']);
   expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
 });
 
 it('S78: tells a stranger nothing about a file', async () => {
-  const file = await store('plain', Buffer.from('mine'));
-  const { apiKey } = await service.account();
+  const file = await call.store('plain', Buffer.from('mine'));
+  const stranger = client(service.url, (await service.account()).apiKey);
   for (const method of ['GET', 'DELETE']) {
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { method }, apiKey))).toEqual([404, 'not_found']);
-    expect(await problemOf(call(`/v1/storage/${crypto.randomUUID()}`, { method }, apiKey))).toEqual([404, 'not_found']);
-    expect(await problemOf(call('/v1/storage/..%2f', { method }, apiKey))).toEqual([404, 'not_found']);
+    expect(await problemOf(stranger(`/v1/storage/${file.fileId}`, { method }))).toEqual([404, 'not_found']);
+    expect(await problemOf(stranger(`/v1/storage/${crypto.randomUUID()}`, { method }))).toEqual([404, 'not_found']);
+    expect(await problemOf(stranger('/v1/storage/..%2f', { method }))).toEqual([404, 'not_found']);
   }
 });
 
@@ -172,12 +148,12 @@ it('refuses what it does not understand, with the code that says why', async () 
   expect(await problemOf(call('/v1/nothing'))).toEqual([404, 'not_found']);
   const put = await call('/v1/storage', { method: 'PUT' });
   expect(put.headers.get('Allow')).toBe('GET, HEAD');
-  expect(await problemOf(Promise.resolve(put))).toEqual([405, 'method_not_allowed']);
+  expect(await problemOf(put)).toEqual([405, 'method_not_allowed']);
 });
 
 it('serves what lives here to anybody, and nothing else', async () => {
   const bytes = randomBytes(1_500_000);
-  const file = await store('plain', bytes);
+  const file = await call.store('plain', bytes);
   const answer = await fetch(`${service.url}/ipfs/${file.cid}`);
   expect(answer.status).toBe(200);
   expect(Buffer.compare(await bytesOf(answer), bytes)).toBe(0);

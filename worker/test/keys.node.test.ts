@@ -1,0 +1,251 @@
+/** Accounts and API keys: what a key may do, and what nobody can do without one. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as v from 'valibot';
+import {
+  AccountAnswer,
+  AccountReceipt,
+  ApiKeyList,
+  FileList,
+  NewAccountAnswer,
+  NewApiKeyAnswer,
+  Problem,
+  Revoked,
+  type Scope,
+} from '../../shared/api.ts';
+import { generateKeyPair, identityFromPkcs8, open, parseApiKey, parseIdentities, unsealPrivateKey } from '../../shared/crypto/index.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
+import { adminToken, startService, type Service } from './service.ts';
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService({ entry: 'worker/test/stale.ts' });
+});
+afterAll(() => service.close());
+
+type Holder = Client & { apiKey: string; id: string };
+
+function holder(answer: { key: { id: string }; apiKey: string }): Holder {
+  return Object.assign(client(service.url, answer.apiKey), { apiKey: answer.apiKey, id: answer.key.id });
+}
+
+async function newAccount(recovery?: string): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
+  const answer = v.parse(NewAccountAnswer, await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team', recovery }), 201));
+  return { answer, owner: holder(answer) };
+}
+
+async function newKey(maker: Client, scopes: Scope[], expiresAt?: string): Promise<Holder> {
+  return holder(v.parse(NewApiKeyAnswer, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)));
+}
+
+function revoke(by: Client, id: string, query = ''): Promise<Response> {
+  return by(`/v1/keys/${id}${query}`, { method: 'DELETE' });
+}
+
+const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
+
+describe('an account', () => {
+  it('tells its keys who they are and what they use', async () => {
+    const { answer, owner } = await newAccount();
+    await owner.store('plain', 'four');
+    const about = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
+    expect(about.account).toEqual(answer.account);
+    expect(about.usage).toEqual({ files: 1, bytes: 4 });
+    expect(about.key).toMatchObject(answer.key);
+  });
+
+  it('gives its private key to whoever holds a key with read, offline', async () => {
+    const { owner } = await newAccount();
+    const file = await owner.store('encrypted', 'for the account');
+    const { account, key } = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
+    const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
+    const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, { id: key.id, sealed: Buffer.from(key.sealed!, 'base64'), spki });
+    const container = await owner(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } });
+    expect(container.headers.get('Content-Type')).toBe('application/vnd.sealpin');
+    const bytes = await bytesOf(container);
+    expect(bytes.length).toBe(Number(container.headers.get('Content-Length')));
+    const opened = await open(new Blob([bytes]).stream());
+    if (opened.kind !== 'sealpin') throw new Error(opened.kind);
+    expect(await new Response(await opened.decrypt([identityFromPkcs8(pkcs8)])).text()).toBe('for the account');
+  });
+
+  it('goes with all of it', async () => {
+    const { answer, owner } = await newAccount();
+    const operator = client(service.url, adminToken);
+    const files = [await owner.store('encrypted', 'a'), await owner.store('plain', `b ${answer.account.id}`)];
+    await newKey(owner, ['read']);
+    const path = `/v1/accounts/${answer.account.id}`;
+    const receipt = v.parse(AccountReceipt, await jsonOf(operator(path, { method: 'DELETE' })));
+    expect(receipt).toEqual({ account: answer.account.id, files: 2, keys: 2 });
+    expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(operator(path, { method: 'DELETE' }))).toEqual([404, 'not_found']);
+    for (const { cid } of files) {
+      await expect.poll(async () => (await fetch(`${service.url}/ipfs/${cid}`)).status, { timeout: 10_000 }).toBe(404);
+    }
+    const kv = await service.miniflare.getKVNamespace('API_KEYS');
+    await expect
+      .poll(async () => JSON.stringify(await Promise.all((await kv.list()).keys.map((key) => kv.get(key.name)))), { timeout: 10_000 })
+      .not.toContain(answer.account.id);
+  });
+
+  it('is recovered by the key that it named, and by no other', async () => {
+    const pair = await generateKeyPair();
+    const { answer, owner } = await newAccount(pair.publicPem);
+    const path = `/v1/accounts/${answer.account.id}`;
+    const file = await owner.store('encrypted', 'still here');
+    const recovery = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
+    if (recovery.kind !== 'age') throw new Error(recovery.kind);
+    const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
+    const anybody = client(service.url, '');
+    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: pair.privatePem }))).toEqual([403, 'forbidden']);
+    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: 'x' }))).toEqual([400, 'key_invalid']);
+    const recovered = holder(v.parse(NewAccountAnswer, await jsonOf(anybody.json(`${path}/recover`, { privateKey }), 201)));
+    expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
+    expect((await bytesOf(recovered(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))).toString()).toBe('still here');
+  });
+
+  it('that names no recovery key has no recovery', async () => {
+    const { answer } = await newAccount();
+    for (const id of [answer.account.id, '0'.repeat(22), 'x']) {
+      expect(await problemOf(fetch(`${service.url}/v1/accounts/${id}/recovery`))).toEqual([404, 'not_found']);
+      expect(await problemOf(client(service.url, '').json(`/v1/accounts/${id}/recover`, { privateKey: 'x' }))).toEqual([404, 'not_found']);
+    }
+    for (const recovery of ['', 'age1nonsense', `${(await generateKeyPair()).publicPem}${(await generateKeyPair()).publicPem}`, (await generateKeyPair()).privatePem]) {
+      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery }))).toEqual([400, 'key_invalid']);
+    }
+  });
+});
+
+describe('an API key', () => {
+  it('does what its scopes say and nothing else', async () => {
+    const { owner } = await newAccount();
+    const file = await owner.store('encrypted', 'x');
+    const routes: [Scope, string, RequestInit['method']][] = [
+      ['read', `/v1/storage/${file.fileId}`, 'GET'],
+      ['read', '/v1/storage', 'GET'],
+      ['write', '/v1/storage/plain', 'POST'],
+      ['write', '/v1/storage/encrypted', 'POST'],
+      ['keys', '/v1/keys', 'GET'],
+      ['keys', '/v1/keys', 'POST'],
+      ['keys', `/v1/keys/${owner.id}`, 'DELETE'],
+      ['delete', `/v1/storage/${file.fileId}`, 'DELETE'],
+    ];
+    for (const scope of ['read', 'write', 'delete', 'keys'] as const) {
+      const holder = await newKey(owner, [scope]);
+      expect((await holder('/v1/account')).status).toBe(200);
+      for (const [needed, path, method] of routes) {
+        if (needed !== scope) expect(await problemOf(holder(path, { method: method! }))).toEqual([403, 'insufficient_scope']);
+      }
+    }
+    const writer = await newKey(owner, ['write']);
+    const stored = await writer.store('encrypted', 'y', { filename: 'secret name' });
+    expect('filename' in stored).toBe(false);
+  });
+
+  it('makes keys within its own scopes and expiry only', async () => {
+    const { owner } = await newAccount();
+    const expiresAt = soon(60_000);
+    const maker = await newKey(owner, ['keys', 'read'], expiresAt);
+    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['write'] }))).toEqual([403, 'insufficient_scope']);
+    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(120_000) }))).toEqual([403, 'forbidden']);
+    expect(await problemOf(owner.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(-1000) }))).toEqual([400, 'invalid_request']);
+    for (const body of [{}, { label: 'x', scopes: [] }, { label: 'x', scopes: ['read', 'read'] }, { label: 'x', scopes: ['root'] }, { label: '', scopes: ['read'] }, { label: 'x', scopes: ['read'], account: 'y' }]) {
+      expect(await problemOf(owner.json('/v1/keys', body))).toEqual([400, 'invalid_request']);
+    }
+    const made = await newKey(maker, ['read']);
+    const { keys } = v.parse(ApiKeyList, await jsonOf(owner('/v1/keys')));
+    expect(keys.find((key) => key.id === made.id)).toMatchObject({ createdBy: maker.id, expiresAt, scopes: ['read'] });
+    expect(await jsonOf<FileList>(made('/v1/storage'))).toEqual({ files: [] });
+  });
+
+  it('revokes what has no scope that it lacks, with its descendants if asked to', async () => {
+    const { owner } = await newAccount();
+    const parent = await newKey(owner, ['keys', 'write']);
+    const child = await newKey(parent, ['keys', 'write']);
+    const grandchild = await newKey(child, ['write']);
+    const other = await newKey(owner, ['write']);
+    expect(await problemOf(revoke(parent, owner.id))).toEqual([403, 'insufficient_scope']);
+    expect(v.parse(Revoked, await jsonOf(revoke(owner, child.id)))).toEqual({ revoked: [child.id] });
+    expect(await problemOf(revoke(owner, child.id))).toEqual([404, 'not_found']);
+    expect((await grandchild('/v1/account')).status).toBe(200);
+    // The one that stood between is gone, and the family is still known.
+    const { revoked } = v.parse(Revoked, await jsonOf(revoke(owner, parent.id, '?cascade=true')));
+    expect([...revoked].sort()).toEqual([parent.id, grandchild.id].sort());
+    for (const each of [parent, child, grandchild]) expect(await problemOf(each('/v1/account'))).toEqual([401, 'unauthorized']);
+    expect((await other('/v1/account')).status).toBe(200);
+  });
+
+  it('that is the last one to read goes only when that is said', async () => {
+    const { owner } = await newAccount();
+    const keeper = await newKey(owner, ['keys', 'read'], soon(400));
+    await newKey(owner, ['read'], soon(400));
+    await new Promise((done) => setTimeout(done, 500));
+    expect(await problemOf(keeper('/v1/account'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(revoke(owner, owner.id))).toEqual([409, 'conflict']);
+    await jsonOf(revoke(owner, owner.id, '?destroy=true'));
+    expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
+  });
+
+  it('S75 S76: gets one answer whatever is wrong with it', async () => {
+    const { owner, answer } = await newAccount();
+    const revoked = await newKey(owner, ['read']);
+    await jsonOf(revoke(owner, revoked.id));
+    const expired = await newKey(owner, ['read'], soon(300));
+    await new Promise((done) => setTimeout(done, 400));
+    const { newApiKey, newAccountId } = await import('../../shared/crypto/index.ts');
+    const unknown = await newApiKey(answer.account.id);
+    const nobody = await newApiKey(newAccountId());
+    const malformed = `${owner.apiKey.slice(0, -1)}${owner.apiKey.endsWith('0') ? '1' : '0'}`;
+    const headers = ['', 'Bearer', 'Bearer x', `Basic ${owner.apiKey}`, `Bearer ${owner.apiKey} x`, ...[revoked.apiKey, expired.apiKey, unknown.text, nobody.text, malformed].map((key) => `Bearer ${key}`)];
+    const bodies = await Promise.all(
+      headers.map(async (header) => {
+        const answer = await fetch(`${service.url}/v1/storage`, header === '' ? {} : { headers: { Authorization: header } });
+        expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
+        const { requestId, ...rest } = v.parse(Problem, await answer.json());
+        expect([header, rest.status]).toEqual([header, answer.status]);
+        expect(requestId).toBe(answer.headers.get('X-Request-Id'));
+        return JSON.stringify(rest);
+      }),
+    );
+    expect(new Set(bodies).size).toBe(1);
+    expect(JSON.parse(bodies[0]!)).toMatchObject({ status: 401, code: 'unauthorized' });
+    // Not in a query either.
+    expect(await problemOf(fetch(`${service.url}/v1/storage?key=${owner.apiKey}`))).toEqual([401, 'unauthorized']);
+  });
+});
+
+describe('KV', () => {
+  it('may say what it likes about scopes, expiry and account', async () => {
+    const { owner } = await newAccount();
+    const reader = await newKey(owner, ['read'], soon(3_600_000));
+    const file = await owner.store('encrypted', 'x');
+    const kv = await service.miniflare.getKVNamespace('API_KEYS');
+    const name = `key:${(await parseApiKey(reader.apiKey))!.hash}`;
+    const record = JSON.parse((await kv.get(name, 'text'))!) as Record<string, unknown>;
+    const changed = { ...record, scopes: ['read', 'write', 'delete', 'keys'], expiresAt: soon(-1000), account: 'another', publicKey: 'another', id: 'another' };
+    for (const value of [JSON.stringify(changed), JSON.stringify({ ...record, sealed: 'AAAA' }), JSON.stringify({ v: 1 })]) {
+      await kv.put(name, value);
+      expect(await problemOf(reader('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([403, 'insufficient_scope']);
+      expect((await bytesOf(reader(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))).toString()).toBe('x');
+    }
+  });
+
+  // Freezes the KV of this service for good, so it comes last.
+  it('that is stale and remembers misses delays neither revocation, nor expiry, nor a new key', async () => {
+    const { owner } = await newAccount();
+    const file = await owner.store('encrypted', 'x');
+    const revoked = await newKey(owner, ['read']);
+    const expiring = await newKey(owner, ['read'], soon(2000));
+    await fetch(`${service.url}/test/freeze`);
+    expect((await revoked('/v1/storage')).status).toBe(200);
+    expect((await expiring('/v1/storage')).status).toBe(200);
+    await jsonOf(revoke(owner, revoked.id));
+    expect(await problemOf(revoked('/v1/storage'))).toEqual([401, 'unauthorized']);
+    const fresh = await newKey(owner, ['read']);
+    const raw = { headers: { Accept: 'application/octet-stream' } };
+    expect((await bytesOf(fresh(`/v1/storage/${file.fileId}`, raw))).toString()).toBe('x');
+    expect(v.parse(FileList, await jsonOf(fresh('/v1/storage'))).files).toEqual([file]);
+    await new Promise((done) => setTimeout(done, 2000));
+    expect(await problemOf(expiring('/v1/storage'))).toEqual([401, 'unauthorized']);
+  });
+});
