@@ -86,8 +86,14 @@ export async function newPassword(source: PasswordSource, generate: boolean, con
   }
   const given = await givenPassword(source, context);
   const password = given ?? (await withTerminal(context, (terminal) => askTwice(terminal, context.signal)));
+  refuseEmpty(password);
   await judge(password, context);
   return password;
+}
+
+/** @throws password_invalid */
+export function refuseEmpty(password: string): void {
+  if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
 }
 
 async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string> {

@@ -43,7 +43,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     const plaintext = await openWith(opened, o, context);
     const bytes = await pour(plaintext, sink, progress(), context.signal);
     const path = await sink.commit();
-    if (opened.kind === 'plain') output.note(`${o.blob} was not encrypted: it was written as it is`);
+    if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
     output.note(`wrote ${o.outputFile} (${sizeText(bytes)})`);
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);

@@ -1,8 +1,7 @@
 import { passwordIdentity } from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys.ts';
-import { askPassword, givenPassword, passwordArgs } from '../secrets.ts';
+import { askPassword, givenPassword, passwordArgs, refuseEmpty } from '../secrets.ts';
 import { decryptTo } from '../unseal.ts';
 
 export const command = defineCommand({
@@ -25,7 +24,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const source = { argument: args.password, file: args['password-file'], stdinTaken: args.blob_id === '-' };
     const password = await givenPassword(source, context);
-    if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
+    if (password !== undefined) refuseEmpty(password);
     await decryptTo({
       blob: args.blob_id,
       outputFile: args.output_file,

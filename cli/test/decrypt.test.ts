@@ -1,0 +1,245 @@
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { encrypt, encryptDetached, generateKeyPair, passwordRecipient, recipientFromSpki, type Format, type Recipient } from '../../shared/crypto/index.ts';
+import { nodeBackend } from '../crypto.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+
+const password = 'some long password';
+const env = { SEALPIN_PASSWORD: password };
+const pair = await generateKeyPair(nodeBackend);
+const other = await generateKeyPair(nodeBackend);
+
+const byPassword = (logN = 10): Recipient => passwordRecipient(password, { name: 'scrypt', logN });
+
+async function contain(text: string | Uint8Array, format: Format, ...recipients: Recipient[]): Promise<Buffer> {
+  const { stream } = await encrypt(new Blob([typeof text === 'string' ? text : new Uint8Array(text)]).stream(), { format, recipients, backend: nodeBackend });
+  return Buffer.from(await new Response(stream).arrayBuffer());
+}
+
+/** Runs a command in a directory with the container as `./in`, and the user's private key where it belongs. */
+async function unseal(container: Uint8Array, argv: readonly string[], overrides: Overrides = {}, keys = pair): Promise<Ran & { directory: string; files: string[] }> {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'in'), container);
+  await writeFile(join(directory, 'private.key'), keys.privatePem, { mode: 0o600 });
+  await writeFile(join(directory, 'other.key'), other.privatePem, { mode: 0o600 });
+  const ran = await run([...argv, '--data-dir', directory], directory, overrides);
+  const files = (await readdir(directory)).filter((name) => !['in', 'private.key', 'other.key'].includes(name));
+  return { ...ran, directory, files };
+}
+
+describe('decrypt opens', () => {
+  test.each([
+    { title: 'sealpin/v1 with the password of the environment', format: 'sealpin' as const, argv: ['decrypt', './in', 'out'], overrides: { env } },
+    { title: 'age with the password as an argument', format: 'age' as const, argv: ['decrypt', './in', 'out', password], overrides: {} },
+    { title: 'the container from standard input', format: 'age' as const, argv: ['decrypt', '-', 'out'], overrides: { env } },
+    { title: 'with the password from standard input', format: 'sealpin' as const, argv: ['decrypt', './in', 'out', '--password-file', '-'], overrides: { stdin: `${password}\n` } },
+  ])('$title', async ({ format, argv, overrides }) => {
+    const container = await contain('plain text', format, byPassword());
+    const ran = await unseal(container, argv, argv[1] === '-' ? { ...overrides, stdin: container } : overrides);
+    expect(ran).toMatchObject({ exit: 0, stdout: '', files: ['out'] });
+    expect(ran.stderr).toContain('sealpin: wrote out (10 B)\n');
+    expect(await readFile(join(ran.directory, 'out'), 'utf8')).toBe('plain text');
+    expect((await stat(join(ran.directory, 'out'))).mode & 0o777).toBe(0o600);
+  });
+
+  test('a container for keys with private.key of the data directory, when nothing is given', async () => {
+    const ran = await unseal(await contain('plain text', 'age', recipientFromSpki(other.spki), recipientFromSpki(pair.spki)), ['decrypt', './in', 'out']);
+    expect(ran).toMatchObject({ exit: 0, files: ['out'] });
+  });
+
+  test('to standard output, byte for byte', async () => {
+    const data = Buffer.from(Array.from({ length: 200_000 }, (_, index) => index % 256));
+    const ran = await unseal(await contain(data, 'sealpin', byPassword()), ['decrypt', './in', '-'], { env });
+    expect(ran).toMatchObject({ exit: 0, stderr: '', files: [] });
+    expect(ran.stdoutBytes.equals(data)).toBe(true);
+  });
+
+  test('with --json: one object', async () => {
+    const ran = await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', 'out', '--json'], { env });
+    expect(ran).toMatchObject({ exit: 0, stderr: '' });
+    expect(JSON.parse(ran.stdout)).toEqual({ output: join(ran.directory, 'out'), size: 10, encrypted: true });
+  });
+});
+
+describe('what was given must be used', () => {
+  test('a plain item is written when nothing was given, with a word about it', async () => {
+    const ran = await unseal(Buffer.from('just text'), ['decrypt', './in', 'out']);
+    expect(ran).toMatchObject({ exit: 0, files: ['out'], stderr: 'sealpin: warning: ./in was not encrypted: it was written as it is\nsealpin: wrote out (9 B)\n' });
+  });
+
+  test.each([
+    { title: 'a plain item with a password', container: async () => Buffer.from('just text'), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is not encrypted, and a password or key was given: nothing was written\nsealpin: hint: leave the password or key out to fetch it as it is' },
+    { title: 'an empty plain item with a password', container: async () => Buffer.alloc(0), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is not encrypted' },
+    { title: 'a plain item with a key', container: async () => Buffer.from('just text'), argv: ['ecc-decrypt', './in', 'out'], overrides: {}, says: 'it is not encrypted' },
+    { title: 'an item for keys with a password', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is encrypted to keys, and a password was given\nsealpin: hint: use: sealpin ecc-decrypt' },
+    { title: 'an item with a password with a key', container: async () => contain('x', 'sealpin', byPassword()), argv: ['ecc-decrypt', './in', 'out'], overrides: {}, says: 'it is encrypted with a password, and a key was given\nsealpin: hint: use: sealpin decrypt' },
+    { title: 'an empty password', container: async () => Buffer.from('just text'), argv: ['decrypt', './in', 'out', ''], overrides: {}, says: 'the password is empty', exit: 2 },
+  ])('$title is refused, and nothing is written', async ({ container, argv, overrides, says, exit = 1 }) => {
+    const ran = await unseal(await container(), argv, overrides);
+    expect(ran).toMatchObject({ exit, stdout: '', files: [] });
+    expect(ran.stderr).toContain(says);
+  });
+});
+
+describe('what cannot be opened leaves no file', () => {
+  const flipped = async (at: (length: number) => number): Promise<Buffer> => {
+    const container = await contain('x'.repeat(200_000), 'sealpin', byPassword());
+    container[at(container.length)]! ^= 1;
+    return container;
+  };
+  test.each([
+    { title: 'S24: a wrong password', container: async () => contain('x', 'sealpin', byPassword()), argv: ['decrypt', './in', 'out', 'another password'] },
+    { title: 'S24: a wrong key', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['ecc-decrypt', './in', 'out', 'other.key'] },
+    { title: 'S48: a flipped bit in the last chunk', container: async () => flipped((length) => length - 20), argv: ['decrypt', './in', 'out', password] },
+    { title: 'S13: a flipped bit in the first chunk', container: async () => flipped((length) => length - 190_000), argv: ['decrypt', './in', 'out', password] },
+  ])('$title', async ({ container, argv }) => {
+    const ran = await unseal(await container(), argv);
+    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+    expect(ran.stderr).toMatch(/sealpin: error: .*wrong password or key, or the data is damaged; nothing was written\n/);
+  });
+
+  test('S1: a truncated container', async () => {
+    const container = await contain('x'.repeat(200_000), 'sealpin', byPassword());
+    const ran = await unseal(container.subarray(0, -1000), ['decrypt', './in', 'out'], { env });
+    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+  });
+
+  test.each(['sealpin/v2\n', 'age-encryption.org/v2\n'])('S18: the unknown version %j is never taken for plain', async (line) => {
+    const ran = await unseal(Buffer.from(`${line}-> x\n`), ['decrypt', './in', 'out']);
+    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+    expect(ran.stderr).toContain('a newer sealpin may be able to read it');
+  });
+
+  test("the payload of the service's encrypted mode is refused, naming the route", async () => {
+    const { payload } = await encryptDetached(new Blob(['x']).stream(), { recipient: recipientFromSpki(pair.spki), backend: nodeBackend });
+    const ran = await unseal(Buffer.from(await new Response(payload).arrayBuffer()), ['decrypt', './in', 'out']);
+    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+    expect(ran.stderr).toContain('GET /v1/storage/<fileId>');
+  });
+
+  test('S14: to standard output, authentic chunks come out, and exit 1 says that it is a part', async () => {
+    const container = await flipped((length) => length - 20);
+    const ran = await unseal(container, ['decrypt', './in', '-'], { env });
+    expect(ran.exit).toBe(1);
+    expect(ran.stderr).toContain('what came out is only a part');
+    expect(ran.stdoutBytes.length).toBeLessThan(200_000);
+    expect(ran.stdoutBytes.equals(Buffer.alloc(ran.stdoutBytes.length, 'x'))).toBe(true);
+  });
+});
+
+describe('files', () => {
+  test('S45: an existing output is refused before anything is read', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'out'), 'old');
+    const ran = await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env });
+    expect(ran).toMatchObject({ exit: 1, stderr: 'sealpin: error: there is no file ./in\n' });
+    await writeFile(join(directory, 'in'), 'garbage');
+    expect(await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env })).toMatchObject({ exit: 1, stderr: 'sealpin: error: out exists\nsealpin: hint: use --force to replace it\n' });
+  });
+
+  test('S45: with --force a failure leaves the old one', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'out'), 'old');
+    await writeFile(join(directory, 'in'), await contain('x', 'sealpin', byPassword()));
+    expect((await run(['decrypt', './in', 'out', 'wrong password', '--force', '--data-dir', directory], directory)).exit).toBe(1);
+    expect(await readFile(join(directory, 'out'), 'utf8')).toBe('old');
+    expect((await run(['decrypt', './in', 'out', password, '--force', '--data-dir', directory], directory)).exit).toBe(0);
+    expect(await readFile(join(directory, 'out'), 'utf8')).toBe('x');
+  });
+
+  test('S46: the container is not overwritten by its content', async () => {
+    const container = await contain('x', 'sealpin', byPassword());
+    const ran = await unseal(container, ['decrypt', './in', './in', '--force'], { env });
+    expect(ran).toMatchObject({ exit: 2 });
+    expect(ran.stderr).toContain('./in is the input too');
+    expect((await readFile(join(ran.directory, 'in'))).equals(container)).toBe(true);
+  });
+
+  test('S66: what is neither a blob ID nor a path is refused, with a word about paths', async () => {
+    const ran = await unseal(Buffer.from('x'), ['decrypt', 'in', 'out'], { env });
+    expect(ran).toMatchObject({ exit: 2, stdout: '', files: [] });
+    expect(ran.stderr).toContain('a container on this machine is named with a slash: ./file');
+  });
+
+  test('--json and a file to standard output do not go together', async () => {
+    expect(await unseal(Buffer.from('x'), ['decrypt', './in', '-', '--json'])).toMatchObject({ exit: 2, stdout: '' });
+  });
+});
+
+describe('private keys', () => {
+  const toPair = (): Promise<Buffer> => contain('plain text', 'age', recipientFromSpki(pair.spki));
+
+  test('another file than that of the data directory', async () => {
+    expect(await unseal(await contain('x', 'age', recipientFromSpki(other.spki)), ['ecc-decrypt', './in', 'out', 'other.key'])).toMatchObject({ exit: 0, files: ['out'] });
+  });
+
+  test('from standard input', async () => {
+    expect(await unseal(await toPair(), ['ecc-decrypt', './in', 'out', '-'], { stdin: pair.privatePem }, other)).toMatchObject({ exit: 0, files: ['out'] });
+  });
+
+  test('none there: says how to make one', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await toPair());
+    const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
+    expect(ran).toMatchObject({ exit: 1, stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the key file, or make a pair with: sealpin keygen\n` });
+  });
+
+  test('S57: one that is open to others is told of', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await toPair());
+    await writeFile(join(directory, 'private.key'), pair.privatePem);
+    await chmod(join(directory, 'private.key'), 0o644);
+    const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
+    expect(ran.exit).toBe(0);
+    expect(ran.stderr).toContain(`warning: ${directory}/private.key is open to other users; close it with: chmod 600`);
+  });
+
+  test.each([
+    { title: 'a public key', text: pair.publicPem },
+    { title: 'something else', text: 'hello' },
+    { title: 'nothing', text: '' },
+  ])('$title in its place is refused by name, without its content', async ({ text }) => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await toPair());
+    await writeFile(join(directory, 'k'), text, { mode: 0o600 });
+    const ran = await run(['ecc-decrypt', './in', 'out', 'k', '--data-dir', directory], directory);
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain('sealpin: error: k: ');
+    if (text !== '') expect(ran.stderr).not.toContain(text.split('\n').at(-2) ?? text);
+  });
+
+  test('a key file that is binary is refused', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await toPair());
+    await writeFile(join(directory, 'k'), Buffer.from([0xff, 0xfe]), { mode: 0o600 });
+    expect(await run(['ecc-decrypt', './in', 'out', 'k', '--data-dir', directory], directory)).toMatchObject({ exit: 2, stderr: expect.stringContaining('k is not a key file') as unknown });
+  });
+});
+
+describe('keygen', () => {
+  test('S57: makes a pair in the data directory, the private key 0600, and prints the recipient', async () => {
+    const directory = join(await temporaryDirectory(), 'home');
+    const ran = await run(['keygen', '--data-dir', directory], '/');
+    expect(ran.exit).toBe(0);
+    expect(ran.stdout).toMatch(/^age1tag1[02-9a-z]+\n$/);
+    expect((await stat(directory)).mode & 0o777).toBe(0o700);
+    expect((await stat(join(directory, 'private.key'))).mode & 0o777).toBe(0o600);
+    expect(await readFile(join(directory, 'public.key'), 'utf8')).toContain(ran.stdout);
+    expect(await readdir(directory)).toHaveLength(2);
+    // S92: said at creation.
+    expect(ran.stderr).toContain('keep it secret, and keep a copy: nobody can make it again');
+  });
+
+  test('S57: never overwrites a pair, or half of one, without --force', async () => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'a'));
+    await writeFile(join(directory, 'a', 'public.key'), 'old');
+    const refused = await run(['keygen', '--output', 'a', '--data-dir', directory], directory);
+    expect(refused).toMatchObject({ exit: 1, stdout: '' });
+    expect(refused.stderr).toContain('public.key exists');
+    expect(await readdir(join(directory, 'a'))).toEqual(['public.key']);
+    expect((await run(['keygen', '--output', 'a', '--force', '--data-dir', directory], directory)).exit).toBe(0);
+    expect(await readFile(join(directory, 'a', 'public.key'), 'utf8')).not.toBe('old');
+  });
+});
