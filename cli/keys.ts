@@ -1,6 +1,6 @@
 /** Key files: public ones to encrypt to, private ones to open with. */
 import { nodeBackend } from './crypto.ts';
-import { open, parseIdentities, parseRecipients, passwordIdentity, type Identity, type Recipient } from '../shared/crypto/index.ts';
+import { encrypt, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient, type Identity, type Recipient } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
 import { isOpenToOthers, readSmall } from './input.ts';
@@ -31,11 +31,12 @@ export async function readRecipients(files: readonly string[], context: Context)
 
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
- * with a password (an age file) asks for it.
+ * with a password (an age file) is opened with the given one, or asks for it.
  *
+ * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found, file_unreadable, decrypt_failed
  */
-export async function readIdentities(file: string | undefined, context: Context): Promise<Identity[]> {
+export async function readIdentities(file: string | undefined, password: string | undefined, context: Context): Promise<Identity[]> {
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
   try {
@@ -45,7 +46,7 @@ export async function readIdentities(file: string | undefined, context: Context)
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, { hint: 'name the key file, or make a pair with: sealpin keygen', cause: error });
   }
   if (await isOpenToOthers(path, context)) context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
-  const text = isProtected(bytes) ? await unprotect(path, bytes, context) : decode(path, bytes);
+  const text = isProtected(bytes) ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return naming(path, () => parseIdentities(text));
 }
 
@@ -54,20 +55,37 @@ function isProtected(bytes: Uint8Array): boolean {
   return protectedStarts.some((prefix) => start.startsWith(prefix));
 }
 
-async function unprotect(path: string, bytes: Uint8Array, context: Context): Promise<string> {
-  const opened = await open(new Blob([new Uint8Array(bytes)]).stream(), { backend: nodeBackend });
+async function unprotect(path: string, bytes: Uint8Array, given: string | undefined, context: Context): Promise<string> {
+  const opened = await open(streamOf(bytes), { backend: nodeBackend });
   if (opened.kind !== 'age' || opened.opens !== 'password') {
     throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, { hint: 'decrypt it first' });
   }
-  const fromEnvironment = context.env['SEALPIN_KEY_PASSWORD'];
-  const password = fromEnvironment ?? (await askPassword(path, context));
+  const password = given ?? (await askPassword(path, context));
+  const progress = context.output.progress('deriving the key from the password');
   try {
     const plain = await opened.decrypt([passwordIdentity(password)]);
     return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
-    if (isSealpinError(error, 'decrypt_failed')) throw new SealpinError('decrypt_failed', `${path} does not open: wrong password, or it is damaged`, { cause: error });
-    throw error;
+    if (!isSealpinError(error, 'decrypt_failed')) throw error;
+    throw new SealpinError('decrypt_failed', `${path} does not open: wrong password, or it is damaged`, { hint: 'there is no way around a lost password', cause: error });
+  } finally {
+    progress.done();
   }
+}
+
+/**
+ * A private key file that opens with a password only: an age file, which `age --decrypt` opens, too.
+ *
+ * @param text of the key file
+ */
+export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
+  const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
+  const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), { format: 'age', recipients: [recipient], backend: nodeBackend });
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new Blob([new Uint8Array(bytes)]).stream();
 }
 
 async function keyText(path: string, what: string, context: Context): Promise<string> {

@@ -30,7 +30,7 @@ export const command = defineCommand({
       outputFile: args.output_file,
       force: args.force,
       given: password === undefined ? undefined : { kind: 'password', password },
-      find: async (kind) => (kind === 'password' ? [passwordIdentity(await askPassword(args.blob_id, context))] : readIdentities(undefined, context)),
+      find: async (kind) => (kind === 'password' ? [passwordIdentity(await askPassword(args.blob_id, context))] : readIdentities(undefined, undefined, context)),
       context,
     });
   },

@@ -1,11 +1,14 @@
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { nodeBackend } from '../crypto.ts';
 import { writeFailure } from '../errno.ts';
 import { openSink } from '../files.ts';
+import { protect } from '../keys.ts';
 import { makeDataDirectory } from '../paths.ts';
+import { newPassword, newPasswordArgs } from '../secrets.ts';
 
 export const command = defineCommand({
   name: 'keygen',
@@ -13,14 +16,18 @@ export const command = defineCommand({
   about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
+    protect: { type: 'boolean', description: 'Protect private.key with a password, asked for twice' },
+    ...newPasswordArgs,
     force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },
   },
   examples: [
     { command: 'sealpin keygen', does: 'A pair for yourself' },
+    { command: 'sealpin keygen --protect', does: 'With a password on private.key' },
     { command: 'sealpin keygen --output ./alice', does: 'Another pair, in a directory of its own' },
   ],
   async run({ args, context }) {
     const { output } = context;
+    if (!args.protect && (args.generate || args['password-file'] !== undefined)) throw new SealpinError('usage', 'a password for the key is given without --protect', { hint: 'add --protect' });
     const directory = args.output === undefined ? context.dataDir : resolve(context.cwd, args.output);
     if (args.output === undefined) {
       const warning = await makeDataDirectory(directory);
@@ -34,9 +41,10 @@ export const command = defineCommand({
     const secret = await openSink(join(directory, 'private.key'), options);
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {
+      const password = args.protect ? await newPassword({ argument: undefined, file: args['password-file'], stdinTaken: false }, args.generate, context) : undefined;
       const pair = await generateKeyPair(nodeBackend);
       const encoder = new TextEncoder();
-      await secret.write(encoder.encode(pair.privatePem));
+      await secret.write(password === undefined ? encoder.encode(pair.privatePem) : await protect(pair.privatePem, password, context));
       await open.write(encoder.encode(pair.publicPem));
       const privateKey = await secret.commit();
       const publicKey = await open.commit();

@@ -1,7 +1,7 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { encrypt, encryptDetached, generateKeyPair, passwordRecipient, recipientFromSpki, type Format, type Recipient } from '../../shared/crypto/index.ts';
+import { encrypt, encryptDetached, generateKeyPair, parseRecipients, passwordRecipient, recipientFromSpki, type Format, type Recipient } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../crypto.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
@@ -214,6 +214,37 @@ describe('private keys', () => {
     await writeFile(join(directory, 'in'), await toPair());
     await writeFile(join(directory, 'k'), Buffer.from([0xff, 0xfe]), { mode: 0o600 });
     expect(await run(['ecc-decrypt', './in', 'out', 'k', '--data-dir', directory], directory)).toMatchObject({ exit: 2, stderr: expect.stringContaining('k is not a key file') as unknown });
+  });
+});
+
+describe('protected private keys', () => {
+  async function protectedKey(): Promise<{ directory: string }> {
+    const directory = await temporaryDirectory();
+    const made = await run(['keygen', '--protect', '--data-dir', directory], directory, { env });
+    expect(made.exit).toBe(0);
+    const recipients = parseRecipients(await readFile(join(directory, 'public.key'), 'utf8'));
+    await writeFile(join(directory, 'in'), await contain('plain text', 'age', ...recipients));
+    return { directory };
+  }
+
+  test('open with their password, from the environment or a file, and no other way', async () => {
+    const { directory } = await protectedKey();
+    const bytes = await readFile(join(directory, 'private.key'));
+    expect(bytes.toString('latin1')).toMatch(/^age-encryption\.org\/v1\n-> scrypt /);
+    expect((await stat(join(directory, 'private.key'))).mode & 0o777).toBe(0o600);
+    const decrypt = (argv: string[], overrides: Overrides = {}) => run(['ecc-decrypt', './in', '-', '--data-dir', directory, ...argv], directory, overrides);
+    expect(await decrypt([], { env })).toMatchObject({ exit: 0, stdout: 'plain text' });
+    expect(await decrypt(['--password-file', '-'], { stdin: password })).toMatchObject({ exit: 0, stdout: 'plain text' });
+    expect(await decrypt([])).toMatchObject({ exit: 2, stdout: '', stderr: expect.stringContaining('there is no terminal to ask at') as unknown });
+    const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
+    expect(wrong).toMatchObject({ exit: 1, stdout: '' });
+    expect(wrong.stderr).toContain(`${directory}/private.key does not open: wrong password, or it is damaged`);
+  });
+
+  test('a password without --protect is misuse', async () => {
+    const directory = await temporaryDirectory();
+    expect(await run(['keygen', '--generate', '--data-dir', directory], directory)).toMatchObject({ exit: 2, stdout: '' });
+    expect(await readdir(directory)).toEqual([]);
   });
 });
 
