@@ -1,23 +1,25 @@
 /** `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens offline. */
 import { SealpinError } from '../shared/errors.ts';
-import { openFile } from '../shared/ipfs/index.ts';
+import { openFile, type IpfsFile } from '../shared/ipfs/index.ts';
 import { acceptable } from './accept.ts';
 import { settled } from './answer.ts';
 import { isHead, type Ctx } from './app.ts';
-import { base64Length, base64Of, concat, fileHeaders, knownLength } from './body/download.ts';
+import { base64Length, base64Of, concat, fileHeaders, knownLength, later } from './body/download.ts';
 import { attachment } from './body/names.ts';
 import { callerOf, identityOf, needsSealed } from './caller.ts';
+import { isKnown, rangeOf, type Span } from './conditions.ts';
 import { serviceOf } from './env.ts';
-import type { FileRecord } from './objects/files.ts';
 import { fileIdOf } from './files.ts';
+import type { FileRecord } from './objects/files.ts';
+import { problem } from './problem.ts';
 import { aboutPlain, openRecord, storedFile, type About, type Opened } from './stored.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
 const container = 'application/vnd.sealpin';
 
-/** What can be read of a file: it is opened when the first byte is asked for. */
-type Readable = { about: About; bytes(): ReadableStream<Uint8Array> };
+/** What is answered: its bytes are asked for when the answer is sent, and not for HEAD. */
+type Representation = { headers: Headers; bytes: number; body(span?: Span): ReadableStream<Uint8Array>; ranges: boolean };
 
 export async function download(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
@@ -25,88 +27,92 @@ export async function download(c: Ctx): Promise<Response> {
   const form = acceptable(c.req.header('Accept') ?? null, [json, raw, container]);
   const answer = await settled(caller.account.file(caller.key.hash, fileId, { sealed: form !== container && needsSealed(caller) }));
   const record = answer.file;
-  if (form === container) return containerAnswer(c, record);
-
+  if (form === container) return send(c, wholeContainer(c, record));
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
-  const file: Readable = {
-    about: opened?.file ?? aboutPlain(record),
-    bytes: () => plainBytes(c, record, opened),
-  };
-  return form === json ? jsonAnswer(c, record, file) : rawAnswer(c, record, file);
+  const about = opened?.file ?? aboutPlain(record);
+  const body = (span?: Span): ReadableStream<Uint8Array> => fileBytes(c, record, opened, span);
+  return send(c, form === json ? inJson(c, record, about, body) : asBytes(record, about, body));
 }
 
-function jsonAnswer(c: Ctx, record: FileRecord, { about, bytes }: Readable): Response {
+/** Sends a representation, or as much of it as the request's conditions and range ask for. */
+function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Response {
+  const etag = headers.get('ETag')!;
+  if (isKnown(c.req.raw.headers, etag)) {
+    for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
+    return new Response(null, { status: 304, headers });
+  }
+  headers.set('Accept-Ranges', ranges ? 'bytes' : 'none');
+  if (isHead(c)) {
+    headers.set('Content-Length', String(bytes));
+    return new Response(null, { headers });
+  }
+  const span = ranges ? rangeOf(c.req.raw.headers, etag, bytes) : undefined;
+  if (span === undefined) return new Response(knownLength(body(), bytes, c.var.requestId), { headers });
+  if (span === 'outside') return outside(c, bytes);
+  headers.set('Content-Range', `bytes ${span.start}-${span.end - 1}/${bytes}`);
+  return new Response(knownLength(body(span), span.end - span.start, c.var.requestId), { status: 206, headers });
+}
+
+function outside(c: Ctx, bytes: number): Response {
+  const answer = problem(new SealpinError('range_not_satisfiable', `the file has ${bytes} bytes`), c.var.requestId);
+  answer.headers.set('Content-Range', `bytes */${bytes}`);
+  return answer;
+}
+
+function inJson(c: Ctx, record: FileRecord, about: About, data: () => ReadableStream<Uint8Array>): Representation {
+  const encoder = new TextEncoder();
   const file = JSON.stringify(storedFile(record, about));
-  const headers = new Headers({ ...fileHeaders, 'Content-Type': json, ETag: etag(record, 'json') });
-  if (c.req.query('data') === 'false') return answer(c, headers, new TextEncoder().encode(`${file}\n`).length, () => new Response(`${file}\n`).body!);
-  const before = new TextEncoder().encode(`${file.slice(0, -1)},"data":"`);
-  const after = new TextEncoder().encode('"}\n');
-  return answer(c, headers, before.length + base64Length(about.size) + after.length, () =>
-    concat([() => before, () => base64Of(bytes()), () => after]),
-  );
+  const alone = c.req.query('data') === 'false';
+  const headers = headersOf(record, alone ? 'file' : 'json', json);
+  const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
+  if (alone) return { headers, bytes: before.length, body: () => concat([() => before]), ranges: false };
+  const after = encoder.encode('"}\n');
+  return {
+    headers,
+    bytes: before.length + base64Length(about.size) + after.length,
+    body: () => concat([() => before, () => base64Of(data()), () => after]),
+    ranges: false,
+  };
 }
 
-function rawAnswer(c: Ctx, record: FileRecord, { about, bytes }: Readable): Response {
-  const headers = new Headers({
-    ...fileHeaders,
-    'Content-Type': about.contentType,
-    'Content-Disposition': attachment(about.filename),
-    ETag: etag(record, 'raw'),
-  });
-  return answer(c, headers, about.size, bytes);
+function asBytes(record: FileRecord, about: About, body: (span?: Span) => ReadableStream<Uint8Array>): Representation {
+  return { headers: headersOf(record, 'raw', about.contentType, about.filename), bytes: about.size, body, ranges: true };
 }
 
-function containerAnswer(c: Ctx, record: FileRecord): Response {
+function wholeContainer(c: Ctx, record: FileRecord): Representation {
   const { header } = record;
   if (header === null) throw new SealpinError('not_acceptable', 'only files of the encrypted mode have a container');
-  const headers = new Headers({
-    ...fileHeaders,
-    'Content-Type': container,
-    'Content-Disposition': attachment(`${record.fileId}.sealpin`),
-    ETag: etag(record, 'container'),
-  });
-  return answer(c, headers, header.length + record.bytes, () => concat([() => header, () => storedBytes(c, record)]));
+  return {
+    headers: headersOf(record, 'container', container, `${record.fileId}.sealpin`),
+    bytes: header.length + record.bytes,
+    body: () => concat([() => header, () => fileBytes(c, record, undefined)]),
+    ranges: false,
+  };
 }
 
-function answer(c: Ctx, headers: Headers, bytes: number, body: () => ReadableStream<Uint8Array>): Response {
-  headers.set('Content-Length', String(bytes));
-  return new Response(isHead(c) ? null : knownLength(body(), bytes, c.var.requestId), { headers });
+/** An ETag is made of file and representation: a file never changes. */
+function headersOf(record: FileRecord, form: string, type: string, filename?: string | null): Headers {
+  const headers = new Headers({ ...fileHeaders, 'Content-Type': type, ETag: `"${record.fileId}-${form}"` });
+  if (filename !== undefined) headers.set('Content-Disposition', attachment(filename));
+  return headers;
 }
 
-/** The file's own bytes. */
-function plainBytes(c: Ctx, record: FileRecord, opened: Opened | undefined): ReadableStream<Uint8Array> {
-  const stored = storedBytes(c, record);
-  return opened === undefined ? stored : opened.decrypt(stored);
-}
-
-/** The bytes on IPFS, each block verified before a byte of it is passed on. */
-function storedBytes(c: Ctx, record: FileRecord): ReadableStream<Uint8Array> {
+/** The bytes of a file, or of a part of it; what is stored, unless it is opened. Each block is verified before it is passed on. */
+function fileBytes(c: Ctx, record: FileRecord, opened: Opened | undefined, span?: Span): ReadableStream<Uint8Array> {
   const service = serviceOf(c.env, record.service);
   const abort = new AbortController();
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  const open = async (): Promise<ReadableStreamDefaultReader<Uint8Array>> => {
+  const stored = async (): Promise<IpfsFile> => {
     const file = await openFile(record.cid, [service], { signal: AbortSignal.any([abort.signal, c.req.raw.signal]) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
-    return file.read().getReader();
+    return file;
   };
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        reader ??= await open();
-        const { value, done } = await reader.read();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel(reason) {
-        abort.abort(reason);
-        await reader?.cancel(reason);
-      },
+  return later(
+    async () => {
+      const file = await stored();
+      if (opened === undefined) return file.read(span?.start, span?.end);
+      if (span === undefined) return opened.decrypt(file.read());
+      return await opened.decryptRange({ ...span, read: (offset, length) => Promise.resolve(file.read(offset, offset + length)) });
     },
-    { highWaterMark: 0 },
+    (reason) => abort.abort(reason),
   );
-}
-
-/** An ETag made of file and representation: a file never changes. */
-function etag(record: FileRecord, form: string): string {
-  return `"${record.fileId}-${form}"`;
 }

@@ -23,7 +23,30 @@ export function knownLength(stream: ReadableStream<Uint8Array>, bytes: number, r
   return readable;
 }
 
-/** Streams one after the other. Each is made when its turn comes. */
+/**
+ * A stream that is opened when its first byte is asked for.
+ * @param onCancel is told when nobody wants it any more, opened or not
+ */
+export function later(open: () => Promise<ReadableStream<Uint8Array>>, onCancel: (reason: unknown) => void): ReadableStream<Uint8Array> {
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        reader ??= (await open()).getReader();
+        const { value, done } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel(reason) {
+        onCancel(reason);
+        await reader?.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Bytes and streams one after the other. Each is made when its turn comes. */
 export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
   let index = 0;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -35,15 +58,12 @@ export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8
             const part = parts[index]?.();
             if (part === undefined) return controller.close();
             index += 1;
-            if (part instanceof Uint8Array) {
-              if (part.length === 0) continue;
-              return controller.enqueue(part);
-            }
+            if (part instanceof Uint8Array) return controller.enqueue(part);
             reader = part.getReader();
           }
           const { value, done } = await reader.read();
-          if (done) reader = undefined;
-          else if (value.length > 0) return controller.enqueue(value);
+          if (!done) return controller.enqueue(value);
+          reader = undefined;
         }
       },
       async cancel(reason) {
