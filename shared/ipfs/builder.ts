@@ -6,8 +6,8 @@ import { encodeNode, linksPerNode, type Link } from './unixfs.ts';
 export type Measure = { cid: string; bytes: number };
 
 export type CidBuilderOptions = {
-  /** Told of each interior node, in order, children before parents. */
-  onNode?(cid: string, bytes: Uint8Array): void | Promise<void>;
+  /** Told of each interior node and the bytes of the file below it, as soon as its last leaf is known, children before parents. */
+  onNode?(cid: string, block: Uint8Array, fileBytes: number): void | Promise<void>;
   /** Told of each leaf, in order, with its number of bytes. */
   onLeaf?(cid: string, bytes: number): void | Promise<void>;
   /** SHA-256 of a block; must be done with the bytes of it when it returns, not only when it resolves. WebCrypto when left out. */
@@ -53,9 +53,10 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
     const block = encodeNode(links);
     const cid = cidOf('dag-pb', await digest(block));
     levels[level] = [];
-    await o.onNode?.(cid.text, block);
-    const sum = (size: (link: Link) => number) => links.reduce((total, link) => total + size(link), 0);
-    await add({ cid, fileBytes: sum((link) => link.fileBytes), dagBytes: block.length + sum((link) => link.dagBytes) }, level + 1);
+    const fileBytes = links.reduce((sum, link) => sum + link.fileBytes, 0);
+    const dagBytes = links.reduce((sum, link) => sum + link.dagBytes, block.length);
+    await o.onNode?.(cid.text, block, fileBytes);
+    await add({ cid, fileBytes, dagBytes }, level + 1);
   }
 
   /** Starts the digest of a leaf at once; what follows from it happens in the order of the leaves. */

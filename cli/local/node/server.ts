@@ -1,5 +1,111 @@
-import type { NodeOptions, RunningNode } from './index.ts';
+/** The listener of the embedded node: who may ask, which command it is, and the errors of all of them. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { SealpinError } from '../../../shared/errors.ts';
+import { errnoOf } from '../../errno.ts';
+import { refusal } from '../origin.ts';
+import { commands } from './commands.ts';
+import { fail, text } from './rpc.ts';
+import { openStore } from './store.ts';
 
-export async function startServer(o: NodeOptions): Promise<RunningNode> {
-  throw new Error(`not here yet: ${o.dir}`);
+export type NodeOptions = {
+  /** Its own directory; made when missing. */
+  dir: string;
+  /** Every request must carry `Authorization: Bearer <token>`. */
+  token: string;
+  /** TCP port on 127.0.0.1; 0, the default, takes a free one. */
+  port?: number;
+  /** The clock in milliseconds since 1970. */
+  now?(): number;
+};
+
+/** A node that runs. */
+export type RunningNode = { url: string; close(): Promise<void> };
+
+/** How often what was never pinned is looked for. */
+const sweepMs = 60_000;
+
+/** How long the rest of a refused upload is read, so that the client sees the answer and not a broken connection. */
+const drainMs = 2_000;
+
+/** Kubo's answer to a wrong or missing secret (core/corehttp/commands.go). */
+const denied = 'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
+
+/** Starts a node in its directory. */
+export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOptions): Promise<RunningNode> {
+  const store = await openStore(dir, now);
+  const digest = (value: string) => createHash('sha256').update(value).digest();
+  const expected = digest(`Bearer ${token}`);
+  const table = commands(store, expected);
+  const running = new Set<Promise<void>>();
+  let ownPort = '';
+
+  function refused(request: IncomingMessage): string | undefined {
+    const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
+    if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
+    // A page whose request has neither is still a browser's (go-ipfs-cmds http/config.go, allowUserAgent).
+    const agent = headers.get('user-agent') ?? '';
+    const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
+    const referer = headers.get('referer');
+    const foreign = referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
+    if (foreign || (browser && !headers.has('origin') && referer === null)) return '403 - Forbidden';
+    if (!timingSafeEqual(digest(headers.get('authorization') ?? ''), expected)) return denied;
+    return undefined;
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const why = refused(request);
+    if (why !== undefined) return text(response, 403, why);
+    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
+    if (request.method !== 'POST') return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
+    const url = new URL(request.url ?? '/', 'http://127.0.0.1');
+    const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
+    if (!command) return text(response, 404, '404 page not found');
+    await command({ request, response, query: url.searchParams });
+  }
+
+  const server = createServer({ requestTimeout: 0, keepAliveTimeout: 600_000 }, (request, response) => {
+    response.setHeader('server', 'sealpin');
+    const done = handle(request, response)
+      .catch((cause: unknown) => fail(response, cause))
+      .finally(() => {
+        running.delete(done);
+        if (request.complete) return;
+        request.resume();
+        setTimeout(() => request.destroy(), drainMs).unref();
+      });
+    running.add(done);
+  });
+  server.on('clientError', (_, socket) => socket.destroy());
+
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(port, '127.0.0.1', resolve);
+    });
+  } catch (cause) {
+    await store.close();
+    if (errnoOf(cause) === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${port} is in use`, { cause });
+    throw cause;
+  }
+  ownPort = String((server.address() as AddressInfo).port);
+  await store.collect();
+  const sweep = setInterval(() => {
+    // A disk that refuses now is asked again in a minute; what is due stays due.
+    store.collect().catch(() => undefined);
+  }, sweepMs);
+  sweep.unref();
+
+  return {
+    url: `http://127.0.0.1:${ownPort}`,
+    async close() {
+      clearInterval(sweep);
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      });
+      await Promise.all(running);
+      await store.close();
+    },
+  };
 }

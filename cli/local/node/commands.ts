@@ -1,0 +1,128 @@
+/** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
+import { createReadStream, readSync, closeSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { pipeline } from 'node:stream/promises';
+import { add } from './add.ts';
+import type { Place } from './catalog.ts';
+import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';
+import type { Store } from './store.ts';
+
+export type Command = (call: Call) => Promise<void> | void;
+
+/** The version of this node, in Kubo's form. */
+export const version = '1.0.0-sealpin';
+
+/** Bytes of one read from the disk. */
+const readBytes = 1_048_576;
+
+/** All commands by their path below /api/v0/. `id` is 32 bytes that name the node. */
+export function commands(store: Store, id: Uint8Array): Map<string, Command> {
+  const { catalog } = store;
+
+  function find(wanted: string): Place {
+    const place = catalog.find(wanted);
+    if (!place) throw new RpcError(`block was not found locally (offline): ipld: could not find ${wanted}`);
+    return place;
+  }
+
+  async function cat({ query, response }: Call): Promise<void> {
+    const place = find(cid(query));
+    const offset = Math.min(count(query, 'offset') ?? 0, place.bytes);
+    const length = Math.min(count(query, 'length') ?? place.bytes, place.bytes - offset);
+    const fd = store.open(place);
+    response.writeHead(200, { 'content-type': 'text/plain', 'content-length': length, 'x-content-length': length, 'x-stream-output': '1' });
+    if (length === 0) {
+      closeSync(fd);
+      response.end();
+      return;
+    }
+    const start = place.offset + offset;
+    await pipeline(createReadStream('', { fd, start, end: start + length - 1, highWaterMark: readBytes }), response);
+  }
+
+  function blockGet({ query, response }: Call): void {
+    const place = find(cid(query));
+    const block = place.node ?? leaf(place);
+    response.writeHead(200, { 'content-type': 'application/vnd.ipld.raw', 'content-length': block.length, 'x-stream-output': '1' }).end(block);
+  }
+
+  function leaf(place: Place): Uint8Array {
+    const fd = store.open(place);
+    try {
+      const block = Buffer.alloc(place.bytes);
+      if (readSync(fd, block, 0, place.bytes, place.offset) !== place.bytes) throw new RpcError('the data file on disk is too short');
+      return block;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  function blockStat({ query, response }: Call): void {
+    const wanted = cid(query);
+    const place = find(wanted);
+    json(response, { Key: wanted, Size: place.node?.length ?? place.bytes });
+  }
+
+  function pinAdd({ query, response }: Call): void {
+    if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
+    const wanted = cids(query);
+    for (const one of wanted) {
+      if (!catalog.find(one)) throw new RpcError(`pin: block was not found locally (offline): ipld: could not find ${one}`);
+    }
+    for (const one of wanted) catalog.pin(one, query.get('name') ?? '');
+    json(response, { Pins: wanted });
+  }
+
+  async function pinRm({ query, response }: Call): Promise<void> {
+    const wanted = cids(query);
+    if (catalog.unpin(wanted) !== undefined) throw new RpcError('not pinned or pinned indirectly');
+    await store.collect();
+    json(response, { Pins: wanted });
+  }
+
+  function pinLs({ query, response }: Call): void {
+    const type = query.get('type') ?? 'all';
+    if (!['all', 'recursive', 'indirect', 'direct'].includes(type)) throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
+    const names = flag(query, 'names');
+    const only = query.has('arg') ? cids(query) : [undefined];
+    const found = only.flatMap((one) => {
+      const recursive = type === 'direct' || type === 'indirect' ? [] : catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
+      const indirect =
+        type === 'direct' || type === 'recursive' ? [] : catalog.indirect(one).map((block) => ({ Cid: block.cid, Type: one ? `indirect through ${block.through}` : 'indirect', Name: '' }));
+      if (one !== undefined && recursive.length + indirect.length === 0) throw new RpcError(`path '/ipfs/${one}' is not pinned`);
+      return [...recursive, ...indirect];
+    });
+    if (flag(query, 'stream')) lines(response, found);
+    else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
+  }
+
+  async function gc({ response }: Call): Promise<void> {
+    const gone = await store.collect({ all: true });
+    lines(response, gone.map((one) => ({ Key: { '/': one } })));
+  }
+
+  const peer = peerId(id);
+  return new Map<string, Command>([
+    ['add', (call) => add(store, call)],
+    ['cat', cat],
+    ['block/get', blockGet],
+    ['block/stat', blockStat],
+    ['pin/add', pinAdd],
+    ['pin/rm', pinRm],
+    ['pin/ls', pinLs],
+    ['repo/gc', gc],
+    ['id', ({ response }) => json(response, { ID: peer, PublicKey: '', Addresses: [], AgentVersion: `sealpin/${version}`, Protocols: [] })],
+    ['version', ({ response }) => json(response, { Version: version, Commit: '', Repo: '1', System: `${process.arch}/${process.platform}`, Golang: '' })],
+  ]);
+}
+
+const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+
+/** A peer id in the form sha2-256 (libp2p peer-ids specification): this node has no key and no peers, so any name will do. */
+function peerId(id: Uint8Array): string {
+  const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);
+  let value = BigInt(`0x${multihash.toString('hex')}`);
+  let out = '';
+  for (; value > 0n; value /= 58n) out = base58[Number(value % 58n)]! + out;
+  return out;
+}

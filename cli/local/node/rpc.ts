@@ -1,0 +1,90 @@
+/** Kubo's RPC over HTTP as this node speaks it: requests, answers and errors in Kubo's own shapes (reference: Kubo's go-ipfs-cmds). */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isSealpinError } from '../../../shared/errors.ts';
+import { parseCid } from '../../../shared/ipfs/index.ts';
+import { errnoOf } from '../../errno.ts';
+import { MultipartError } from './multipart.ts';
+
+/** A failed command: 500, or 400 when the client is at fault. */
+export class RpcError extends Error {
+  override readonly name = 'RpcError';
+  readonly status: 400 | 500;
+  constructor(message: string, o: { client?: boolean; cause?: unknown } = {}) {
+    super(message, { cause: o.cause });
+    this.status = o.client ? 400 : 500;
+  }
+}
+
+/** One command as it was asked for. */
+export type Call = { request: IncomingMessage; response: ServerResponse; query: URLSearchParams };
+
+/** A flag; absent or as Kubo's clients write it. */
+export function flag(query: URLSearchParams, name: string, otherwise = false): boolean {
+  const text = query.get(name);
+  if (text === null) return otherwise;
+  if (text !== 'true' && text !== 'false' && text !== '') throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
+  return text !== 'false';
+}
+
+/** A count of bytes. */
+export function count(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
+  return value;
+}
+
+/** The CIDs of `arg`, each bare or as /ipfs/<cid>. */
+export function cids(query: URLSearchParams): string[] {
+  return query.getAll('arg').map((arg) => {
+    try {
+      return parseCid(arg.replace(/^\/ipfs\//, '')).text;
+    } catch (cause) {
+      throw new RpcError(`invalid path ${JSON.stringify(arg)}: this node holds CIDv1 in base32, sha2-256, raw or dag-pb`, { cause });
+    }
+  });
+}
+
+/** The one CID of `arg`. */
+export function cid(query: URLSearchParams): string {
+  const [first, ...others] = cids(query);
+  if (first === undefined || others.length > 0) throw new RpcError('exactly one argument "ipfs-path" is required', { client: true });
+  return first;
+}
+
+/** Answers with one JSON record. */
+export function json(response: ServerResponse, value: unknown): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(`${JSON.stringify(value)}\n`);
+}
+
+/** Answers with one JSON record a line. */
+export function lines(response: ServerResponse, values: readonly unknown[]): void {
+  response.writeHead(200, { 'content-type': 'application/json', 'x-chunked-output': '1' });
+  response.end(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
+}
+
+/** Answers with text, as Kubo does where no command runs. */
+export function text(response: ServerResponse, status: number, message: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' }).end(`${message}\n`);
+}
+
+/** Answers with the error of a command; after the first byte the connection breaks, so that nothing looks complete. */
+export function fail(response: ServerResponse, thrown: unknown): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const status = thrown instanceof MultipartError ? 400 : thrown instanceof RpcError ? thrown.status : 500;
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(`${JSON.stringify({ Message: message(thrown), Code: status === 400 ? 1 : 0, Type: 'error' })}\n`);
+}
+
+function message(thrown: unknown): string {
+  const errno = errnoOf(thrown);
+  // SQLite's own "database or disk is full" is SQLITE_FULL, 13.
+  const full = thrown instanceof Error && 'errcode' in thrown && thrown.errcode === 13;
+  if (errno === 'ENOSPC' || errno === 'EDQUOT' || full) return 'no space left on device';
+  if (isSealpinError(thrown) || thrown instanceof Error) return thrown.message;
+  return String(thrown);
+}

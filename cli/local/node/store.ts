@@ -1,0 +1,168 @@
+/**
+ * Bytes on disk: each added file once, flat, in `data/`; its interior nodes and the place of each block in the catalog. A raw
+ * leaf is a slice of its file. The commit of the catalog is the moment at which a file exists; before it, file and folder are
+ * on the disk (fsync), and what is not in the catalog is swept at the next start.
+ */
+import { hash, randomBytes } from 'node:crypto';
+import { mkdir, open, readdir, unlink, type FileHandle } from 'node:fs/promises';
+import { openSync } from 'node:fs';
+import { join } from 'node:path';
+import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
+import { openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
+
+/** A file on its way in. */
+export interface Writer {
+  write(bytes: Uint8Array): Promise<void>;
+  /** Ends the bytes and brings them to the disk; `publish` makes the file exist. */
+  finish(): Promise<Written>;
+  /** Gives up and removes what is there. */
+  abort(): Promise<void>;
+}
+
+/** `dagBytes`: all blocks of the file together. */
+export type Written = { cid: string; bytes: number; dagBytes: number; file: string; blocks: BlockRow[] };
+
+export interface Store {
+  readonly catalog: Catalog;
+  /** `keep: false` computes the CID only. */
+  writer(o: { keep: boolean }): Promise<Writer>;
+  publish(files: readonly Written[], o: { pin: { name: string } | undefined }): Promise<void>;
+  /** Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed. */
+  open(place: Place): number;
+  /** Removes what nothing holds; also what was added within the last hour, if `all`. Returns the CIDs of the blocks. */
+  collect(o?: { all: boolean }): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** How long an added file that nobody pinned is kept. */
+export const unpinnedMs = 3_600_000;
+
+/** Blocks being written at once: one is filled and hashed while the others go to the disk. */
+const writesInFlight = 4;
+
+/** Rows that are kept in memory before they go to the catalog: those of 4 GiB. */
+const rowsAhead = 4096;
+
+/** Opens the store in `dir`, and sweeps what an interrupted process left. */
+export async function openStore(dir: string, now: () => number): Promise<Store> {
+  const data = join(dir, 'data');
+  await mkdir(data, { recursive: true, mode: 0o700 });
+  const catalog = openCatalog(join(dir, 'node.db'));
+  const known = catalog.files();
+  await Promise.all((await readdir(data)).filter((name) => !known.has(name)).map((name) => unlink(join(data, name))));
+  const folder = await open(data, 'r');
+  await folder.sync();
+
+  const remove = (files: readonly string[]) => Promise.all(files.map((file) => unlink(join(data, file))));
+
+  async function writer({ keep }: { keep: boolean }): Promise<Writer> {
+    const file = randomBytes(16).toString('hex');
+    const handle = keep ? await open(join(data, file), 'wx', 0o600) : undefined;
+    const blocks: BlockRow[] = [];
+    let position = 0;
+    let nodeBytes = 0;
+    const builder = cidBuilder({
+      digest: (block) => hash('sha256', block, 'buffer'),
+      onLeaf(cid, bytes) {
+        blocks.push({ cid, offset: position, bytes, node: null });
+        position += bytes;
+        if (keep && blocks.length >= rowsAhead) catalog.stage(file, blocks.splice(0));
+      },
+      onNode(cid, node, bytes) {
+        nodeBytes += node.length;
+        blocks.push({ cid, offset: position - bytes, bytes, node });
+      },
+    });
+    const sink = blockSink(handle);
+    return {
+      async write(bytes) {
+        for (let rest = bytes; rest.length > 0; ) {
+          const taken = sink.fill(rest);
+          rest = rest.subarray(taken);
+          if (sink.full()) await builder.write(await sink.flush());
+        }
+      },
+      async finish() {
+        const last = await sink.flush();
+        await builder.write(last);
+        const { cid, bytes } = await builder.finish();
+        await sink.drain();
+        await handle?.sync();
+        await handle?.close();
+        return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks };
+      },
+      async abort() {
+        // Whoever gives up knows why: an error of a write is no news here.
+        await sink.drain().catch(() => undefined);
+        await handle?.close();
+        if (keep) await unlink(join(data, file));
+      },
+    };
+  }
+
+  return {
+    catalog,
+    writer,
+    async publish(files, { pin }) {
+      await folder.sync();
+      await remove(catalog.publish(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs }))));
+    },
+    open: (place) => openSync(join(data, place.file), 'r'),
+    async collect({ all } = { all: false }) {
+      const { cids, files } = catalog.collect(all ? Number.MAX_SAFE_INTEGER : now());
+      await remove(files);
+      return cids;
+    },
+    async close() {
+      catalog.close();
+      await folder.close();
+    },
+  };
+}
+
+/** Collects bytes into blocks of one leaf and writes each to the file, several at once. */
+function blockSink(handle: FileHandle | undefined) {
+  const free: Buffer<ArrayBuffer>[] = [];
+  const writing = new Set<Promise<void>>();
+  let failed: { cause: unknown } | undefined;
+  let block = Buffer.allocUnsafeSlow(leafBytes);
+  let filled = 0;
+  let position = 0;
+
+  async function put(bytes: Buffer, at: number, whole: Buffer<ArrayBuffer>): Promise<void> {
+    try {
+      for (let done = 0; done < bytes.length; ) done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+    } catch (cause) {
+      failed ??= { cause };
+    }
+    free.push(whole);
+  }
+
+  return {
+    fill(bytes: Uint8Array): number {
+      const part = bytes.subarray(0, leafBytes - filled);
+      block.set(part, filled);
+      filled += part.length;
+      return part.length;
+    },
+    full: () => filled === leafBytes,
+    /** Starts the write of what was collected and returns it; it stays as it is until the next block is full. */
+    async flush(): Promise<Buffer> {
+      const bytes = block.subarray(0, filled);
+      if (handle && filled > 0) {
+        if (writing.size >= writesInFlight) await Promise.race(writing);
+        if (failed) throw failed.cause;
+        const write = put(bytes, position, block).then(() => void writing.delete(write));
+        writing.add(write);
+        block = free.pop() ?? Buffer.allocUnsafeSlow(leafBytes);
+      }
+      position += filled;
+      filled = 0;
+      return bytes;
+    },
+    async drain(): Promise<void> {
+      await Promise.all(writing);
+      if (failed) throw failed.cause;
+    },
+  };
+}
