@@ -9,7 +9,8 @@ import { gateway } from './gateway.ts';
 import { health } from './health.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { problem } from './problem.ts';
-import { named } from './request.ts';
+import { perAddress } from './limits.ts';
+import { failed, named, shared } from './request.ts';
 import { upload } from './upload.ts';
 
 export { Account } from './objects/account.ts';
@@ -17,10 +18,11 @@ export { Pin } from './objects/pin.ts';
 
 const app = new Hono<App>();
 
-app.use(named);
+app.use(named, shared);
 
 app.get('/v1/health', health).all(only('GET'));
 
+app.use('/v1/accounts/*', perAddress);
 app.post('/v1/accounts', createAccount).all(only('POST'));
 app.delete('/v1/accounts/:id', deleteAccount).all(only('DELETE'));
 app.get('/v1/accounts/:id/recovery', readRecovery).all(only('GET'));
@@ -35,12 +37,13 @@ app.post('/v1/storage/plain', upload('plain')).all(only('POST'));
 app.get('/v1/storage', list).all(only('GET'));
 app.get('/v1/storage/:fileId', download).delete(remove).all(only('GET', 'DELETE'));
 
+app.use('/ipfs/*', perAddress);
 app.get('/ipfs/:cid', gateway).all(only('GET'));
 
 app.notFound(() => {
   throw new SealpinError('not_found', 'there is no such route');
 });
-app.onError((error, c) => problem(error, c.var.requestId));
+app.onError(failed);
 
 /** Answers all other methods of a route. */
 function only(...methods: string[]) {
