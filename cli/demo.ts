@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 
 const entry = join(import.meta.dirname, 'index.ts');
 const original = createRequire(import.meta.url).resolve('miniflare');
@@ -38,13 +38,8 @@ async function demo(): Promise<void> {
   const { url, keyFile } = JSON.parse(await firstLine()) as { url: string; keyFile: string };
   say('start', `a Worker and an IPFS node, at ${url}, ready after ${seconds(begun)}`);
 
-  const alice = { private: join(dir, 'alice.key'), public: join(dir, 'alice.pub') };
-  const bob = { private: join(dir, 'bob.key'), public: join(dir, 'bob.pub') };
-  for (const [name, keys] of [['Alice', alice], ['Bob', bob]] as const) {
-    await sealpin('keygen', '--private', keys.private, '--public', keys.public);
-    const recipient = /age1tag1[a-z0-9]+/.exec(await readFile(keys.public, 'utf8'))?.[0] ?? '';
-    say('keygen', `${name} is ${recipient.slice(0, 20)}…`);
-  }
+  const alice = await keys('Alice');
+  const bob = await keys('Bob');
 
   const blobs = {
     encrypt: await store('encrypt', 'AES-256-GCM under a password', original),
@@ -59,10 +54,10 @@ async function demo(): Promise<void> {
     ['ecc-encrypt', 'ecc-decrypt', [bob.private]],
   ] as const) {
     begun = performance.now();
-    const output = join(dir, `${made}-${keys[0] === undefined ? 'back' : basename(keys[0])}`);
+    const output = join(dir, `${made}-${keys[0] === undefined ? 'back' : basename(dirname(keys[0]))}`);
     await sealpin(reader, blobs[made], output, ...keys);
     await compare(output);
-    say(reader, `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with ${basename(keys[0])}`}: every byte is back, ${seconds(begun)}`);
+    say(reader, `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: every byte is back, ${seconds(begun)}`);
   }
 
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
@@ -119,6 +114,13 @@ function sealpin(...args: string[]): Promise<Ran> {
     child.once('error', reject);
     child.once('close', (code) => (code === 0 ? resolve(ran) : reject(new Error(`sealpin ${args[0]} ended with ${code}\n${ran.stderr}`))));
   });
+}
+
+async function keys(name: string): Promise<{ private: string; public: string }> {
+  const folder = join(dir, name);
+  const { stdout } = await sealpin('keygen', `--output=${folder}`);
+  say('keygen', `${name} is ${stdout.slice(0, 20)}…`);
+  return { private: join(folder, 'private.key'), public: join(folder, 'public.key') };
 }
 
 async function store(command: string, how: string, ...args: string[]): Promise<string> {

@@ -38,7 +38,7 @@ export const command = defineCommand({
     if (warning !== undefined) context.output.warn(warning);
     if (args.detach) return await detach(context, args);
     quietSqlite();
-    const service = await startService({ dataDir: context.dataDir, port, ...(kubo === undefined ? {} : { kubo }), log: (line) => context.output.note(line) });
+    const service = await startService({ dataDir: context.dataDir, port, ...(kubo === undefined ? {} : { kubo }), log: (line) => tell(context, line) });
     await report(context, service.url, service.account);
     const onSignal = (): void => void service.stop();
     context.signal.addEventListener('abort', onSignal, { once: true });
@@ -75,6 +75,23 @@ async function report(context: Context, url: string, account: string): Promise<v
 function curlLine(url: string, keyFile: string): string {
   const key = `$(node -p 'require("${keyFile}").apiKey')`;
   return `curl -sS -H "Authorization: Bearer ${key}" ${url}/v1/storage`;
+}
+
+/** A line of the Worker's log: as it is with `--json`, in words for a person. */
+function tell(context: Context, line: string): void {
+  if (context.output.json) {
+    context.stderr.write(`${line}\n`);
+    return;
+  }
+  let entry: { event?: string; method?: string; route?: string; status?: number; ms?: number; error?: string; requestId?: string };
+  try {
+    entry = JSON.parse(line) as typeof entry;
+  } catch {
+    context.output.warn(line); // workerd's own words
+    return;
+  }
+  if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
+  else context.output.warn(`${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`);
 }
 
 /** Starts the same command as a process of its own and waits until it is ready. */

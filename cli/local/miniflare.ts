@@ -64,6 +64,17 @@ export async function freePort(wanted: number): Promise<number> {
   }
 }
 
+/** Miniflare ends the whole process on a signal, before we have stopped cleanly: that is ours to do. */
+function withoutSignals<T>(make: () => T): T {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  const before = new Map(signals.map((signal) => [signal, process.listeners(signal)]));
+  const made = make();
+  for (const signal of signals) {
+    for (const listener of process.listeners(signal)) if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
+  }
+  return made;
+}
+
 /** Starts workerd; resolves when it answers. */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // Only this process can ask the guard how busy it is.
@@ -76,7 +87,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
       logRequests: false,
       resourcePersistencePath: options.stateDir,
-      handleStructuredLogs: ({ level, message }: { level: string; message: string }) => options.log(`${level}: ${message}`),
+      handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
       name: 'sealpin',
       modulesRoot: '/',
       modules: [
@@ -90,7 +101,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
       unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
     });
-  const miniflare = new Miniflare(configure(options.code));
+  const miniflare = withoutSignals(() => new Miniflare(configure(options.code)));
   try {
     await miniflare.ready;
   } catch (error) {

@@ -22,7 +22,7 @@ export type ServiceOptions = {
   port: number;
   /** RPC address of a Kubo to use instead of the embedded node, with its token (API.Authorizations) if it wants one. */
   kubo?: { url: string; token?: string };
-  /** Gets warnings and errors of the Worker. */
+  /** Gets what the Worker logs, a line each; its own lines are JSON. */
   log(line: string): void;
 };
 
