@@ -21,6 +21,11 @@ export const commands = {
   'ecc-decrypt': { summary: 'Fetch a blob and decrypt it with a private key', load: async () => (await import('./commands/ecc-decrypt.ts')).command },
   list: { summary: 'List what is stored', load: async () => (await import('./commands/list.ts')).command },
   delete: { summary: 'Delete what is stored, as far as that goes', load: async () => (await import('./commands/delete.ts')).command },
+  export: { summary: 'Write a blob into a CAR file, checked', load: async () => (await import('./commands/export.ts')).command },
+  'key create': { summary: 'Make an API key', load: async () => (await import('./commands/key.ts')).create },
+  'key list': { summary: 'List the API keys of the account', load: async () => (await import('./commands/key.ts')).list },
+  'key revoke': { summary: 'Revoke an API key', load: async () => (await import('./commands/key.ts')).revoke },
+  'key export': { summary: "Write the account's private key into a file", load: async () => (await import('./commands/key-export.ts')).command },
 } as const satisfies Record<string, Entry>;
 
 const entries: Readonly<Record<string, Entry>> = commands;

@@ -1,5 +1,5 @@
 /** Which service, with which API key, and what it answers. */
-import { FileList, Health, parseAnswer, Problem, Receipt, StoredFile } from '../shared/api.ts';
+import { AccountAnswer, ApiKeyList, FileList, Health, type NewApiKey, NewApiKeyAnswer, parseAnswer, Problem, Receipt, Revoked, StoredFile } from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from './context.ts';
@@ -148,6 +148,10 @@ export interface Api {
   store(body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined }, o: { cid: string | undefined; onSent: () => void }): Promise<StoredFile>;
   list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
+  account(): Promise<AccountAnswer>;
+  createKey(key: NewApiKey): Promise<NewApiKeyAnswer>;
+  listKeys(): Promise<ApiKeyList>;
+  revokeKey(id: string, o: { cascade: boolean; destroy: boolean }): Promise<Revoked>;
 }
 
 /** The routes that the command line uses (worker/README.md). */
@@ -170,5 +174,23 @@ export function api(service: Pick<Service, 'url' | 'apiKey'>, context: Pick<Cont
     async remove(fileId) {
       return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
     },
+    async account() {
+      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountAnswer, url);
+    },
+    async createKey(key) {
+      const body = Buffer.from(JSON.stringify(key));
+      return json(await call(service, 'v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length }, ...common }), NewApiKeyAnswer, url);
+    },
+    async listKeys() {
+      return json(await call(service, 'v1/keys', { method: 'GET', ...common }), ApiKeyList, url);
+    },
+    async revokeKey(id, o) {
+      const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value ? [[name, 'true']] : [])));
+      return json(await call(service, `v1/keys/${encodeURIComponent(id)}?${query}`, { method: 'DELETE', ...common }), Revoked, url);
+    },
   };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
 }
