@@ -1,7 +1,7 @@
 /** The crypto backend on `node:crypto`: the same formats as `webBackend`, at the speed of OpenSSL. */
 import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, createPrivateKey, createPublicKey, createSecretKey, diffieHellman, ECDH, pbkdf2, randomFillSync, scrypt, type CipherGCMTypes } from 'node:crypto';
 import { promisify } from 'node:util';
-import type { Aead, Backend, CompressibleCurve, Curve } from '../shared/crypto/index.ts';
+import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 const tagBytes = 16;
@@ -96,17 +96,20 @@ export const nodeBackend: Backend = {
   random: (bytes) => randomFillSync(new Uint8Array(bytes)),
   sha256: (data) => new Uint8Array(createHash('sha256').update(data).digest()),
   hmac: (hash, key, data) => new Uint8Array(createHmac(hash, key).update(data).digest()),
-  aesGcm: (key) => aead('aes-256-gcm', key),
+  aesGcm: (key) => aead(key.length === 16 ? 'aes-128-gcm' : 'aes-256-gcm', key),
   // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
   chaChaPoly: (key) => aead('chacha20-poly1305' as CipherGCMTypes, key),
   p256,
   x25519,
-  async scrypt(password, salt, logN) {
-    const memoryBytes = 128 * 8 * 2 ** logN;
+  // Node has ML-KEM from version 24.7 on, and the hybrids not at all.
+  mlkem768x25519: webBackend.mlkem768x25519,
+  mlkem768p256: webBackend.mlkem768p256,
+  async scrypt(password, salt, { logN, r, p }) {
+    const memoryBytes = 128 * r * (2 ** logN + p);
     try {
-      return new Uint8Array(await scryptAsync(password, salt, 32, { N: 2 ** logN, r: 8, p: 1, maxmem: 2 * memoryBytes }));
+      return new Uint8Array(await scryptAsync(password, salt, 32, { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 }));
     } catch (cause) {
-      throw new SealpinError('kdf_unavailable', `The password needs ${memoryBytes / 2 ** 20} MiB, which this machine does not give`, { cause });
+      throw new SealpinError('kdf_unavailable', `The password needs ${Math.ceil(memoryBytes / 2 ** 20)} MiB, which this machine does not give`, { cause });
     }
   },
   async pbkdf2(password, salt, iterations) {

@@ -36,6 +36,18 @@ export interface CompressibleCurve extends Curve {
   decompress(point: Uint8Array): Uint8Array;
 }
 
+/** A post-quantum hybrid key encapsulation (draft-ietf-hpke-pq). Secrets are seeds of 32 bytes. */
+export interface HybridKem {
+  publicKey(seed: Uint8Array): Uint8Array;
+  /** @param random 64 bytes for X25519, 160 for P-256; throws `key_invalid` for a public key that is not valid. */
+  encapsulate(publicKey: Uint8Array, random: Uint8Array): { enc: Uint8Array; shared: Uint8Array };
+  /** Throws `key_invalid` when the part of the curve is not a usable point. */
+  decapsulate(seed: Uint8Array, enc: Uint8Array): Uint8Array;
+}
+
+/** The cost of scrypt (RFC 7914 section 2), with N = 2^logN. */
+export type ScryptCost = { logN: number; r: number; p: number };
+
 /** All primitives that the formats stand on. Every test vector runs against each implementation. */
 export interface Backend {
   readonly name: string;
@@ -43,12 +55,15 @@ export interface Backend {
   random(bytes: number): Uint8Array;
   sha256(data: Uint8Array): Uint8Array;
   hmac(hash: 'sha256' | 'sha512', key: Uint8Array, data: Uint8Array): Uint8Array;
+  /** @param key 16 or 32 bytes; the formats use 32 */
   aesGcm(key: Uint8Array): Awaitable<Aead>;
   chaChaPoly(key: Uint8Array): Awaitable<Aead>;
   readonly p256: CompressibleCurve;
   readonly x25519: Curve;
-  /** scrypt (RFC 7914) with r 8, p 1 and a 32-byte result, off the main thread or in slices; `kdf_unavailable` where the runtime cannot pay it. */
-  scrypt(password: Uint8Array, salt: Uint8Array, logN: number): Promise<Uint8Array>;
+  readonly mlkem768x25519: HybridKem;
+  readonly mlkem768p256: HybridKem;
+  /** scrypt (RFC 7914) with a 32-byte result, off the main thread or in slices; `kdf_unavailable` where the runtime cannot pay it. */
+  scrypt(password: Uint8Array, salt: Uint8Array, cost: ScryptCost): Promise<Uint8Array>;
   /** PBKDF2-HMAC-SHA-512 (RFC 8018) with a 32-byte result, off the main thread; `kdf_unavailable` where the runtime refuses it. */
   pbkdf2(password: Uint8Array, salt: Uint8Array, iterations: number): Promise<Uint8Array>;
 }

@@ -8,12 +8,14 @@ import type { ByteSource } from './source.ts';
 
 /** 16 KiB chunks, the last one shorter; at most 2^38 of them (C2SP chunked-encryption.md). */
 export const cobblestone: Chunking = { chunkBytes: 16_384, fullLast: false, maxChunks: 2 ** 38 };
+const inputKeyBytes = 32;
 const saltBytes = 24;
 const commitmentBytes = 32;
 /** Salt and commitment, before the first chunk. */
 export const preambleBytes = saltBytes + commitmentBytes;
 
 async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Array, salt: Uint8Array): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
+  if (inputKey.length !== inputKeyBytes) throw new TypeError('the input key of Cobblestone-256 has 32 bytes');
   const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
   const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
   const baseNonce = derived.slice(32, 44);

@@ -45,19 +45,22 @@ export function readPayload(source: ByteSource, backend: Backend, format: Format
   return format === 'age' ? readStream(source, backend, fileKey) : readCobblestone(source, backend, hkdf(backend, fileKey, empty, 'sealpin/v1 payload'), payloadContext);
 }
 
-function checkRecipients(recipients: readonly Recipient[]): Recipient[] {
+function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipient[] {
   if (recipients.length === 0) throw new SealpinError('no_recipients');
   if (recipients.length > 1 && recipients.some(({ kind }) => kind === 'password')) {
     throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', { hint: 'who has the password must be the only one who knows it opens the file' });
+  }
+  if (!mix && recipients.some(({ postQuantum }) => postQuantum === true) && recipients.some(({ postQuantum }) => postQuantum !== true)) {
+    throw new SealpinError('invalid_request', 'Post-quantum recipients are mixed with others, who would be the weakest link', { hint: 'encrypt to them in two files, or ask for the mixture' });
   }
   const seen = new Set<string>();
   return recipients.filter(({ text }) => text === undefined || (!seen.has(text) && seen.add(text)));
 }
 
 /** Wraps a file key for everyone; who is named twice is wrapped once. */
-export async function wrapAll(backend: Backend, format: Format, fileKey: Uint8Array, recipients: readonly Recipient[]): Promise<Stanza[]> {
+export async function wrapAll(backend: Backend, format: Format, fileKey: Uint8Array, recipients: readonly Recipient[], mix = false): Promise<Stanza[]> {
   const stanzas: Stanza[] = [];
-  for (const recipient of checkRecipients(recipients)) stanzas.push(await recipient.wrap(fileKey, format, backend));
+  for (const recipient of checkRecipients(recipients, mix)) stanzas.push(await recipient.wrap(fileKey, format, backend));
   return stanzas;
 }
 
@@ -65,16 +68,17 @@ export async function wrapAll(backend: Backend, format: Format, fileKey: Uint8Ar
  * Encrypts a stream in constant memory.
  * @param o.format `age` (any age tool opens it) or `sealpin` (AES-256-GCM)
  * @param o.recipients one password, or any number of keys up to 1,024
+ * @param o.mix whether post-quantum recipients may be combined with others
  * @returns the container, and the size it has for a number of plaintext bytes
  * @throws SealpinError `no_recipients`, `invalid_request`, `key_invalid`, `kdf_unavailable`, `random_failed`
  */
 export async function encrypt(
   plaintext: ReadableStream<Uint8Array>,
-  { format, recipients, backend = webBackend }: { format: Format; recipients: readonly Recipient[]; backend?: Backend },
+  { format, recipients, mix = false, backend = webBackend }: { format: Format; recipients: readonly Recipient[]; mix?: boolean; backend?: Backend },
 ): Promise<{ stream: ReadableStream<Uint8Array>; size(plaintextBytes: number): number }> {
   checkRandom(backend);
   const fileKey = draw(backend, fileKeyBytes[format]);
-  const header = makeHeader(backend, format, fileKey, await wrapAll(backend, format, fileKey, recipients));
+  const header = makeHeader(backend, format, fileKey, await wrapAll(backend, format, fileKey, recipients, mix));
   const { preamble, chunks } = await newPayload(backend, format, fileKey);
   const prefix = concat(header, preamble);
   return {

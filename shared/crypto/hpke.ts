@@ -5,14 +5,13 @@ import { concat, utf8 } from './bytes.ts';
 import { expand, extract } from './kdf.ts';
 
 /** KEM identifiers (RFC 9180 section 7.1; draft-ietf-hpke-pq). */
-export const kems = { p256: 0x0010 } as const;
-/** AEAD identifiers (RFC 9180 section 7.3). */
-export const aeads = { aes256Gcm: 0x0002, chaChaPoly: 0x0003 } as const;
+export const kems = { p256: 0x0010, mlkem768p256: 0x0050, mlkem768x25519: 0x647a } as const;
+/** AEAD identifiers and sizes of their keys (RFC 9180 section 7.3). */
+export const aeads = { aes256Gcm: { id: 0x0002, keyBytes: 32 }, chaChaPoly: { id: 0x0003, keyBytes: 32 } } as const;
 /** HKDF-SHA256 (RFC 9180 section 7.2). */
 const kdfId = 0x0001;
 
-export type KemId = (typeof kems)[keyof typeof kems];
-export type AeadId = (typeof aeads)[keyof typeof aeads];
+export type HpkeAead = { id: number; keyBytes: number };
 /** The encapsulated key, and the secret in it. */
 export type Encapsulated = { enc: Uint8Array; shared: Uint8Array };
 
@@ -20,11 +19,11 @@ const version = utf8('HPKE-v1');
 const empty = new Uint8Array(0);
 const two = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
 
-function labeledExtract(backend: Backend, suite: Uint8Array, salt: Uint8Array, label: string, ikm: Uint8Array): Uint8Array {
+export function labeledExtract(backend: Backend, suite: Uint8Array, salt: Uint8Array, label: string, ikm: Uint8Array): Uint8Array {
   return extract(backend, salt, concat(version, suite, utf8(label), ikm));
 }
 
-function labeledExpand(backend: Backend, suite: Uint8Array, prk: Uint8Array, label: string, info: Uint8Array, bytes: number): Uint8Array {
+export function labeledExpand(backend: Backend, suite: Uint8Array, prk: Uint8Array, label: string, info: Uint8Array, bytes: number): Uint8Array {
   return expand(backend, 'sha256', prk, concat(two(bytes), version, suite, utf8(label), info), bytes);
 }
 
@@ -60,11 +59,16 @@ export async function decapsulateP256(backend: Backend, own: { secret: Uint8Arra
 }
 
 /** KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only message. */
-export async function keySchedule(backend: Backend, kem: KemId, aead: AeadId, shared: Uint8Array, info: Uint8Array): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
-  const suite = concat(utf8('HPKE'), two(kem), two(kdfId), two(aead));
+export async function keySchedule(backend: Backend, kem: number, aead: HpkeAead, shared: Uint8Array, info: Uint8Array): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
+  const suite = concat(utf8('HPKE'), two(kem), two(kdfId), two(aead.id));
   const context = concat(Uint8Array.of(0), labeledExtract(backend, suite, empty, 'psk_id_hash', empty), labeledExtract(backend, suite, empty, 'info_hash', info));
   const secret = labeledExtract(backend, suite, shared, 'secret', empty);
-  const key = labeledExpand(backend, suite, secret, 'key', context, 32);
+  const key = labeledExpand(backend, suite, secret, 'key', context, aead.keyBytes);
   const nonce = labeledExpand(backend, suite, secret, 'base_nonce', context, 12);
-  return { key, nonce, aead: await (aead === aeads.aes256Gcm ? backend.aesGcm(key) : backend.chaChaPoly(key)) };
+  return { key, nonce, aead: await (aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key)) };
+}
+
+/** The four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type"). @param hashed what of the public key is hashed */
+export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
+  return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }

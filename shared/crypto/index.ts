@@ -3,11 +3,11 @@
  * the same in workerd, Node and browsers.
  */
 export { newAccountId, newApiKey, parseApiKey, sealPrivateKey, unsealPrivateKey, type ApiKey } from './api-key.ts';
-export type { Aead, Backend, CompressibleCurve, Curve } from './backend.ts';
+export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
 export { encrypt, open, type Opened } from './container.ts';
 export { detachedPayloadBytes, encryptDetached, openDetached, plaintextBytes, type OpenedDetached } from './detached.ts';
 export type { FileInfo } from './file-stanza.ts';
-export { generateKeyPair, identityFromPkcs8, parseIdentities, parseRecipients, recipientFromSpki, type KeyPair } from './keys.ts';
+export { generateKeyPair, generatePostQuantumKeyPair, identityFromPkcs8, parseIdentities, parseRecipients, recipientFromSpki, type KeyPair, type PostQuantumKeyPair } from './keys.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './password.ts';
 export type { Format, Identity, Recipient, Stanza } from './types.ts';
 export { webBackend } from './web.ts';

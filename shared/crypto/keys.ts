@@ -5,6 +5,7 @@ import { decodePadded, encodePadded } from './bytes.ts';
 import { encodePkcs8, encodeSpki, parsePkcs8, parseSec1, parseSpki, type EcPrivate } from './der.ts';
 import { newP256 } from './hpke.ts';
 import { decodeKey } from './key-text.ts';
+import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from './post-quantum.ts';
 import { p256Identity, p256Recipient } from './p256.ts';
 import type { Identity, Recipient } from './types.ts';
 import { webBackend } from './web.ts';
@@ -22,6 +23,15 @@ export async function generateKeyPair(backend: Backend = webBackend): Promise<Ke
   const spki = encodeSpki(point);
   const recipient = p256Recipient(point, backend.p256.compress(point)).text!;
   return { pkcs8, spki, recipient, privatePem: keyFile(recipient, 'PRIVATE KEY', pkcs8), publicPem: keyFile(recipient, 'PUBLIC KEY', spki) };
+}
+
+/** A post-quantum key pair: the texts of `private.key` and `public.key`, and the recipient `age1tagpq1…`. */
+export type PostQuantumKeyPair = { privateText: string; publicText: string; recipient: string };
+
+/** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
+export async function generatePostQuantumKeyPair(backend: Backend = webBackend): Promise<PostQuantumKeyPair> {
+  const { secret, recipient } = newHybridKey(backend, 'mlkem768p256tag');
+  return { recipient, privateText: `${recipientComment}${recipient}\n${secret}\n`, publicText: `${recipient}\n` };
 }
 
 function keyFile(recipient: string, label: string, der: Uint8Array): string {
@@ -73,7 +83,10 @@ function parts(text: string): Part[] {
       block = { label: begin[1]!, text: '', line: index + 1, ...(named === undefined ? {} : { named }) };
       named = undefined;
     } else if (line.startsWith(recipientComment)) named = line.slice(recipientComment.length).trim();
-    else if (line !== '' && !line.startsWith('#')) found.push({ text: line, line: index + 1 });
+    else if (line !== '' && !line.startsWith('#')) {
+      found.push({ text: line, line: index + 1, ...(named === undefined ? {} : { named }) });
+      named = undefined;
+    }
   }
   if (block !== undefined) throw new SealpinError('key_invalid', 'The key file ends in the middle of a key');
   return found.filter(({ label }) => label !== 'EC PARAMETERS');
@@ -94,10 +107,11 @@ function agree(part: Part, recipient: string | undefined): void {
   if (part.named !== undefined && part.named !== recipient) throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
 }
 
-const isPrivateText = (text: string): boolean => /AGE-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
+const isPrivateText = (text: string): boolean => /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
 
 /**
- * Reads the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…` lines, several in one file.
+ * Reads the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
+ * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file.
  * @throws SealpinError `key_invalid`, which never says any of the text
  */
 export function parseIdentities(text: string): Identity[] {
@@ -125,14 +139,15 @@ function parseIdentity(part: Part): KnownIdentity {
     default:
       throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, { hint: 'make one with: sealpin keygen' });
   }
-  if (/^AGE-SECRET-KEY-1/.test(part.text)) return { identity: x25519Identity(part.text.toLowerCase()) };
+  if (isHybridSecret(part.text)) return hybridIdentity(part.text, webBackend);
+  if (/^AGE-SECRET-KEY-1/.test(part.text)) return x25519Identity(part.text, webBackend);
   if (/^age1/.test(part.text)) throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', { hint: 'name private.key' });
   if (/^AGE-PLUGIN-/.test(part.text)) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
   throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, { hint: 'make one with: sealpin keygen' });
 }
 
 /**
- * Reads the text of a public key file: SPKI in PEM (P-256), `age1…` and `age1tag1…` lines, several in one file.
+ * Reads the text of a public key file: SPKI in PEM (P-256), `age1…`, `age1tag1…`, `age1pq1…` and `age1tagpq1…` lines, several in one file.
  * @throws SealpinError `key_invalid`; a text with anything private in it is refused
  */
 export function parseRecipients(text: string): Recipient[] {
@@ -150,7 +165,8 @@ function parseRecipient(part: Part): Recipient {
   if (part.label === 'PUBLIC KEY') return recipientFromSpki(der(part));
   if (part.label !== undefined) throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, { hint: 'make one with: sealpin keygen' });
   if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33));
+  if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
-  if (/^age1/.test(part.text)) throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, { hint: 'age1… and age1tag1… can' });
+  if (/^age1/.test(part.text)) throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, { hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can' });
   throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, { hint: 'a public key is age1…, age1tag1… or a PEM block' });
 }

@@ -3,9 +3,8 @@
  */
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { Backend } from './backend.ts';
-import { concat, decodeBase64, encodeBase64, isEqual, utf8 } from './bytes.ts';
-import { aeads, decapsulateP256, encapsulateP256, kems, keySchedule } from './hpke.ts';
-import { extract } from './kdf.ts';
+import { decodeBase64, encodeBase64, isEqual, utf8 } from './bytes.ts';
+import { aeads, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
 import { encodeKey } from './key-text.ts';
 import type { Format, Identity, Recipient, Stanza } from './types.ts';
 
@@ -23,10 +22,6 @@ export function parsePointStanza({ args, body }: Stanza, format: Format): { tag?
   return format === 'age' ? { tag: tag!, enc: enc! } : { enc: enc! };
 }
 
-function tagOf(backend: Backend, enc: Uint8Array, compressed: Uint8Array): Uint8Array {
-  return extract(backend, info.age, concat(enc, backend.sha256(compressed).subarray(0, tagBytes))).slice(0, tagBytes);
-}
-
 /**
  * Who holds the private key of a point.
  * @param point 65 bytes, checked by the caller
@@ -39,7 +34,7 @@ export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipi
     async wrap(fileKey, format, backend) {
       const { enc, shared } = await encapsulateP256(backend, point);
       const { aead, nonce } = await keySchedule(backend, kems.p256, aeadOf[format], shared, info[format]);
-      const args = format === 'age' ? ['p256tag', encodeBase64(tagOf(backend, enc, compressed)), encodeBase64(enc)] : ['p256', encodeBase64(enc)];
+      const args = format === 'age' ? ['p256tag', encodeBase64(stanzaTag(backend, info.age, enc, compressed)), encodeBase64(enc)] : ['p256', encodeBase64(enc)];
       return { args, body: await aead.seal(nonce, fileKey) };
     },
   };
@@ -54,7 +49,7 @@ export function p256Identity(own: { secret: Uint8Array; point: Uint8Array }): Id
       for (const stanza of stanzas) {
         if (stanza.args[0] !== (format === 'age' ? 'p256tag' : 'p256')) continue;
         const { tag, enc } = parsePointStanza(stanza, format);
-        if (tag !== undefined && !isEqual(tag, tagOf(backend, enc, compressed))) continue;
+        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, info.age, enc, compressed))) continue;
         const fileKey = await openStanza(backend, format, own, enc, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }

@@ -46,7 +46,7 @@ async function wrapKey(backend: Backend, format: Format, password: Uint8Array, {
   const label = saltLabels[format][name];
   if (label === undefined) throw new SealpinError('invalid_request', 'An age file takes a password by scrypt only');
   const labelled = concat(utf8(label), salt);
-  const key = name === 'scrypt' ? await backend.scrypt(password, labelled, cost) : await backend.pbkdf2(password, labelled, cost);
+  const key = name === 'scrypt' ? await backend.scrypt(password, labelled, { logN: cost, r: 8, p: 1 }) : await backend.pbkdf2(password, labelled, cost);
   return format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key);
 }
 

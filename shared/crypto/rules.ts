@@ -3,6 +3,7 @@ import { SealpinError } from '../errors.ts';
 import { parseFileStanza } from './file-stanza.ts';
 import { isPasswordStanza, parsePasswordStanza } from './password.ts';
 import { parsePointStanza } from './p256.ts';
+import { parseHybridStanza } from './post-quantum.ts';
 import type { Format, Stanza } from './types.ts';
 import { parseX25519Stanza } from './x25519.ts';
 
@@ -19,6 +20,8 @@ const known: Record<Format, Record<string, (stanza: Stanza) => unknown>> = {
     scrypt: (stanza) => parsePasswordStanza(stanza, 'age', fileKeyBytes.age),
     X25519: parseX25519Stanza,
     p256tag: (stanza) => parsePointStanza(stanza, 'age'),
+    mlkem768x25519: parseHybridStanza,
+    mlkem768p256tag: parseHybridStanza,
   },
   sealpin: {
     scrypt: (stanza) => parsePasswordStanza(stanza, 'sealpin', fileKeyBytes.sealpin),

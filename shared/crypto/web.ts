@@ -7,16 +7,19 @@ import { p256 } from '@noble/curves/nist.js';
 import { hmac } from '@noble/hashes/hmac.js';
 import { scryptAsync } from '@noble/hashes/scrypt.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
+import { ml_kem768_p256, ml_kem768_x25519 } from '@noble/post-quantum/hybrid.js';
 import { SealpinError } from '../errors.ts';
-import type { Aead, Backend, CompressibleCurve, Curve } from './backend.ts';
+import type { Aead, Backend, CompressibleCurve, Curve, HybridKem } from './backend.ts';
 import { concat } from './bytes.ts';
 
 /** `getRandomValues` gives at most so many bytes a call (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
 /** What a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h, DEFAULT_MAX_PBKDF2_ITERATIONS); workerd alone does not enforce it. */
 const workersMaxIterations = 100_000;
-/** 64 MiB: half of the 128 MB that a Worker's isolate has. */
-const workersMaxLogN = 16;
+/** Half of the 128 MB that a Worker's isolate has. */
+const workersMaxMiB = 64;
+/** What scrypt takes with the highest cost that is read. */
+const maxMiB = 1024;
 
 const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';
 
@@ -104,6 +107,25 @@ const nobleX25519: Curve = {
   },
 };
 
+function nobleHybrid(kem: typeof ml_kem768_p256): HybridKem {
+  const checked = <T>(body: () => T): T => {
+    try {
+      return body();
+    } catch {
+      throw new SealpinError('key_invalid', 'The post-quantum key is not valid');
+    }
+  };
+  return {
+    publicKey: (seed) => kem.getPublicKey(seed),
+    encapsulate: (publicKey, random) =>
+      checked(() => {
+        const { cipherText, sharedSecret } = kem.encapsulate(publicKey, random);
+        return { enc: cipherText, shared: sharedSecret };
+      }),
+    decapsulate: (seed, enc) => checked(() => kem.decapsulate(enc, seed)),
+  };
+}
+
 /** WebCrypto and noble: runs in workerd, Node and browsers. */
 export const webBackend: Backend = {
   name: 'web',
@@ -118,12 +140,15 @@ export const webBackend: Backend = {
   chaChaPoly: nobleChaChaPoly,
   p256: webP256,
   x25519: nobleX25519,
-  async scrypt(password, salt, logN) {
-    if (isWorkers() && logN > workersMaxLogN) throw new SealpinError('kdf_unavailable', `The password needs ${2 ** (logN - 10)} MiB, more than a Worker has`);
+  mlkem768x25519: nobleHybrid(ml_kem768_x25519),
+  mlkem768p256: nobleHybrid(ml_kem768_p256),
+  async scrypt(password, salt, { logN, r, p }) {
+    const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
+    if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB)) throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`);
     try {
-      return await scryptAsync(password, salt, { N: 2 ** logN, r: 8, p: 1, dkLen: 32, asyncTick: 20 });
+      return await scryptAsync(password, salt, { N: 2 ** logN, r, p, dkLen: 32, asyncTick: 20, maxmem: 2 * maxMiB * 2 ** 20 });
     } catch (cause) {
-      if (cause instanceof RangeError) throw new SealpinError('kdf_unavailable', `The password needs ${2 ** (logN - 10)} MiB, which this runtime does not give`, { cause });
+      if (cause instanceof RangeError) throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`, { cause });
       throw cause;
     }
   },

@@ -2,7 +2,7 @@
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { draw, type Backend } from './backend.ts';
 import { concat, decodeBase64, encodeBase64 } from './bytes.ts';
-import { decodeKey } from './key-text.ts';
+import { decodeKey, encodeKey } from './key-text.ts';
 import { hkdf } from './kdf.ts';
 import type { Format, Identity, Recipient, Stanza } from './types.ts';
 
@@ -39,14 +39,14 @@ export function x25519Recipient(text: string): Recipient {
   };
 }
 
-/** What opens a container with `AGE-SECRET-KEY-1…`; throws `key_invalid`. */
-export function x25519Identity(text: string): Identity {
+/** What opens a container with `AGE-SECRET-KEY-1…`, and its recipient; throws `key_invalid`. @param text in capitals, as it is written */
+export function x25519Identity(text: string, backend: Backend): { identity: Identity; recipient: string } {
   const secret = decodeKey(text, 'age-secret-key-', 32);
-  return {
+  const recipient = backend.x25519.publicKey(secret);
+  const identity: Identity = {
     kind: 'key',
     async unwrap(stanzas, format, backend) {
       if (format !== 'age') return undefined;
-      const recipient = backend.x25519.publicKey(secret);
       for (const stanza of stanzas) {
         if (stanza.args[0] !== 'X25519') continue;
         const { share } = parseX25519Stanza(stanza);
@@ -60,6 +60,7 @@ export function x25519Identity(text: string): Identity {
       return undefined;
     },
   };
+  return { identity, recipient: encodeKey('age', recipient) };
 }
 
 async function agree(backend: Backend, secret: Uint8Array, share: Uint8Array): Promise<Uint8Array> {

@@ -4,6 +4,8 @@ import type { Tool } from './check.ts';
 
 export const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
+const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
+
 /** Every backend that this runtime has. */
 export const backends: readonly Backend[] = runtime === 'node' ? [webBackend, (await import('../../../cli/crypto.ts')).nodeBackend] : [webBackend];
 
@@ -11,7 +13,8 @@ export const backends: readonly Backend[] = runtime === 'node' ? [webBackend, (a
 export function onEveryBackend(suite: (tool: Tool, backend: Backend) => void): void {
   for (const backend of backends) {
     describe(`${runtime}, ${backend.name} backend`, () => {
-      suite({ test }, backend);
+      // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
+      suite({ test, note: (line) => console.log(`${runtime}, ${backend.name} backend: ${line}`), long }, backend);
     });
   }
 }

@@ -2,7 +2,13 @@
 import { isSealpinError, type Code } from '../../errors.ts';
 
 /** What a runner gives to a suite. */
-export type Tool = { test(name: string, body: () => void | Promise<void>): void };
+export type Tool = {
+  test(name: string, body: () => void | Promise<void>): void;
+  /** Prints a line: how many vectors ran. */
+  note(line: string): void;
+  /** Whether the long forms are to run. */
+  readonly long: boolean;
+};
 
 function show(value: unknown): string {
   return value instanceof Uint8Array ? `${value.length} bytes ${Array.from(value.subarray(0, 32), (byte) => byte.toString(16).padStart(2, '0')).join('')}` : (JSON.stringify(value) ?? String(value));

@@ -1,0 +1,65 @@
+/** The age testkit (C2SP/CCTV): every file, with the rule that all plaintext which comes out before a failure has the digest that the file names. */
+import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'json' };
+import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
+import { isSealpinError } from '../../../errors.ts';
+import { equal, ok, type Tool } from '../check.ts';
+import { fromBase64, hex, pieces, released } from '../streams.ts';
+import { inflate } from './wycheproof.ts';
+
+type Vector = { expect: string; payload?: string; identities: Identity[]; container: Uint8Array };
+
+async function read(file: Uint8Array): Promise<Vector> {
+  const end = file.findIndex((byte, index) => byte === 10 && file[index + 1] === 10);
+  const body = file.subarray(end + 2);
+  const fields = new TextDecoder().decode(file.subarray(0, end)).split('\n').map((line): [string, string] => [line.slice(0, line.indexOf(': ')), line.slice(line.indexOf(': ') + 2)]);
+  const all = (name: string): string[] => fields.filter(([field]) => field === name).map(([, value]) => value);
+  const payload = all('payload')[0];
+  return {
+    expect: all('expect')[0]!,
+    ...(payload === undefined ? {} : { payload }),
+    identities: [...all('identity').flatMap((text) => parseIdentities(text)), ...all('passphrase').map((text) => passwordIdentity(text))],
+    container: all('compressed')[0] === 'zlib' ? await inflate(body) : body,
+  };
+}
+
+/** What each outcome of the kit is called here. A header that is not recognized at all is a plain file to us, which no identity is used on. */
+const outcomes: Record<string, readonly string[]> = {
+  success: ['success'],
+  'no match': ['decrypt_failed', 'wrong_kind'],
+  'HMAC failure': ['decrypt_failed'],
+  'header failure': ['header_invalid', 'unsupported_version', 'plain'],
+  'armor failure': ['header_invalid', 'plain'],
+  'payload failure': ['decrypt_failed', 'container_invalid'],
+};
+
+async function outcomeOf(backend: Backend, container: ReadableStream<Uint8Array>, identities: readonly Identity[]): Promise<{ outcome: string; bytes: Uint8Array }> {
+  let bytes = new Uint8Array(0) as Uint8Array;
+  try {
+    const opened = await open(container, { backend });
+    if (!('decrypt' in opened)) return { outcome: opened.kind, bytes };
+    const out = await released(await opened.decrypt(identities));
+    bytes = out.bytes;
+    if (out.error !== undefined) throw out.error;
+    return { outcome: 'success', bytes };
+  } catch (error) {
+    if (!isSealpinError(error)) throw error;
+    return { outcome: error.code, bytes };
+  }
+}
+
+export function testkit(tool: Tool, backend: Backend): void {
+  const names = Object.keys(testkitFiles) as (keyof typeof testkitFiles)[];
+  tool.test(`age testkit: ${names.length} files`, async () => {
+    equal(names.length, 143);
+    for (const name of names) {
+      const { expect, payload, identities, container } = await read(fromBase64(testkitFiles[name]));
+      for (const pieceBytes of [container.length < 5000 ? 1 : 1777, 1 << 20]) {
+        const { outcome, bytes } = await outcomeOf(backend, pieces(container, pieceBytes), identities);
+        ok(outcomes[expect]!.includes(outcome), `${name}: ${outcome}, where the kit expects ${expect}`);
+        if (payload !== undefined) equal(hex(backend.sha256(bytes)), payload, `${name}: what came out`);
+        else equal(bytes.length, 0, `${name}: bytes that came out`);
+      }
+    }
+  });
+  tool.note(`age testkit: ${names.length}`);
+}

@@ -1,0 +1,4 @@
+import { onEveryBackend } from './backends.ts';
+import { testkit } from './suites/testkit.ts';
+
+onEveryBackend(testkit);
