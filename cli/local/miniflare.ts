@@ -2,7 +2,6 @@
 import { Miniflare, convertV4MiniflareOptions } from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { packageRoot } from './bundle.ts';
@@ -37,31 +36,6 @@ function compatibilityDate(): string {
   const date = /^compatibility_date = "([0-9-]+)"$/m.exec(toml)?.[1];
   if (date === undefined) throw new SealpinError('build_failed', 'wrangler.toml has no compatibility_date');
   return date;
-}
-
-/**
- * A port on 127.0.0.1 that nothing listens on.
- *
- * @param wanted 0: any
- * @throws port_in_use
- */
-export async function freePort(wanted: number): Promise<number> {
-  const server = createServer();
-  try {
-    return await new Promise<number>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(wanted, '127.0.0.1', () => {
-        resolve((server.address() as { port: number }).port);
-      });
-    });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${wanted} is in use by another program`);
-    if (code === 'EACCES') throw new SealpinError('port_in_use', `port ${wanted} may not be used by this user`);
-    throw error;
-  } finally {
-    server.close();
-  }
 }
 
 /** Miniflare ends the whole process on a signal, before we have stopped cleanly: that is ours to do. */

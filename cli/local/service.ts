@@ -6,8 +6,8 @@ import { bundleGuard, bundleWorker } from './bundle.ts';
 import { listenForControl } from './control.ts';
 import type { Status } from './control.ts';
 import { lock } from './lock.ts';
-import { freePort, startWorkerd } from './miniflare.ts';
 import { startNode } from './node/index.ts';
+import { freePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
 import { vacuum } from './vacuum.ts';
@@ -68,7 +68,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clean.add(() => held.release());
     const secrets = await loadSecrets(options.dataDir);
     await endLeftover(options.dataDir);
-    const [port, worker, guard] = await Promise.all([freePort(options.port), bundleWorker(), bundleGuard()]);
+    const port = await freePort(options.port);
+    // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
+    const code = Promise.all([bundleWorker(), bundleGuard()]);
+    const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), code]);
     const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean));
     const url = `http://127.0.0.1:${port}`;
     const startedAt = new Date().toISOString();

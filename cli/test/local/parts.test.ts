@@ -9,9 +9,10 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/bundle.ts';
 import { control, listenForControl } from '../../local/control.ts';
 import { lock } from '../../local/lock.ts';
-import { freePort, startWorkerd } from '../../local/miniflare.ts';
+import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
+import { freePort } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
 import { vacuum } from '../../local/vacuum.ts';
 
