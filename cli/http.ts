@@ -165,7 +165,8 @@ function failure(error: unknown, url: URL, signal: AbortSignal): unknown {
   if (tls) {
     return new SealpinError('service_unreachable', `${url.host} cannot prove who it is (${code})`, { hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS', cause: error });
   }
-  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, { cause: error });
+  const hint = code === 'ECONNREFUSED' ? 'is it running? See: sealpin status, sealpin start' : 'check the address and the line, and try again';
+  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, { hint, cause: error });
 }
 
 /**

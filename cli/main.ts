@@ -26,6 +26,7 @@ export const commands = {
   'key list': { summary: 'List the API keys of the account', load: async () => (await import('./commands/key.ts')).list },
   'key revoke': { summary: 'Revoke an API key', load: async () => (await import('./commands/key.ts')).revoke },
   'key export': { summary: "Write the account's private key into a file", load: async () => (await import('./commands/key-export.ts')).command },
+  completions: { summary: 'Print the completions for a shell', load: async () => (await import('./commands/completions.ts')).command },
 } as const satisfies Record<string, Entry>;
 
 const entries: Readonly<Record<string, Entry>> = commands;

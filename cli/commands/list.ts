@@ -44,6 +44,7 @@ export const command = defineCommand({
     const rows = join(own, files, service, complete);
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, shown.map(rowText));
+    if (rows.length === 0) context.output.note('nothing is stored yet');
     if (rows.length > limit || !complete) context.output.note(`there are more: --limit ${limit * 10}`);
   },
 });

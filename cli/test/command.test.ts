@@ -111,7 +111,7 @@ describe('the entry', () => {
       expect(help.stdout).toContain(synopsis(command));
       expect(Math.max(...help.stdout.split('\n').map((line) => line.length)), name).toBeLessThanOrEqual(130);
       for (const example of command.examples) {
-        const words = example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`))!.replace(/.*?sealpin /, '').split(' ');
+        const words = example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`))!.replace(/.*?sealpin /, '').replace(/ > .*|\)$/, '').split(' ');
         command.parse(words.slice(name.split(' ').length));
       }
     }
