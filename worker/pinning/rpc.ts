@@ -1,0 +1,134 @@
+/** Requests to Kubo's RPC and the reading of its answers, none of which is believed. */
+import { SealpinError } from '../../shared/errors.ts';
+
+export type RpcOptions = {
+  /** The service's name in errors. */
+  id: string;
+  /** The root of the API: `/api/v0/` comes after it. */
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  fetch: typeof fetch;
+};
+
+/** The records of an answer in NDJSON, at least one; or the message of Kubo's error. */
+export type Answer = { records: Record<string, unknown>[] } | { message: string };
+
+/** The largest answer in JSON. */
+const maxAnswerBytes = 65_536;
+
+/** What the adapter is made of. */
+export function rpc(o: RpcOptions) {
+  const root = o.url.replace(/\/+$/, '');
+
+  function failed(detail: string, cause?: unknown): SealpinError {
+    return new SealpinError('pinning_failed', `${o.id}: ${detail}`, { cause });
+  }
+
+  function unavailable(what: string, cause: unknown): SealpinError {
+    return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
+  }
+
+  function late(timeoutMs: number): SealpinError {
+    return new SealpinError('pinning_timeout', `${o.id} did not move for ${timeoutMs} ms`);
+  }
+
+  /** Runs something under the caller's signal and a time limit of its own. */
+  async function within<T>(signal: AbortSignal, timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(late(timeoutMs)), timeoutMs);
+    try {
+      return await work(AbortSignal.any([signal, limit.signal]));
+    } catch (cause) {
+      signal.throwIfAborted();
+      limit.signal.throwIfAborted();
+      throw cause;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends a command. What comes back has status 200, or 500 with an error of Kubo's in it. */
+  async function send(command: string, query: Record<string, string>, signal: AbortSignal, upload?: { body: ReadableStream<Uint8Array>; contentType: string }): Promise<Response> {
+    const { fetch } = o;
+    const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
+    // Node wants `duplex` with a streamed body; workerd does not know it.
+    const init: RequestInit & { duplex?: 'half' } = { method: 'POST', redirect: 'manual', headers, signal, ...(upload && { body: upload.body, duplex: 'half' }) };
+    let response: Response;
+    try {
+      response = await fetch(`${root}/api/v0/${command}?${new URLSearchParams(query).toString()}`, init);
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw unavailable('cannot be reached', cause);
+    }
+    if (response.status === 200 || response.status === 500) return response;
+    await response.body?.cancel();
+    if ([429, 502, 503, 504].includes(response.status)) {
+      const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
+      throw new SealpinError('pinning_unavailable', `${o.id} answered ${response.status} to ${command}`, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+    }
+    if (response.status === 401 || response.status === 403) throw failed(`it refused our credentials for ${command} (${response.status})`);
+    throw failed(`it answered ${response.status} to ${command}`);
+  }
+
+  /** The whole body, at most `maxBytes`. */
+  async function whole(response: Response, maxBytes: number): Promise<Uint8Array> {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const reader = (response.body as ReadableStream<Uint8Array> | null)?.getReader();
+    for (;;) {
+      const next = await reader?.read().catch((cause: unknown) => {
+        throw unavailable('broke off its answer', cause);
+      });
+      if (!next || next.done) return concat(chunks, size);
+      size += next.value.length;
+      chunks.push(next.value);
+      if (size > maxBytes) {
+        await reader?.cancel();
+        throw failed(`its answer is larger than ${maxBytes} bytes`);
+      }
+    }
+  }
+
+  /** A whole answer in JSON. After a first record Kubo can no longer change the status, so the last one tells. */
+  async function answer(response: Response): Promise<Answer> {
+    const lines = new TextDecoder().decode(await whole(response, maxAnswerBytes)).trim().split('\n');
+    const records = lines.map((line) => {
+      const record = parseRecord(line);
+      if (!record) throw failed(`its answer (${response.status}) is not JSON`);
+      return record;
+    });
+    const last = records.at(-1)!;
+    return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { records };
+  }
+
+  return { failed, unavailable, late, within, send, whole, answer };
+}
+
+function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
+  if (chunks.length === 1) return chunks[0]!;
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}
+
+function parseRecord(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return undefined;
+    throw cause;
+  }
+}
+
+/** Retry-After (RFC 9110 section 10.2.3) in seconds. */
+function secondsOf(text: string | null): number | undefined {
+  if (text === null) return undefined;
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
+  return Number.isSafeInteger(seconds) && seconds >= 0 ? seconds : undefined;
+}
