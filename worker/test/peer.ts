@@ -1,0 +1,134 @@
+/**
+ * What stands between the Worker and the real IPFS node in tests, and misbehaves when it is told to. Everything that it does not
+ * change it passes on to the node.
+ */
+import { createServer, request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the connection off. */
+export type Turn = {
+  /** `add`, `pin/ls`, `pin/rm`, `block/get`, `cat`, … */
+  command: string;
+  cid: string | null;
+  /** Passes the command on, and resolves when the node has answered; then `deliver` gives the answer to the Worker. */
+  pass(): Promise<{ status: number; body: Buffer; deliver(body?: Buffer): void }>;
+  answer(status: number, body: string | Buffer, headers?: Record<string, string>): void;
+  /** Sends the answer's beginning with a length, and then nothing more, or the end of the connection. */
+  begin(body: Buffer, bytes: number, then: 'hang' | 'cut'): void;
+  cut(): void;
+};
+
+export type Peer = {
+  url: string;
+  /** Commands whose connection the Worker has broken off. */
+  aborted: string[];
+  /** Commands that have come. */
+  seen: string[];
+  /** What to do with a command whose body has come whole; undefined: pass it on. */
+  onCommand: ((turn: Turn) => Promise<void> | void) | undefined;
+  /** Told of the bytes of an `add` as they come; may cut it. */
+  onBody: ((bytes: number, cut: () => void) => void) | undefined;
+  close(): Promise<void>;
+};
+
+/** Starts a peer before a node. */
+export async function startPeer(node: string): Promise<Peer> {
+  const peer: Peer = { url: '', aborted: [], seen: [], onCommand: undefined, onBody: undefined, close };
+  const server = createServer((request, response) => {
+    void handle(request, response);
+  });
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', node);
+    const command = url.pathname.replace('/api/v0/', '');
+    peer.seen.push(command);
+    const gone = new Promise<'gone'>((resolve) => {
+      response.once('close', () => {
+        if (!response.writableFinished) resolve('gone');
+      });
+    });
+    const cut = (): void => void request.socket.destroy();
+    const onward = connect(url.href, { method: 'POST', headers: { ...request.headers, host: url.host } });
+    onward.on('error', () => undefined); // what it breaks on, the answer below breaks on as well
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      onward.once('response', resolve).once('close', () => reject(new Error('the node went away')));
+    });
+    answered.catch(() => undefined);
+    try {
+      let bytes = 0;
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        bytes += chunk.length;
+        if (command === 'add') peer.onBody?.(bytes, cut);
+        if (!onward.write(chunk)) await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
+      }
+    } catch {
+      // The Worker broke the request off: the node must not see an end.
+      peer.aborted.push(command);
+      onward.destroy();
+      return;
+    }
+    const turn: Turn = {
+      command,
+      cid: url.searchParams.get('arg'),
+      async pass() {
+        onward.end();
+        const answer = await answered;
+        const chunks: Buffer[] = [];
+        for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
+        const body = Buffer.concat(chunks);
+        const status = answer.statusCode ?? 500;
+        return {
+          status,
+          body,
+          deliver(changed = body) {
+            response.writeHead(status, { 'content-type': answer.headers['content-type'] ?? 'application/json' });
+            response.end(changed);
+          },
+        };
+      },
+      answer(status, body, headers = {}) {
+        onward.destroy();
+        response.writeHead(status, headers);
+        response.end(body);
+      },
+      begin(body, bytes, then) {
+        onward.destroy();
+        response.writeHead(200, { 'content-length': bytes });
+        response.write(body, () => {
+          if (then === 'cut') request.socket.destroy();
+        });
+      },
+      cut() {
+        onward.destroy();
+        cut();
+      },
+    };
+    void gone.then(() => {
+      peer.aborted.push(command);
+      onward.destroy();
+    });
+    if (peer.onCommand === undefined) await stream(turn);
+    else await peer.onCommand(turn);
+  }
+
+  async function stream(turn: Turn): Promise<void> {
+    try {
+      (await turn.pass()).deliver();
+    } catch {
+      turn.cut();
+    }
+  }
+
+  async function close(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  }
+
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  peer.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return peer;
+}
