@@ -3,7 +3,7 @@ import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'js
 import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, ok, type Tool } from '../check.ts';
-import { fromBase64, hex, pieces, released } from '../streams.ts';
+import { digest, fromBase64, pieces, released } from '../streams.ts';
 import { inflate } from './wycheproof.ts';
 
 type Vector = { expect: string; payload?: string; identities: Identity[]; container: Uint8Array };
@@ -53,10 +53,10 @@ export function testkit(tool: Tool, backend: Backend): void {
     equal(names.length, 143);
     for (const name of names) {
       const { expect, payload, identities, container } = await read(fromBase64(testkitFiles[name]));
-      for (const pieceBytes of [container.length < 5000 ? 1 : 1777, 1 << 20]) {
+      for (const pieceBytes of container.length < 100_000 ? [1 << 20, container.length < 5000 ? 1 : 1777] : [1777]) {
         const { outcome, bytes } = await outcomeOf(backend, pieces(container, pieceBytes), identities);
         ok(outcomes[expect]!.includes(outcome), `${name}: ${outcome}, where the kit expects ${expect}`);
-        if (payload !== undefined) equal(hex(backend.sha256(bytes)), payload, `${name}: what came out`);
+        if (payload !== undefined) equal(await digest('SHA-256', bytes), payload, `${name}: what came out`);
         else equal(bytes.length, 0, `${name}: bytes that came out`);
       }
     }
