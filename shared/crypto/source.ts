@@ -5,6 +5,7 @@ const readBytes = 1024 * 1024;
 /** Size of a read when only a few bytes are wanted, as for a header. */
 const smallReadBytes = 64 * 1024;
 const lineFeed = 0x0a;
+const taken = new Uint8Array(0);
 
 type Reader =
   | { byob: true; reader: ReadableStreamBYOBReader }
@@ -59,9 +60,9 @@ export class ByteSource {
 
   /** Takes the next `bytes`, which must be at hand, as one array. */
   take(bytes: number): Uint8Array {
-    const taken = this.peek(bytes);
+    const piece = this.peek(bytes);
     this.#skip(bytes);
-    return taken;
+    return piece;
   }
 
   /** The next `bytes` that are at hand (fewer at the end), without taking them. */
@@ -90,6 +91,8 @@ export class ByteSource {
         return;
       }
       left -= piece.length;
+      // Its memory goes at once; its place, with others, below.
+      this.#pieces[this.#first] = taken;
       this.#first += 1;
     }
     if (this.#first === this.#pieces.length) {
