@@ -49,7 +49,7 @@ function withoutSignals<T>(make: () => T): T {
   return made;
 }
 
-/** Starts workerd; resolves when it answers. */
+/** Starts workerd; resolves when it answers. @throws port_in_use */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // Only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');
@@ -80,6 +80,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     await miniflare.ready;
   } catch (error) {
     await miniflare.dispose().catch(() => undefined); // the first error is the one to tell
+    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE') throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`);
     throw error;
   }
   return {

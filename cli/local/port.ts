@@ -1,6 +1,6 @@
 /** Finding a port to listen on. */
 import { createServer } from 'node:net';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 
 /**
  * A port on 127.0.0.1 that nothing listens on.
@@ -24,5 +24,25 @@ export async function freePort(wanted: number): Promise<number> {
     throw error;
   } finally {
     server.close();
+  }
+}
+
+/** How often another program may be faster than we are before we give up. */
+const attempts = 5;
+
+/**
+ * Runs `listen` with a port that is free; with the wanted one only, unless any will do. Between looking and listening
+ * another listener, one of our own among them, can take a port: then it is tried with the next.
+ *
+ * @param wanted 0: any
+ * @throws port_in_use
+ */
+export async function onFreePort<T>(wanted: number, listen: (port: number) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await listen(wanted === 0 ? await freePort(0) : wanted);
+    } catch (error) {
+      if (!isSealpinError(error, 'port_in_use') || wanted !== 0 || attempt === attempts) throw error;
+    }
   }
 }

@@ -7,7 +7,7 @@ import { listenForControl } from './control.ts';
 import type { Status } from './control.ts';
 import { lock } from './lock.ts';
 import { startNode } from './node/index.ts';
-import { freePort } from './port.ts';
+import { freePort, onFreePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
 import { vacuum } from './vacuum.ts';
@@ -68,31 +68,34 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clean.add(() => held.release());
     const secrets = await loadSecrets(options.dataDir);
     await endLeftover(options.dataDir);
-    const port = await freePort(options.port);
+    if (options.port !== 0) await freePort(options.port); // told before anything is done
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);
     const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), code]);
     const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean));
-    const url = `http://127.0.0.1:${port}`;
     const startedAt = new Date().toISOString();
     const service = markProcess(process.pid)!;
-    await saveRun(options.dataDir, { v: 1, service, workerd: [], url, startedAt });
     clean.add(() => saveRun(options.dataDir, undefined));
-    const workerd = await startWorkerd({
-      stateDir: paths.state,
-      port,
-      code: { worker, guard },
-      log: options.log,
-      vars: {
-        ADMIN_TOKEN: secrets.adminToken,
-        PINNING_SERVICES: JSON.stringify([
-          { id: options.kubo === undefined ? 'local' : 'kubo', type: 'kubo', url: ipfs.url, ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }) },
-        ]),
-        IPFS_TOKEN: ipfs.token ?? '',
-        MAX_UPLOAD_BYTES: '',
-        PUBLIC_GATEWAY: 'on',
-        CORS_ORIGINS: '',
-      },
+    const { workerd, url } = await onFreePort(options.port, async (port) => {
+      const url = `http://127.0.0.1:${port}`;
+      await saveRun(options.dataDir, { v: 1, service, workerd: [], url, startedAt });
+      const workerd = await startWorkerd({
+        stateDir: paths.state,
+        port,
+        code: { worker, guard },
+        log: options.log,
+        vars: {
+          ADMIN_TOKEN: secrets.adminToken,
+          PINNING_SERVICES: JSON.stringify([
+            { id: options.kubo === undefined ? 'local' : 'kubo', type: 'kubo', url: ipfs.url, ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }) },
+          ]),
+          IPFS_TOKEN: ipfs.token ?? '',
+          MAX_UPLOAD_BYTES: '',
+          PUBLIC_GATEWAY: 'on',
+          CORS_ORIGINS: '',
+        },
+      });
+      return { workerd, url };
     });
     // With secure_delete, so that a header which was destroyed is gone from the disk as well.
     clean.add(() => vacuum(paths.state));

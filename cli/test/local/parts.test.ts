@@ -12,7 +12,7 @@ import { lock } from '../../local/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
-import { freePort } from '../../local/port.ts';
+import { freePort, onFreePort } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
 import { vacuum } from '../../local/vacuum.ts';
 
@@ -225,6 +225,20 @@ describe('a port', () => {
     await expect(freePort(port)).rejects.toMatchObject({ code: 'port_in_use', message: `port ${port} is in use by another program` });
     await new Promise((resolve) => other.close(resolve));
     expect(await freePort(port)).toBe(port);
+  });
+
+  test('that was taken in between is tried again with another, unless it is the wanted one', async () => {
+    const tried: number[] = [];
+    const takenTwice = async (port: number): Promise<number> => {
+      tried.push(port);
+      if (tried.length < 3) throw new SealpinError('port_in_use');
+      return port;
+    };
+    expect(await onFreePort(0, takenTwice)).toBe(tried[2]);
+    expect(tried).toHaveLength(3);
+    await expect(onFreePort(1234, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({ code: 'port_in_use' });
+    await expect(onFreePort(0, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({ code: 'port_in_use' });
+    await expect(onFreePort(0, () => Promise.reject(new TypeError('other')))).rejects.toThrow(TypeError);
   });
 });
 
