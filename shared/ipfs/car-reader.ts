@@ -1,0 +1,75 @@
+/** CARv1 (https://ipld.io/specs/transport/car/carv1/) as a stream of blocks, not verified. */
+import { SealpinError } from '../errors.ts';
+import { byteReader, type ByteReader } from './bytes.ts';
+import { cidBytes, maxBlockBytes } from './cid.ts';
+
+/** `cid` is binary: the first 36 bytes of the section, which is a whole CID only for those that we take. */
+export type CarBlock = { cid: Uint8Array; bytes: Uint8Array };
+
+export interface CarReader {
+  /** The next block, or undefined at the end. Asks once at a time. */
+  next(): Promise<CarBlock | undefined>;
+  cancel(reason?: unknown): Promise<void>;
+}
+
+/** A header with one root has 59 bytes. */
+const maxHeaderBytes = 65_536;
+
+/** CBOR of `"version": 1` (RFC 8949): a text of 7 characters, then 1. In a CARv2 pragma it is 2. */
+const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
+
+/** Reads a CAR. Its header's roots are not looked at: what is wanted is known. */
+export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
+  const reader = byteReader(stream);
+  let started = false;
+
+  async function header(): Promise<void> {
+    let length = 0;
+    for (let shift = 0; ; shift += 7) {
+      const [byte] = await exactly(reader, 1);
+      length |= (byte! & 0x7f) << shift;
+      if (byte! < 0x80) break;
+      if (shift >= 14) throw invalid('its header has no length');
+    }
+    if (length > maxHeaderBytes) throw invalid('its header is too large');
+    const text = (await exactly(reader, length)).join();
+    if (!text.includes(versionOne.join())) throw invalid('it is not a CARv1');
+  }
+
+  return {
+    async next() {
+      if (!started) {
+        started = true;
+        await header();
+      }
+      // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always there.
+      const front = await reader.read(1 + cidBytes);
+      if (front.length === 0) return undefined;
+      let used = 0;
+      let length = 0;
+      for (; used === 0 || front[used - 1]! >= 0x80; used += 1) {
+        if (used === 4) throw invalid('a section has no length');
+        length |= (front[used]! & 0x7f) << (7 * used);
+      }
+      if (front.length < 1 + cidBytes) throw invalid('it is cut off');
+      if (length < cidBytes || length > cidBytes + maxBlockBytes) throw invalid(`a section of ${length} bytes`);
+      const had = front.subarray(used);
+      const rest = await exactly(reader, length - had.length);
+      const cid = new Uint8Array(cidBytes);
+      cid.set(had);
+      cid.set(rest.subarray(0, cidBytes - had.length), had.length);
+      return { cid, bytes: rest.subarray(cidBytes - had.length) };
+    },
+    cancel: (reason) => reader.cancel(reason),
+  };
+}
+
+async function exactly(reader: ByteReader, length: number): Promise<Uint8Array> {
+  const bytes = await reader.read(length);
+  if (bytes.length < length) throw invalid('it is cut off');
+  return bytes;
+}
+
+function invalid(detail: string): SealpinError {
+  return new SealpinError('content_mismatch', `the CAR cannot be read: ${detail}`);
+}

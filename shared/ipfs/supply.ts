@@ -1,0 +1,110 @@
+/** Blocks from a list of sources, each hashed before it is passed on: the next source on any fault, at the block that failed. */
+import { isSealpinError, SealpinError } from '../errors.ts';
+import { sha256 } from './builder.ts';
+import { maxBlockBytes, type Cid } from './cid.ts';
+import { feed, sameBytes, type Feed } from './feed.ts';
+import type { BlockSource } from './file.ts';
+import type { Take, Want } from './walk.ts';
+
+export interface Supply {
+  take: Take;
+  /** Ends what is open. */
+  close(reason?: unknown): void;
+}
+
+/** Faults that one source may have in one file; a lie is as bad as all of them. */
+const maxFaults = 3;
+
+/** What is remembered of the sources, for all reads of one file. */
+export type Faults = Map<BlockSource, number>;
+
+type Failure = { id: string; error: SealpinError };
+
+/** A feed and what ends its requests. */
+type Open = { feed: Feed; stop: AbortController };
+
+/**
+ * Blocks of the file of `root` up to byte `end`.
+ * Each source is asked once for a block; the one whose stream broke off after it had given good blocks once more, at last.
+ */
+export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults }): Supply {
+  const open = new Map<BlockSource, Open>();
+  let current = sources[0];
+  let proven = false;
+  let interrupt: ((reason: Error) => void) | undefined;
+  const aborted = () => interrupt?.(o.signal.reason as Error);
+  o.signal.addEventListener('abort', aborted);
+
+  async function take(want: Want): Promise<Uint8Array> {
+    o.signal.throwIfAborted();
+    const failures: Failure[] = [];
+    const order = [current, ...sources.filter((source) => source !== current), proven ? current : undefined];
+    for (const source of order) {
+      if (!source || (o.faults.get(source) ?? 0) >= maxFaults) continue;
+      try {
+        const bytes = await ask(source, want);
+        current = source;
+        proven = true;
+        return bytes;
+      } catch (cause) {
+        leave(source, cause);
+        o.signal.throwIfAborted();
+        const error = isSealpinError(cause) ? cause : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
+        failures.push({ id: source.id, error });
+        o.faults.set(source, (o.faults.get(source) ?? 0) + 1);
+      }
+    }
+    throw summary(want, failures);
+  }
+
+  async function ask(source: BlockSource, want: Want): Promise<Uint8Array> {
+    let asked = open.get(source);
+    if (!asked) open.set(source, (asked = { feed: feed(root, o.end, source), stop: new AbortController() }));
+    const bytes = await timely(asked.feed.take(want, AbortSignal.any([o.signal, asked.stop.signal])));
+    if (bytes.length > maxBlockBytes || !sameBytes(await sha256(bytes), want.cid.digest)) {
+      o.faults.set(source, maxFaults);
+      throw new SealpinError('content_mismatch', `what it gave for ${want.cid.text} is something else`);
+    }
+    return bytes;
+  }
+
+  /** Also ends the wait for a source that does not heed its signal. */
+  async function timely(block: Promise<Uint8Array>): Promise<Uint8Array> {
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    const timer = setTimeout(() => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)), o.idleMs);
+    interrupt = reject;
+    block.then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      interrupt = undefined;
+    }
+  }
+
+  function leave(source: BlockSource, reason: unknown): void {
+    const left = open.get(source);
+    open.delete(source);
+    left?.stop.abort(reason);
+    // What a stream that is not wanted any more says to its end is no news.
+    left?.feed.close(reason).catch(() => undefined);
+  }
+
+  return {
+    take,
+    close(reason) {
+      o.signal.removeEventListener('abort', aborted);
+      for (const source of open.keys()) leave(source, reason);
+    },
+  };
+}
+
+/** One error for the failures of all sources: a lie is told first, else the last failure decides. */
+function summary(want: Want, failures: readonly Failure[]): SealpinError {
+  const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
+  if (!told) return new SealpinError('content_mismatch', `no source is left for ${want.cid.text}`);
+  const { code, retryAfterSeconds } = told.error;
+  const detail = failures.map(({ id, error }) => `${id}: ${error.message}`).join('; ');
+  const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));
+  return new SealpinError(code, detail, { cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) });
+}
