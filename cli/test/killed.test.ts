@@ -1,0 +1,124 @@
+/** Interrupted and killed at any moment: nothing half-done keeps a final name, and the service keeps nothing. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { encrypt, passwordRecipient } from '../../shared/crypto/index.ts';
+import { nodeBackend } from '../crypto.ts';
+import { recall } from '../history.ts';
+import { entry, localService } from './local.ts';
+import { run, temporaryDirectory } from './world.ts';
+
+const local = localService();
+const long = process.env['SEALPIN_LONG'] === '1';
+const mib = 1024 * 1024;
+const password = 'some long password';
+
+type Ended = { readonly code: number | null; readonly signal: string | null; readonly stdout: string; readonly stderr: string };
+
+/** Runs the command line as a process and sends it a signal after some time, or when a condition holds. */
+async function kill(argv: readonly string[], signal: NodeJS.Signals, when: number | (() => Promise<boolean>), cwd: string): Promise<Ended> {
+  const child = spawn(process.execPath, [entry, ...argv], { cwd, env: { ...process.env, SEALPIN_HOME: local.dataDir, SEALPIN_PASSWORD: password }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const closed = once(child, 'close') as Promise<[number | null, string | null]>;
+  if (typeof when === 'number') await Promise.race([sleep(when), closed]);
+  else while (child.exitCode === null && !(await when())) await sleep(2);
+  child.kill(signal);
+  const [code, ended] = await closed;
+  return { code, signal: ended, stdout, stderr };
+}
+
+const files = async (): Promise<string[]> => (JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as { files: { blobId: string; state: string }[] }).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
+
+async function containerOf(bytes: number): Promise<Buffer> {
+  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), { format: 'sealpin', recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })], backend: nodeBackend });
+  return Buffer.from(await new Response(stream).arrayBuffer());
+}
+
+/** Whether a decryption has begun to write: there is a temporary file with something in it. */
+async function writing(directory: string): Promise<boolean> {
+  const [name] = (await readdir(directory)).filter((name) => name.startsWith('.sealpin-'));
+  return name !== undefined && (await stat(join(directory, name)).then(({ size }) => size > 0, () => false));
+}
+
+describe('decrypt', () => {
+  test.each([
+    { signal: 'SIGINT' as const, code: 130 },
+    { signal: 'SIGTERM' as const, code: 143 },
+  ])('S52: $signal removes what was written and ends with $code', async ({ signal, code }) => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await containerOf(96 * mib));
+    const ended = await kill(['decrypt', './in', 'out'], signal, () => writing(directory), directory);
+    expect(ended).toMatchObject({ code, stdout: '', stderr: `sealpin: error: interrupted by ${signal}\n` });
+    expect(await readdir(directory)).toEqual(['in']);
+  });
+
+  test('S50: SIGKILL at random moments leaves no file of the final name, and the next run cleans up', async () => {
+    const directory = await temporaryDirectory();
+    const container = await containerOf(32 * mib);
+    await writeFile(join(directory, 'in'), container);
+    for (let round = 0; round < (long ? 100 : 5); round += 1) {
+      const ended = await kill(['decrypt', './in', 'out'], 'SIGKILL', 100 + Math.random() * 500, directory);
+      const names = await readdir(directory);
+      if (ended.code === 0 || names.includes('out')) {
+        // It was through, or between its last two steps: then the file is whole.
+        expect((await stat(join(directory, 'out'))).size).toBe(32 * mib);
+        break;
+      }
+    }
+    const last = await run(['decrypt', './in', 'out', '--force', '--data-dir', local.dataDir], directory, { env: { SEALPIN_PASSWORD: password } });
+    expect(last.exit).toBe(0);
+    expect((await readdir(directory)).toSorted()).toEqual(['in', 'out']);
+  });
+
+  test('S52: when nobody reads standard output any more, it ends with 1 and without a stack', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await containerOf(8 * mib));
+    const child = spawn('sh', ['-c', '{ "$NODE" "$ENTRY" decrypt ./in -; echo "exit $?" >&2; } | head -c 10 >/dev/null'], {
+      cwd: directory,
+      env: { ...process.env, NODE: process.execPath, ENTRY: entry, SEALPIN_PASSWORD: password, SEALPIN_HOME: directory },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    await once(child, 'close');
+    expect(stderr).toBe('sealpin: error: nobody reads the output any more\nexit 1\n');
+  });
+});
+
+describe('encrypt', () => {
+  test.each([
+    { signal: 'SIGINT' as const, code: 130 },
+    { signal: 'SIGKILL' as const, code: null },
+  ])('S50, S69: $signal while it uploads leaves nothing at the service', async ({ signal, code }) => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), randomBytes(64 * mib));
+    const before = await files();
+    const ended = await kill(['chacha-encrypt', 'in'], signal, 1200, directory);
+    // On a fast machine it may be through already.
+    if (ended.code !== 0) {
+      expect(ended).toMatchObject({ code, stdout: '' });
+      expect(await files()).toEqual(before);
+    }
+    expect((await recall(local.dataDir)).damagedLines).toEqual([]);
+  });
+
+  test('S59: two at once on one data directory lose no entry', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const before = (await recall(local.dataDir)).entries.length;
+    const never = async (): Promise<boolean> => false;
+    const ended = await Promise.all([kill(['encrypt', 'in'], 'SIGKILL', never, directory), kill(['encrypt', 'in'], 'SIGKILL', never, directory)]);
+    for (const { code, stdout } of ended) {
+      expect(code).toBe(0);
+      expect(await readFile(join(local.dataDir, 'history'), 'utf8')).toContain(stdout.trim());
+    }
+    expect((await recall(local.dataDir)).entries).toHaveLength(before + 2);
+  });
+});
