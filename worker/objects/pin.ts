@@ -11,6 +11,7 @@ import { refuse, type Answer } from '../answer.ts';
 import { serviceOf, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
+import { shardName } from './shard.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
@@ -21,15 +22,9 @@ const askMs = 8_000;
 export type Reference = { cid: string; service: string; account: string; fileId: string };
 type PinRow = { cid: string; service: string; state: 'live' | 'unpinning'; was_there: number; due: number | null; attempts: number };
 
-/** The name of the object that knows a CID: the first byte of SHA-256 of its text, in hex. */
-export async function shardOf(cid: string): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid)));
-  return digest[0]!.toString(16).padStart(2, '0');
-}
-
 /** The object that knows a CID. */
 export async function pinOf(env: Env, cid: string): Promise<DurableObjectStub<Pin>> {
-  return env.PIN.getByName(await shardOf(cid));
+  return env.PIN.getByName(await shardName(cid));
 }
 
 export class Pin extends DurableObject<Env> {

@@ -1,6 +1,7 @@
 /** The Worker with objects whose clock can be set forward, and whose alarm can be rung and whose rows can be seen. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
 
+// oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export { default } from '../index.ts';
 
 export class Account extends RealAccount {

@@ -1,0 +1,54 @@
+/** What the service and its node hold, seen from outside of both. */
+import type { NewAccountAnswer } from '../../shared/api.ts';
+import { shardName } from '../objects/shard.ts';
+import { client, type Client } from './client.ts';
+import type { Service } from './service.ts';
+
+type Row = Record<string, unknown>;
+type Rows = { rows(table: string): Promise<Row[]>; ring(ms: number): Promise<void>; tables(): Promise<number> };
+
+/** An account with its first key. */
+export type Owner = { id: string; call: Client; object: Rows };
+
+/** Far beyond every time limit of the protocol. */
+export const longMs = 2 * 3_600_000;
+
+export async function newOwner(service: Service): Promise<Owner> {
+  const { account, apiKey }: NewAccountAnswer = await service.account();
+  return { id: account.id, call: client(service.url, apiKey), object: await accountObject(service, account.id) };
+}
+
+async function object(service: Service, binding: string, name: string): Promise<Rows> {
+  const namespace = await service.miniflare.getDurableObjectNamespace(binding);
+  return namespace.get(namespace.idFromName(name)) as unknown as Rows;
+}
+
+export function accountObject(service: Service, id: string): Promise<Rows> {
+  return object(service, 'ACCOUNT', id);
+}
+
+export async function pinObject(service: Service, cid: string): Promise<Rows> {
+  return await object(service, 'PIN', await shardName(cid));
+}
+
+/** Asks the node itself. */
+export async function askNode(service: Service, command: string, query: Record<string, string> = {}): Promise<Response> {
+  return await fetch(`${service.node}/api/v0/${command}?${new URLSearchParams(query).toString()}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${service.rpcToken}` },
+  });
+}
+
+/** All CIDs that the node has pinned. */
+export async function pinned(service: Service): Promise<string[]> {
+  const answer = await askNode(service, 'pin/ls', { type: 'recursive' });
+  return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
+}
+
+/** Lets a long time pass for all that a CID and these accounts still wait for. */
+export async function sweep(service: Service, owners: readonly Owner[], cids: readonly string[]): Promise<void> {
+  for (let round = 0; round < 2; round += 1) {
+    for (const owner of owners) await owner.object.ring(longMs);
+    for (const cid of cids) await (await pinObject(service, cid)).ring(longMs);
+  }
+}
