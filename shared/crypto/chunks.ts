@@ -134,7 +134,8 @@ export type Span = { first: number; end: number; plaintextBytes: number };
  */
 export function spanOf(chunking: Chunking, start: number, end: number, plaintextBytes: number): { span: Span; offset: number; bytes: number } {
   const sizeBytes = chunking.chunkBytes + tagBytes;
-  const first = Math.floor(start / chunking.chunkBytes);
+  const total = certain(chunking, plaintextBytes, chunking.chunkBytes) + 1;
+  const first = Math.min(Math.floor(start / chunking.chunkBytes), total - 1);
   const span = { first, end: Math.max(first + 1, Math.ceil(end / chunking.chunkBytes)), plaintextBytes };
   const offset = first * sizeBytes;
   return { span, offset, bytes: Math.min(span.end * sizeBytes, sealedBytes(chunking, plaintextBytes)) - offset };

@@ -7,7 +7,7 @@ import { openChunks, sealChunks, sealedBytes, type Chunks } from './chunks.ts';
 import { cobblestone, newCobblestone, readCobblestone } from './cobblestone.ts';
 import { encodeHeader, macInput, readHeader, type Header } from './header.ts';
 import { hkdf } from './kdf.ts';
-import { checkStanzas, detachedLine, fileKeyBytes, isDetachedHeader, versions } from './rules.ts';
+import { checkStanzas, detachedLine, fileKeyBytes, isDetachedHeader, versionLike, versions } from './rules.ts';
 import { isPasswordStanza } from './password.ts';
 import { ByteSource } from './source.ts';
 import { newStream, readStream, stream } from './stream.ts';
@@ -111,9 +111,6 @@ export async function unlock(header: Header, format: Format, identities: readonl
 function opensWith(header: Header, format: Format): 'password' | 'keys' {
   return header.stanzas.some((stanza) => isPasswordStanza(stanza, format)) ? 'password' : 'keys';
 }
-
-/** Anything that starts like a version line: never taken for a plain file. */
-const versionLike = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
 
 /** The longest that has to be seen to know what something is. */
 const sniffBytes = 32;

@@ -6,7 +6,7 @@ import { openChunks, openedBytes, openSpan, sealChunks, sealedBytes, slice, span
 import { cobblestone, preambleBytes } from './cobblestone.ts';
 import { makeHeader, newPayload, readDetachedLine, readPayload, unlock } from './container.ts';
 import { openFileStanza, sealFileStanza, type FileInfo } from './file-stanza.ts';
-import { readHeader } from './header.ts';
+import { readWholeHeader } from './header.ts';
 import { checkStanzas, detachedLine, fileKeyBytes, versions } from './rules.ts';
 import { ByteSource } from './source.ts';
 import type { Identity, Recipient } from './types.ts';
@@ -66,10 +66,7 @@ export async function openDetached(
   header: Uint8Array,
   { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedDetached> {
-  const source = new ByteSource(streamOf(header));
-  const parsed = await readHeader(source, versions.sealpin);
-  await source.fill(1);
-  if (source.length > 0) throw new SealpinError('header_invalid', 'The header has something after its end');
+  const parsed = await readWholeHeader(header, versions.sealpin);
   checkStanzas(parsed.stanzas, 'sealpin');
   const stanza = parsed.stanzas.find(({ args }) => args[0] === 'file');
   if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not say which file it is of');

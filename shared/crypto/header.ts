@@ -3,8 +3,8 @@
  * line with the MAC.
  */
 import { SealpinError } from '../errors.ts';
-import { fromUtf8, concat, decodeBase64, encodeBase64, utf8 } from './bytes.ts';
-import type { ByteSource } from './source.ts';
+import { concat, decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { ByteSource } from './source.ts';
 import type { Stanza } from './types.ts';
 
 /** The longest header that is read. */
@@ -14,6 +14,14 @@ export const maxStanzas = 1024;
 /** Width of a full line of a stanza's body (C2SP age.md). */
 const columns = 64;
 const macBytes = 32;
+
+/** The last line after what the MAC is over: a space, 43 characters and a line feed. */
+const macLineBytes = 45;
+
+/** How many bytes a header has in all. */
+export function headerBytes(header: Header): number {
+  return header.macInput.length + macLineBytes;
+}
 
 /** A header: its stanzas, its MAC and the bytes that the MAC is over. */
 export type Header = { stanzas: readonly Stanza[]; mac: Uint8Array; macInput: Uint8Array };
@@ -26,7 +34,7 @@ function invalid(detail: string): SealpinError {
 export function macInput(version: string, stanzas: readonly Stanza[]): Uint8Array {
   if (stanzas.length > maxStanzas) throw new SealpinError('invalid_request', `A container takes at most ${maxStanzas} recipients`);
   const bytes = utf8(`${version}\n${stanzas.map(encodeStanza).join('')}---`);
-  if (bytes.length > maxHeaderBytes - 45) throw new SealpinError('invalid_request', 'The recipients need a header larger than 1 MiB');
+  if (bytes.length > maxHeaderBytes - macLineBytes) throw new SealpinError('invalid_request', 'The recipients need a header larger than 1 MiB');
   return bytes;
 }
 
@@ -72,6 +80,15 @@ export async function readHeader(source: ByteSource, version: string): Promise<H
     if (!/^->(?: [!-~]+)+$/.test(text)) throw invalid('A line of the header is malformed');
     stanzas.push({ args: text.slice(3).split(' '), body: await readBody(line) });
   }
+}
+
+/** Reads a header that stands alone, with nothing after it. */
+export async function readWholeHeader(bytes: Uint8Array, version: string): Promise<Header> {
+  const source = new ByteSource(streamOf(bytes));
+  const header = await readHeader(source, version);
+  await source.fill(1);
+  if (source.length > 0) throw invalid('The header has something after its end');
+  return header;
 }
 
 async function readBody(line: () => Promise<string>): Promise<Uint8Array> {

@@ -9,5 +9,7 @@ export { detachedPayloadBytes, encryptDetached, openDetached, plaintextBytes, ty
 export type { FileInfo } from './file-stanza.ts';
 export { generateKeyPair, generatePostQuantumKeyPair, identityFromPkcs8, parseIdentities, parseRecipients, recipientFromSpki, type KeyPair, type PostQuantumKeyPair } from './keys.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './password.ts';
+export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
+export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export type { Format, Identity, Recipient, Stanza } from './types.ts';
 export { webBackend } from './web.ts';

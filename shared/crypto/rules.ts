@@ -9,6 +9,8 @@ import { parseX25519Stanza } from './x25519.ts';
 
 /** The first lines, without the line feed. */
 export const versions = { age: 'age-encryption.org/v1', sealpin: 'sealpin/v1' } as const satisfies Record<Format, string>;
+/** Anything that starts like a version line: never taken for a plain file. */
+export const versionLike = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
 /** The first line of a detached payload, with it. */
 export const detachedLine = 'sealpin/v1 detached\n';
 /** Bytes of a file key. */

@@ -120,9 +120,12 @@ export class ByteSource {
     }
   }
 
-  /** All that is left, as a stream. */
-  rest(): ReadableStream<Uint8Array> {
+  /** All that is left, as a stream, after `before`. */
+  rest(before?: Uint8Array): ReadableStream<Uint8Array> {
     return new ReadableStream({
+      start(controller) {
+        if (before !== undefined) controller.enqueue(before);
+      },
       pull: async (controller) => {
         await this.fill(1);
         if (this.length === 0) controller.close();
