@@ -1,10 +1,11 @@
 /** The real local service as a process of its own, for tests that need one. */
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const entry = join(import.meta.dirname, '../../index.ts');
+/** The command line, run from its source. */
+export const entry = join(import.meta.dirname, '../../index.ts');
 
 export type Ran = { code: number | null; stdout: string; stderr: string };
 
@@ -32,7 +33,7 @@ export type Running = {
 
 /** Starts the service of a data directory (a fresh temporary one by default) on a free port and waits until it is ready. */
 export async function startLocal(o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {}): Promise<Running> {
-  const dataDir = o.dataDir ?? (await mkdtemp(join(tmpdir(), 'sealpin-test-')));
+  const dataDir = o.dataDir ?? (await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-'))));
   const child = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, NO_COLOR: '1', ...o.env },
