@@ -33,6 +33,9 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
     const routes = api(service, context);
     const { maxUploadBytes } = await routes.health();
     refuseLarge(input.bytes, maxUploadBytes);
+    // A service that refuses an upload hangs up under it, and its reason may be lost on the way: so it is asked before.
+    const { key } = await routes.account();
+    if (!key.scopes.includes('write')) throw new SealpinError('insufficient_scope', 'the API key may not store files', { hint: 'use a key with the scope write' });
     const recipients = await o.recipients();
     const derivation = recipients.some(({ kind }) => kind === 'password') ? output.progress('deriving the key from the password') : undefined;
     const container = await encrypt(input.stream, { format: o.format, recipients, backend: nodeBackend });

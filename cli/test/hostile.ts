@@ -8,7 +8,7 @@ export type Seen = { readonly method: string; readonly url: string; readonly hea
 
 export type Hostile = { readonly url: string; readonly seen: Seen[] };
 
-/** Answers each request by the first route whose method and path begin like it; anything else is 404. */
+/** Answers each request by the first route whose method and path begin like it; anything else is 404, but that the API key may do everything. */
 export async function hostile(routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>): Promise<Hostile> {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {
@@ -17,7 +17,8 @@ export async function hostile(routes: Readonly<Record<string, (request: Incoming
     // A peer that breaks off is what some tests are about.
     request.on('error', () => undefined);
     const route = Object.entries(routes).find(([start]) => `${entry.method} ${entry.url}`.startsWith(start));
-    if (route === undefined) response.writeHead(404).end();
+    if (route === undefined && entry.url === '/v1/account') account()(request, response);
+    else if (route === undefined) response.writeHead(404).end();
     else route[1](request, response, entry);
   });
   server.listen(0, '127.0.0.1');
@@ -41,6 +42,18 @@ export function json(response: ServerResponse, status: number, value: unknown, h
 }
 
 export const health = (maxUploadBytes: number | null = null) => (_request: IncomingMessage, response: ServerResponse) => json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes });
+
+/** What a service says of the caller's key. */
+export const account =
+  (scopes: readonly string[] = ['read', 'write', 'delete', 'keys']) =>
+  (_request: IncomingMessage, response: ServerResponse): void => {
+    const createdAt = '2026-01-02T03:04:05.000Z';
+    json(response, 200, {
+      account: { id: '0'.repeat(22), label: 'a', publicKey: 'AA==', createdAt },
+      usage: { files: 0, bytes: 0 },
+      key: { id: 'k', account: '0'.repeat(22), label: 'k', scopes, createdAt, createdBy: null },
+    });
+  };
 
 /** The file that a service would answer with. */
 export const storedFile = (cid: string, size: number) => ({

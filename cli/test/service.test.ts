@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { measured } from '../../shared/ipfs/index.ts';
 import { parseServiceUrl } from '../service.ts';
-import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
+import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
@@ -97,11 +97,20 @@ describe('S61: the API key', () => {
   test('that is refused by the service: one clear error, exit 1', async () => {
     const service = await hostile({
       'GET /v1/health': health(),
-      'POST /v1/storage/plain': (_request, response) => json(response, 401, { type: 'about:blank', title: 'no', status: 401, code: 'unauthorized', detail: 'the API key is revoked', hint: 'send Authorization' }),
+      'GET /v1/account': (_request, response) => json(response, 401, { type: 'about:blank', title: 'no', status: 401, code: 'unauthorized', detail: 'the API key is revoked', hint: 'send Authorization' }),
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toBe('sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY or the configuration\n');
+    expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
+  });
+
+  test('that may not write is told before a byte is sent', async () => {
+    const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['read', 'delete']) });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toBe('sealpin: error: the API key may not store files\nsealpin: hint: use a key with the scope write\n');
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
   });
 });
 
@@ -196,7 +205,7 @@ describe('an upload', () => {
     const ran = await encryptTo(service.url, {}, 'x'.repeat(90));
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain('and this service takes 100 B at most');
-    expect(service.seen.map(({ method }) => method)).toEqual(['GET']);
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
   });
 
   test('that is refused before its end is not sent to its end', async () => {
@@ -274,7 +283,7 @@ describe('an upload', () => {
     const ran = await encryptTo(service.url, {}, 'x'.repeat(8 * 1024 * 1024));
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain('cannot be reached: the connection broke off');
-    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'POST']);
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST']);
   });
 
   test('S53: of a file that changes is broken off, and never completed', async () => {
