@@ -29,6 +29,7 @@ export async function bytesOf(asked: Response | Promise<Response>): Promise<Buff
 
 /** Requests with an API key. */
 export type Client = {
+  apiKey: string;
   (path: string, init?: Init): Promise<Response>;
   json(path: string, body: unknown, method?: string): Promise<Response>;
   store(mode: 'encrypted' | 'plain', bytes: Uint8Array | string, o?: { filename?: string; type?: string }): Promise<StoredFile>;
@@ -39,6 +40,7 @@ export function client(url: string, apiKey: string): Client {
   const call = (path: string, init: Init = {}): Promise<Response> =>
     fetch(`${url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
   return Object.assign(call, {
+    apiKey,
     json: (path: string, body: unknown, method = 'POST') =>
       call(path, { method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
     async store(mode: 'encrypted' | 'plain', bytes: Uint8Array | string, { filename = 'näme.bin', type = 'image/png' } = {}) {

@@ -1,11 +1,24 @@
-/** The Worker with objects whose clock can be set forward, and whose alarm can be rung and whose rows can be seen. */
+/** The Worker with objects whose clock can be set forward, whose alarm can be rung, whose rows can be seen, and whose calls can fail. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
+import type { Answer } from '../answer.ts';
+import type { Env } from '../env.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export { default } from '../index.ts';
 
+/** A call that fails once, before it does anything or after it has done everything. */
+export type Fault = 'before' | 'after';
+type Row = Record<string, SqlStorageValue>;
+
 export class Account extends RealAccount {
   #offsetMs = 0;
+  readonly #faults: Map<string, Fault>;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    const faults = new Map<string, Fault>();
+    super(ctx, { ...env, PIN: failing(env.PIN, faults) });
+    this.#faults = faults;
+  }
 
   protected override now(): number {
     return Date.now() + this.#offsetMs;
@@ -17,8 +30,17 @@ export class Account extends RealAccount {
     await this.alarm();
   }
 
-  rows(table: 'file' | 'outbox' | 'idempotency' | 'api_key'): Record<string, unknown>[] {
-    return this.ctx.storage.sql.exec<Record<string, SqlStorageValue>>(`SELECT * FROM ${table}`).toArray();
+  /** Lets the next call of that name fail: `refer`, `unrefer`, `discard` to `Pin`, `ready` to us. */
+  fail(call: string, fault: Fault): void {
+    this.#faults.set(call, fault);
+  }
+
+  override ready(fileId: string): Promise<Answer> {
+    return faulty(this.#faults, 'ready', () => super.ready(fileId));
+  }
+
+  rows(table: 'file' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
+    return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
   tables(): number {
@@ -38,12 +60,37 @@ export class Pin extends RealPin {
     await this.alarm();
   }
 
-  rows(table: 'pin' | 'reference'): Record<string, unknown>[] {
-    if (this.tables() === 0) return [];
-    return this.ctx.storage.sql.exec<Record<string, SqlStorageValue>>(`SELECT * FROM ${table}`).toArray();
+  rows(table: 'pin' | 'reference'): Row[] {
+    return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
   tables(): number {
-    return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name = 'pin'`).toArray().length;
+    return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name IN ('pin', 'reference')`).toArray().length;
   }
+}
+
+async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => Promise<T>): Promise<T> {
+  const fault = faults.get(call);
+  faults.delete(call);
+  if (fault === 'before') throw new Error(`${call} fails before`);
+  const answer = await work();
+  if (fault === 'after') throw new Error(`${call} fails after`);
+  return answer;
+}
+
+/** The namespace, with stubs whose calls may fail. */
+function failing<T extends object>(namespace: T, faults: Map<string, Fault>): T {
+  const wrapped = <O extends object>(target: O, wrap: (name: string, result: (...args: unknown[]) => unknown) => unknown): O =>
+    new Proxy(target, {
+      get(object, name) {
+        const value: unknown = Reflect.get(object, name);
+        return typeof value === 'function' && typeof name === 'string' ? wrap(name, (...args) => Reflect.apply(value, object, args) as unknown) : value;
+      },
+    });
+  return wrapped(namespace, (name, call) =>
+    name === 'getByName'
+      ? (...args: unknown[]) =>
+          wrapped(call(...args) as object, (method, ask) => (...given: unknown[]) => faulty(faults, method, () => Promise.resolve(ask(...given))))
+      : call,
+  );
 }

@@ -23,10 +23,10 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-type Holder = Client & { apiKey: string; id: string };
+type Holder = Client & { id: string };
 
 function holder(answer: { key: { id: string }; apiKey: string }): Holder {
-  return Object.assign(client(service.url, answer.apiKey), { apiKey: answer.apiKey, id: answer.key.id });
+  return Object.assign(client(service.url, answer.apiKey), { id: answer.key.id });
 }
 
 async function newAccount(recovery?: string): Promise<{ answer: NewAccountAnswer; owner: Holder }> {

@@ -4,11 +4,12 @@ import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startNode } from '../../cli/local/node/index.ts';
+import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import { childrenNamed } from '../../cli/local/process.ts';
 import type { NewAccountAnswer } from '../../shared/api.ts';
 
 export const adminToken = 'operator-of-the-tests';
-const rpcToken = 'rpc-token-of-the-tests';
+export const rpcToken = 'rpc-token-of-the-tests';
 
 export type ServiceOptions = {
   /** The module to run, from the root of the repository. */
@@ -17,6 +18,8 @@ export type ServiceOptions = {
   vars?: Record<string, string>;
   /** Where state lives; a folder of its own, removed at the end, when left out. */
   dir?: string;
+  /** A node that runs already; it goes on when the service ends. */
+  node?: RunningNode;
   /** The pinning service's address, as seen by the Worker; gets the real one's. */
   through?(url: string): Promise<string> | string;
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
@@ -34,6 +37,8 @@ export type Service = {
   miniflare: Miniflare;
   /** Makes an account as the operator. */
   account(): Promise<NewAccountAnswer>;
+  /** Ends workerd as a power cut would. */
+  kill(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -62,9 +67,10 @@ function bundle(entry: string): Promise<string> {
 /** Starts the service with its IPFS node. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  const node = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
+  const before = childrenNamed('workerd').map((each) => each.pid);
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       host: '127.0.0.1',
@@ -91,6 +97,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     }),
   );
   await miniflare.ready;
+  const mine = childrenNamed('workerd').filter((each) => !before.includes(each.pid));
   const url = (await miniflare.unsafeGetDirectURL('sealpin')).origin;
   return {
     url,
@@ -108,9 +115,13 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       if (answer.status !== 201) throw new Error(`no account: ${answer.status} ${await answer.text()}`);
       return await answer.json<NewAccountAnswer>();
     },
+    async kill() {
+      for (const { pid } of mine) process.kill(pid, 'SIGKILL');
+      await miniflare.dispose();
+    },
     async close() {
       await miniflare.dispose();
-      await node.close();
+      if (o.node === undefined) await node.close();
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },
   };

@@ -5,7 +5,7 @@ import { client, type Client } from './client.ts';
 import type { Service } from './service.ts';
 
 type Row = Record<string, unknown>;
-type Rows = { rows(table: string): Promise<Row[]>; ring(ms: number): Promise<void>; tables(): Promise<number> };
+type Rows = { rows(table: string): Promise<Row[]>; ring(ms: number): Promise<void>; tables(): Promise<number>; fail(call: string, fault: 'before' | 'after'): Promise<void> };
 
 /** An account with its first key. */
 export type Owner = { id: string; call: Client; object: Rows };

@@ -1,0 +1,213 @@
+/**
+ * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a whole file or none, and no pin
+ * without a row.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
+import { measured } from '../../shared/ipfs/index.ts';
+import { client, jsonOf, problemOf } from './client.ts';
+import { startPeer, type Peer, type Turn } from './peer.ts';
+import { rpcToken, startService, type Service } from './service.ts';
+import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
+
+let dir: string;
+let node: RunningNode;
+let peer: Peer;
+let service: Service;
+let count = 0;
+
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node, through: () => peer.url });
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sealpin-crash-'));
+  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  peer = await startPeer(node.url);
+  service = await start();
+});
+afterAll(async () => {
+  await service.close();
+  await peer.close();
+  await node.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+let owner: Owner;
+let bytes: string;
+let cid: string;
+beforeEach(async () => {
+  count += 1;
+  owner = await newOwner(service);
+  bytes = `bytes ${count} `.repeat(1000);
+  const { stream, result } = measured(new Blob([bytes]).stream());
+  await stream.pipeTo(new WritableStream());
+  ({ cid } = await result);
+  peer.onCommand = undefined;
+});
+
+const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`))).files;
+
+/** What is there of the bytes, once everything that waits has had its time. */
+async function afterSweep(): Promise<{ files: number; pinned: boolean; pins: number; references: number; left: number }> {
+  await sweep(service, [owner], [cid]);
+  const pin = await pinObject(service, cid);
+  const of = (rows: Record<string, unknown>[]): number => rows.filter((row) => row['cid'] === cid).length;
+  return {
+    files: (await listed()).length,
+    pinned: (await pinned(service)).includes(cid),
+    pins: of(await pin.rows('pin')),
+    references: of(await pin.rows('reference')),
+    left: (await owner.object.rows('outbox')).length + (await owner.object.rows('file')).filter((row) => row['state'] !== 'ready').length,
+  };
+}
+const nothing = { files: 0, pinned: false, pins: 0, references: 0, left: 0 };
+const whole = { files: 1, pinned: true, pins: 1, references: 1, left: 0 };
+
+/** Kills the service when a command comes by (or has been answered by the node), and starts it again. */
+async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>): Promise<void> {
+  const reached = new Promise<Turn>((resolve) => {
+    peer.onCommand = async (turn) => {
+      if (turn.command !== command) return (await turn.pass()).deliver();
+      if (when === 'after') await turn.pass();
+      resolve(turn);
+    };
+  });
+  const lost = expect(work()).rejects.toThrow();
+  const turn = await reached;
+  await service.kill();
+  turn.cut();
+  await lost;
+  peer.onCommand = undefined;
+  service = await start();
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
+}
+
+describe('S81 S82: the service dies', () => {
+  it.each([
+    ['before the row has a reference', 'pin/ls', 'before'],
+    ['before the last bytes are passed on', 'add', 'before'],
+    ['after the bytes are pinned, before it knows', 'add', 'after'],
+  ] as const)('%s: nothing is left of an upload', async (_, command, when) => {
+    await killAt(command, when, store);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+    await jsonOf(store(), 201);
+    expect(await afterSweep()).toEqual(whole);
+  });
+
+  it.each([
+    ['before the pin is removed', 'before'],
+    ['after the pin is removed, before it knows', 'after'],
+  ] as const)('%s: nothing is left of a deleted file', async (_, when) => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    await killAt('pin/rm', when, () => owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}`))).toEqual([404, 'not_found']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+});
+
+describe('S82: a call between the objects fails', () => {
+  it.each(['before', 'after'] as const)('%s a reference is added: the upload fails, and nothing is left', async (fault) => {
+    await owner.object.fail('refer', fault);
+    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each(['before', 'after'] as const)('%s a reference is removed: the receipt says so, and the alarm tries again', async (fault) => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    await owner.object.fail('unrefer', fault);
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('before a file is made ready: the upload fails, and nothing is left', async () => {
+    await owner.object.fail('ready', 'before');
+    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('S71: after a file is made ready: the answer is lost, and the file is found by its CID', async () => {
+    await owner.object.fail('ready', 'after');
+    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect((await listed()).map((file) => file.cid)).toEqual([cid]);
+    expect(await afterSweep()).toEqual(whole);
+  });
+});
+
+describe('the pinning service', () => {
+  const json = { 'content-type': 'application/json' };
+  const answering = (command: string, answer: (turn: Turn) => Promise<void> | void): void => {
+    peer.onCommand = async (turn) => (turn.command === command ? answer(turn) : (await turn.pass()).deliver());
+  };
+
+  it('S69 S82: refuses the last bytes: nothing is left', async () => {
+    answering('add', (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(await listed()).toEqual([]);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('S67: says another CID: the upload fails, and both pins are removed', async () => {
+    const other = await jsonOf<StoredFile>(owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }), 201);
+    await jsonOf(owner.call(`/v1/storage/${other.fileId}`, { method: 'DELETE' }));
+    answering('add', async (turn) => {
+      const { deliver } = await turn.pass();
+      deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' })));
+    });
+    peer.seen.length = 0;
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    peer.onCommand = undefined;
+    expect(peer.seen.filter((command) => command === 'pin/rm').length).toBe(2);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('S67: says a CID that somebody else’s file has: that one stays', async () => {
+    const other = await jsonOf<StoredFile>(owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }), 201);
+    answering('add', async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' }))));
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+    expect(await pinned(service)).toContain(other.cid);
+  });
+
+  it('cannot remove a pin: the receipt says so, and it is tried again until it can', async () => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
+    // The same bytes cannot be stored meanwhile: nobody knows what the service does with the request that it has.
+    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('had the pin before us: it keeps it after us', async () => {
+    const form = new FormData();
+    form.append('file', new Blob([bytes]));
+    const query = 'cid-version=1&raw-leaves=true&chunker=size-1048576&pin=true';
+    await fetch(`${service.node}/api/v0/add?${query}`, { method: 'POST', headers: { Authorization: `Bearer ${rpcToken}` }, body: form });
+    expect(await pinned(service)).toContain(cid);
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(await afterSweep()).toEqual({ ...nothing, pinned: true });
+  });
+});
+
+it('asking after what does not exist writes nothing', async () => {
+  const stranger = await accountObject(service, 'A'.repeat(22));
+  expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
+  expect(await stranger.tables()).toBe(0);
+  const { stream, result } = measured(new Blob(['nowhere']).stream());
+  await stream.pipeTo(new WritableStream());
+  const unknown = await result;
+  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown.cid}`))).toEqual([404, 'not_found']);
+  const before = await (await pinObject(service, unknown.cid)).rows('pin');
+  expect(before.filter((row) => row['cid'] === unknown.cid)).toEqual([]);
+});
