@@ -2,7 +2,7 @@
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { parseCid } from '../shared/ipfs/index.ts';
-import { fetchBlob } from './blob.ts';
+import { openBlob } from './blob.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
@@ -34,14 +34,15 @@ export async function decryptTo(o: Unsealing): Promise<void> {
   const { context } = o;
   const { output } = context;
   if (o.outputFile === '-' && output.json) throw new SealpinError('usage', '--json and the file would both go to standard output', { hint: 'name a file for the output' });
+  // Before anything is fetched; and again when it is known that the input is another file.
+  await openSink(o.outputFile, { force: o.force, world: context });
   const source = await container(o.blob, context);
   let sink: Sink | undefined;
   try {
     sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
     const opened = await open(source.stream, { backend: nodeBackend });
-    const progress = (): ReturnType<typeof output.progress> => output.progress('fetching and decrypting');
     const plaintext = await openWith(opened, o, context);
-    const bytes = await pour(plaintext, sink, progress(), context.signal);
+    const bytes = await pour(plaintext, sink, output.progress('fetching and decrypting', source.bytes), context.signal);
     const path = await sink.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
@@ -55,7 +56,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
   }
 }
 
-type Source = { readonly stream: ReadableStream<Uint8Array>; readonly identity: FileIdentity | undefined; close(): Promise<void> };
+type Source = { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined; readonly identity: FileIdentity | undefined; close(): Promise<void> };
 
 async function container(blob: string, context: Context): Promise<Source> {
   if (isLocal(blob)) return openInput(blob, context);
@@ -68,8 +69,8 @@ async function container(blob: string, context: Context): Promise<Source> {
   }
   const abort = new AbortController();
   const signal = AbortSignal.any([context.signal, abort.signal]);
-  const stream = await fetchBlob(cid, { ...context, signal });
-  return { stream, identity: undefined, close: async () => abort.abort(new SealpinError('interrupted')) };
+  const { size, read } = await openBlob(cid, { ...context, signal });
+  return { stream: read(), bytes: size, identity: undefined, close: async () => abort.abort(new SealpinError('interrupted')) };
 }
 
 async function openWith(opened: Opened, o: Unsealing, context: Context): Promise<ReadableStream<Uint8Array>> {

@@ -1,6 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
-import { fetchBlobAsCar } from '../blob.ts';
+import { blobAsCar } from '../blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../files.ts';
 import { sizeText } from '../progress.ts';
@@ -22,8 +22,21 @@ export const command = defineCommand({
   async run({ args, context }) {
     if (args.file === '-') throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', { hint: 'name a file' });
     const { text: cid } = parseCid(args.blob_id);
-    const { path, bytes } = await fetchBlobAsCar(cid, () => openSink(args.file, { force: args.force, world: context }), context);
-    context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
-    await context.output.result({ blobId: cid, file: path, size: bytes }, []);
+    const sink = await openSink(args.file, { force: args.force, world: context });
+    try {
+      const progress = context.output.progress('fetching');
+      let bytes = 0;
+      for await (const chunk of await blobAsCar(cid, context)) {
+        await sink.write(chunk);
+        bytes += chunk.length;
+        progress.add(chunk.length);
+      }
+      progress.done();
+      const path = await sink.commit();
+      context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
+      await context.output.result({ blobId: cid, file: path, size: bytes }, []);
+    } finally {
+      await sink.abort();
+    }
   },
 });

@@ -132,9 +132,6 @@ describe('files', () => {
   test('S45: an existing output is refused before anything is read', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'out'), 'old');
-    const ran = await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env });
-    expect(ran).toMatchObject({ exit: 1, stderr: 'sealpin: error: there is no file ./in\n' });
-    await writeFile(join(directory, 'in'), 'garbage');
     expect(await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env })).toMatchObject({ exit: 1, stderr: 'sealpin: error: out exists\nsealpin: hint: use --force to replace it\n' });
   });
 
