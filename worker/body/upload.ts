@@ -49,7 +49,9 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
       if (parser !== undefined) ({ filename } = parser.finish());
       return undefined;
     }
-    const { value, done } = await reader.readAtLeast(readBytes, new Uint8Array(buffer));
+    // Not further than one byte over the limit: a body that has passed it is not waited for.
+    const wanted = Math.min(readBytes, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
+    const { value, done } = await reader.readAtLeast(wanted, new Uint8Array(buffer, 0, wanted));
     const bytes = value ?? new Uint8Array(0);
     received += bytes.length;
     if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
