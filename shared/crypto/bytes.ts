@@ -1,7 +1,7 @@
 import { base64, base64nopad } from '@scure/base';
 
 const encoder = new TextEncoder();
-const latin = new TextDecoder('utf-8', { ignoreBOM: true });
+const latin = new TextDecoder('utf-8', { ignoreBOM: true, fatal: false });
 
 /** UTF-8 bytes of text. */
 export function utf8(text: string): Uint8Array {

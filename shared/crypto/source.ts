@@ -7,14 +7,19 @@ const smallReadBytes = 64 * 1024;
 const lineFeed = 0x0a;
 const taken = new Uint8Array(0);
 
+/** As in the Streams standard; the types of Workers still lack `min`, which their runtime has. */
+type AtLeastReader = {
+  read(view: Uint8Array, options: { min: number }): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+  cancel(reason?: unknown): Promise<void>;
+};
 type Reader =
-  | { byob: true; reader: ReadableStreamBYOBReader }
+  | { byob: true; reader: AtLeastReader }
   | { byob: false; reader: ReadableStreamDefaultReader<Uint8Array> };
 
 function readerOf(stream: ReadableStream<Uint8Array>): Reader {
   if (stream.locked) throw new TypeError('the stream is locked');
   try {
-    return { byob: true, reader: stream.getReader({ mode: 'byob' }) };
+    return { byob: true, reader: stream.getReader({ mode: 'byob' }) as unknown as AtLeastReader };
   } catch {
     // Not a byte stream: the platform tells only by throwing.
     return { byob: false, reader: stream.getReader() };

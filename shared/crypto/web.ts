@@ -28,7 +28,7 @@ const owned = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Arra
 
 async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   const key = await crypto.subtle.importKey('raw', owned(rawKey), 'AES-GCM', false, ['encrypt', 'decrypt']);
-  const parameters = (nonce: Uint8Array, aad: Uint8Array | undefined): AesGcmParams =>
+  const parameters = (nonce: Uint8Array, aad: Uint8Array | undefined) =>
     aad === undefined ? { name: 'AES-GCM', iv: owned(nonce), tagLength: 128 } : { name: 'AES-GCM', iv: owned(nonce), additionalData: owned(aad), tagLength: 128 };
   return {
     seal: (nonce, plaintext, aad) => crypto.subtle.encrypt(parameters(nonce, aad), key, owned(plaintext)).then((sealed) => new Uint8Array(sealed)),
@@ -90,7 +90,8 @@ const webP256: CompressibleCurve = {
     const key = await importScalar(secret);
     if (key === undefined) return p256.getSharedSecret(secret, point.toBytes(true), true).subarray(1);
     const other = await crypto.subtle.importKey('raw', owned(peer), ecdh, false, []);
-    return new Uint8Array(await crypto.subtle.deriveBits({ name: 'ECDH', public: other }, key, 256));
+    const algorithm = { name: 'ECDH', public: other };
+    return new Uint8Array(await crypto.subtle.deriveBits(algorithm, key, 256));
   },
   compress: (point) => p256Point(point, 65).toBytes(true),
   decompress: (point) => p256Point(point, 33).toBytes(false),
