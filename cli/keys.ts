@@ -20,7 +20,7 @@ const protectedStarts = ['age-encryption.org/', '-----BEGIN AGE ENCRYPTED FILE--
 export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
   const recipients: Recipient[] = [];
   for (const file of files) {
-    if (/^age1[02-9a-z]+$/.test(file)) recipients.push(...parseRecipients(file));
+    if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parseRecipients(file));
     else {
       const text = await keyText(file, 'a public key', context);
       recipients.push(...naming(file, () => parseRecipients(text)));
