@@ -74,3 +74,8 @@ export async function stored(file: Uint8Array) {
 export function pieces(bytes: Uint8Array, size: number): Uint8Array[] {
   return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
 }
+
+/** Whether both hold the same bytes; the matchers of Vitest take seconds for some MiB. */
+export function identical(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}

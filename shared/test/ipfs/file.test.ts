@@ -1,0 +1,262 @@
+import { describe, expect, it } from 'vitest';
+import { SealpinError } from '../../errors.ts';
+import { cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
+import { bytesOf, identical, randomBytes, stored, streamOf } from './source.ts';
+
+const big = await stored(randomBytes(3 * leafBytes + 1234));
+const small = await stored(randomBytes(777));
+
+async function read(cid: string, sources: BlockSource[], range: [start?: number, end?: number] = [], limits = {}): Promise<Uint8Array> {
+  const file = await openFile(cid, sources, { limits });
+  return bytesOf(file.read(...range));
+}
+
+const leaf = (index: number) => [...big.blocks.keys()][index]!;
+
+describe('openFile', () => {
+  for (const kind of ['single', 'ranged'] as const) {
+    it(`reads a file, and each range of it, from ${kind} blocks`, async () => {
+      const file = await openFile(big.cid, [big[kind]]);
+      expect(file.size).toBe(big.file.length);
+      expect(identical(await bytesOf(file.read()), big.file)).toBe(true);
+      const { length } = big.file;
+      for (const [start, end] of [[0, 1], [5, 5], [leafBytes - 1, leafBytes + 1], [leafBytes, 2 * leafBytes], [length - 1, length], [length, length], [1, length - 1]] as const) {
+        expect(identical(await bytesOf(file.read(start, end)), big.file.subarray(start, end)), `${start} to ${end}`).toBe(true);
+      }
+      expect(() => file.read(0, length + 1)).toThrow(TypeError);
+      expect(() => file.read(2, 1)).toThrow(TypeError);
+      expect(() => file.read(-1)).toThrow(TypeError);
+    });
+  }
+
+  it.each([0, 1, 777, leafBytes])('reads a file of one leaf of %i bytes', async (bytes) => {
+    const one = await stored(randomBytes(bytes));
+    expect(identical(await read(one.cid, [one.ranged]), one.file)).toBe(true);
+  });
+
+  it('asks for the blocks of a range only, and twice for a whole file', async () => {
+    const { cid, ranged, asked, file } = await stored(randomBytes(3 * leafBytes + 1234));
+    await read(cid, [ranged], [leafBytes + 5, leafBytes + 6]);
+    expect(asked).toEqual([`block ${cid}`, `read ${cid} ${leafBytes} ${leafBytes}`]);
+    asked.length = 0;
+    await read(cid, [ranged]);
+    expect(asked).toEqual([`block ${cid}`, `read ${cid} 0 ${file.length}`]);
+  });
+
+  const html = new TextEncoder().encode('<html><body>502 Bad Gateway</body></html>');
+  const lies: [string, (honest: Uint8Array) => Uint8Array][] = [
+    ['another file', () => small.file],
+    ['an HTML page', () => html],
+    ['nothing', () => new Uint8Array()],
+    ['one flipped bit', (honest) => honest.map((byte, i) => (i === honest.length >> 1 ? byte ^ 1 : byte))],
+    ['a byte more', (honest) => Uint8Array.of(...honest.subarray(0, 10), 0)],
+    ['a block of 3 MiB', () => new Uint8Array(3 * leafBytes)],
+  ];
+  for (const [what, lie] of lies) {
+    it(`S62: passes over a source that gives ${what}, for the root and for a leaf`, async () => {
+      for (const wrong of [big.cid, leaf(1)]) {
+        const liar: BlockSource = { id: 'liar', block: async (cid, signal) => (cid === wrong ? lie(await big.single.block(cid, signal)) : big.single.block(cid, signal)) };
+        expect(identical(await read(big.cid, [liar, big.single]), big.file)).toBe(true);
+        await expect(read(big.cid, [liar])).rejects.toMatchObject({ code: 'content_mismatch', message: expect.stringContaining('liar') });
+      }
+    });
+  }
+
+  it('S62: lets no byte of a wrong leaf out', async () => {
+    const wrong = big.file.slice();
+    wrong[leafBytes + 1]! ^= 1;
+    const liar: BlockSource = { id: 'liar', block: big.single.block, read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)) };
+    const reader = (await openFile(big.cid, [liar])).read().getReader();
+    expect(identical((await reader.read()).value!, big.file.subarray(0, leafBytes))).toBe(true);
+    await expect(reader.read()).rejects.toMatchObject({ code: 'content_mismatch' });
+  });
+
+  function cutting(after: number, end: (controller: ReadableStreamDefaultController<Uint8Array>) => void): BlockSource {
+    return {
+      id: 'cutting',
+      block: big.single.block,
+      async read(_, start, length) {
+        const rest = [big.file.subarray(start, start + length).subarray(0, after)];
+        return new ReadableStream(
+          {
+            pull(controller) {
+              const next = rest.shift();
+              if (next) controller.enqueue(next);
+              else end(controller);
+            },
+          },
+          // An error throws away what is queued.
+          { highWaterMark: 0 },
+        );
+      },
+    };
+  }
+
+  for (const [how, end] of [
+    ['ends early', (controller: ReadableStreamDefaultController<Uint8Array>) => controller.close()],
+    ['breaks', (controller: ReadableStreamDefaultController<Uint8Array>) => controller.error(new Error('connection reset'))],
+  ] as const) {
+    it(`S63: goes on at the block that failed when a source ${how}`, async () => {
+      const { cid, ranged, asked, file } = await stored(big.file);
+      expect(identical(await read(cid, [cutting(2 * leafBytes + 10, end), ranged]), file)).toBe(true);
+      expect(asked).toEqual([`read ${cid} ${2 * leafBytes} ${file.length - 2 * leafBytes}`]);
+    });
+
+    it(`S63: a single source that ${how} after good blocks is asked again, with an end to it`, async () => {
+      expect(identical(await read(big.cid, [cutting(2 * leafBytes + 10, end)]), big.file)).toBe(true);
+      await expect(read(big.cid, [cutting(10, end)])).rejects.toBeInstanceOf(SealpinError);
+    });
+  }
+
+  it('S64: ends the wait for a source that connects and gives nothing, or one byte now and then', async () => {
+    const never: BlockSource = { id: 'never', block: () => new Promise(() => undefined) };
+    await expect(read(big.cid, [never], [], { idleMs: 20 })).rejects.toMatchObject({ code: 'pinning_timeout' });
+    expect(identical(await read(big.cid, [never, big.single], [], { idleMs: 20 }), big.file)).toBe(true);
+    let cancelled = false;
+    const drip: BlockSource = {
+      id: 'drip',
+      block: big.single.block,
+      read: async () =>
+        new ReadableStream({
+          async pull(controller) {
+            await new Promise((resolve) => setTimeout(resolve, 5));
+            if (!cancelled) controller.enqueue(big.file.subarray(0, 1));
+          },
+          cancel: () => void (cancelled = true),
+        }),
+    };
+    await expect(read(big.cid, [drip], [], { idleMs: 50 })).rejects.toMatchObject({ code: 'pinning_timeout' });
+    expect(cancelled).toBe(true);
+  });
+
+  it('S64: keeps to a total time', async () => {
+    const slow: BlockSource = { id: 'slow', block: (cid, signal) => new Promise((resolve) => setTimeout(() => resolve(big.single.block(cid, signal)), 30)) };
+    await expect(read(big.cid, [slow], [], { totalMs: 50 })).rejects.toMatchObject({ code: 'pinning_timeout' });
+  });
+
+  it('S64: refuses a file larger than is wanted before reading it', async () => {
+    await expect(openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length - 1 } })).rejects.toMatchObject({ code: 'too_large' });
+    expect((await openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length } })).size).toBe(big.file.length);
+  });
+
+  it('S64: takes from an endless stream what belongs to the file, and leaves it', async () => {
+    let cancelled = false;
+    const endless: BlockSource = {
+      id: 'endless',
+      block: big.single.block,
+      async read(_, start) {
+        let at = start;
+        return new ReadableStream({
+          pull(controller) {
+            const piece = big.file.subarray(at, at + 500_000);
+            at += 500_000;
+            controller.enqueue(piece.length > 0 ? piece : new Uint8Array(500_000));
+          },
+          cancel: () => void (cancelled = true),
+        });
+      },
+    };
+    expect(identical(await read(big.cid, [endless]), big.file)).toBe(true);
+    expect(cancelled).toBe(true);
+  });
+
+  it('S73: says so when a block is nowhere any more', async () => {
+    const { cid, blocks, single } = await stored(randomBytes(2 * leafBytes));
+    blocks.delete([...blocks.keys()][1]!);
+    await expect(read(cid, [single])).rejects.toMatchObject({ code: 'pinning_unavailable' });
+  });
+
+  it('tells the failures of all sources, the lie first', async () => {
+    const liar: BlockSource = { id: 'liar', block: async () => html };
+    const gone: BlockSource = { id: 'gone', block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })) };
+    await expect(read(big.cid, [liar, gone])).rejects.toMatchObject({ code: 'content_mismatch', message: expect.stringMatching(/liar: .*; gone: later/) });
+    await expect(read(big.cid, [gone])).rejects.toMatchObject({ code: 'rate_limited', retryAfterSeconds: 7 });
+  });
+
+  it('S89: stops with the reason of the signal, before and while reading', async () => {
+    const abort = new AbortController();
+    const file = await openFile(big.cid, [big.ranged], { signal: abort.signal });
+    const reader = file.read().getReader();
+    await reader.read();
+    abort.abort(new Error('enough'));
+    await expect(reader.read().then(() => reader.read())).rejects.toThrow('enough');
+    await expect(openFile(big.cid, [big.single], { signal: abort.signal })).rejects.toThrow('enough');
+    const waiting = new AbortController();
+    const never: BlockSource = { id: 'never', block: () => new Promise(() => undefined) };
+    const opening = openFile(big.cid, [never], { signal: waiting.signal });
+    waiting.abort(new Error('no more'));
+    await expect(opening).rejects.toThrow('no more');
+  });
+
+  it('S90: a cancel reaches the source', async () => {
+    let cancelled: unknown;
+    const source: BlockSource = {
+      id: 'source',
+      block: big.single.block,
+      read: async (_, start) => new ReadableStream({ start: (controller) => controller.enqueue(big.file.subarray(start, start + leafBytes)), cancel: (reason) => void (cancelled = reason) }),
+    };
+    const reader = (await openFile(big.cid, [source])).read().getReader();
+    await reader.read();
+    await reader.cancel(new Error('enough'));
+    expect(cancelled).toEqual(new Error('enough'));
+  });
+
+  it('S66: asks nobody for what is no CID', async () => {
+    await expect(openFile('../../etc/passwd', [big.single])).rejects.toMatchObject({ code: 'invalid_cid' });
+  });
+});
+
+describe('nodes of hostile makers', async () => {
+  const { encode } = await import('@ipld/dag-pb');
+  const { UnixFS } = await import('ipfs-unixfs');
+  const { CID } = await import('multiformats/cid');
+  const { create } = await import('multiformats/hashes/digest');
+
+  async function put(blocks: Map<string, Uint8Array>, block: Uint8Array): Promise<InstanceType<typeof CID>> {
+    const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', block as Uint8Array<ArrayBuffer>));
+    const cid = CID.createV1(0x70, create(0x12, digest));
+    blocks.set(cid.toString(), block);
+    return cid;
+  }
+
+  function node(links: { cid: unknown; size: number }[], o: { type?: 'file' | 'directory'; data?: Uint8Array; sizes?: bigint[] } = {}): Uint8Array {
+    const file = new UnixFS({ type: o.type ?? 'file', ...(o.data && { data: o.data }), blockSizes: o.sizes ?? links.map((link) => BigInt(link.size)) });
+    return encode({ Data: file.marshal(), Links: links.map((link) => ({ Name: '', Tsize: link.size, Hash: link.cid as never })) });
+  }
+
+  async function refused(make: (blocks: Map<string, Uint8Array>, leaf: unknown) => Promise<Uint8Array> | Uint8Array): Promise<void> {
+    const blocks = new Map(small.blocks);
+    const root = await put(blocks, await make(blocks, CID.parse(small.cid)));
+    const source: BlockSource = { id: 'source', block: async (cid) => blocks.get(cid)! };
+    await expect(read(root.toString(), [source])).rejects.toMatchObject({ code: 'invalid_cid' });
+  }
+
+  it.each<[string, (blocks: Map<string, Uint8Array>, leaf: unknown) => Promise<Uint8Array> | Uint8Array]>([
+    ['a directory', () => node([], { type: 'directory' })],
+    ['no UnixFS', () => encode({ Links: [] })],
+    ['no dag-pb', () => Uint8Array.of(0xff, 0xff)],
+    ['bytes beside links', (_, leaf) => node([{ cid: leaf, size: 777 }], { data: Uint8Array.of(1) })],
+    ['fewer sizes than links', (_, leaf) => node([{ cid: leaf, size: 777 }], { sizes: [] })],
+    ['a size that is not that of the leaf', (_, leaf) => node([{ cid: leaf, size: 778 }])],
+    ['a part of no bytes', (_, leaf) => node([{ cid: leaf, size: 0 }])],
+    ['a leaf of 3 MiB', (_, leaf) => node([{ cid: leaf, size: 3 * leafBytes }])],
+    ['a sum beyond 2^53', (_, leaf) => node([{ cid: leaf, size: 2 ** 53 - 1 }, { cid: leaf, size: 2 ** 53 - 1 }])],
+    ['a link to CIDv0', () => node([{ cid: CID.parse('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH'), size: 1 }])],
+    ['a child that contradicts its parent', async (blocks, leaf) => node([{ cid: await put(blocks, node([{ cid: leaf, size: 777 }])), size: 700 }])],
+    [
+      'a tree without an end',
+      async (blocks, leaf) => {
+        let block = node([{ cid: leaf, size: 777 }]);
+        for (let i = 0; i < 20; i += 1) block = node([{ cid: await put(blocks, block), size: 777 }]);
+        return block;
+      },
+    ],
+  ])('S66: %s is not a file of ours', (_, make) => refused(make));
+
+  it('reads a file that has the same leaf often', async () => {
+    const zeros = await stored(new Uint8Array(5 * leafBytes));
+    expect(zeros.blocks.size).toBe(2);
+    expect(identical(await read(zeros.cid, [zeros.ranged]), zeros.file)).toBe(true);
+    expect((await cidBuilder().finish()).bytes).toBe(0);
+  });
+});
