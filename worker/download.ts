@@ -4,7 +4,7 @@ import { openFile, type IpfsFile } from '../shared/ipfs/index.ts';
 import { acceptable } from './accept.ts';
 import { settled } from './answer.ts';
 import { isHead, type Ctx } from './app.ts';
-import { base64Length, base64Of, concat, fileHeaders, knownLength, later } from './body/download.ts';
+import { base64Length, base64Of, begun, concat, fileHeaders, knownLength } from './body/download.ts';
 import { attachment } from './body/names.ts';
 import { callerOf, identityOf, needsSealed } from './caller.ts';
 import { isKnown, rangeOf, type Span } from './conditions.ts';
@@ -18,8 +18,10 @@ const json = 'application/json';
 const raw = 'application/octet-stream';
 const container = 'application/vnd.sealpin';
 
-/** What is answered: its bytes are asked for when the answer is sent, and not for HEAD. */
-type Representation = { headers: Headers; bytes: number; body(span?: Span): ReadableStream<Uint8Array>; ranges: boolean };
+type Body = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
+
+/** What is answered. Its body is not asked for by HEAD; it resolves when there are bytes, so that before them errors are told. */
+type Representation = { headers: Headers; bytes: number; body: Body; ranges: boolean };
 
 export async function download(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
@@ -30,12 +32,12 @@ export async function download(c: Ctx): Promise<Response> {
   if (form === container) return send(c, wholeContainer(c, record));
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
-  const body = (span?: Span): ReadableStream<Uint8Array> => fileBytes(c, record, opened, span);
+  const body: Body = (span) => fileBytes(c, record, opened, span);
   return send(c, form === json ? inJson(c, record, about, body) : asBytes(record, about, body));
 }
 
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
-function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Response {
+async function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Promise<Response> {
   const etag = headers.get('ETag')!;
   if (isKnown(c.req.raw.headers, etag)) {
     for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
@@ -47,10 +49,10 @@ function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Respons
     return new Response(null, { headers });
   }
   const span = ranges ? rangeOf(c.req.raw.headers, etag, bytes) : undefined;
-  if (span === undefined) return new Response(knownLength(body(), bytes, c.var.requestId), { headers });
+  if (span === undefined) return new Response(knownLength(await body(), bytes, c.var.requestId), { headers });
   if (span === 'outside') return outside(c, bytes);
   headers.set('Content-Range', `bytes ${span.start}-${span.end - 1}/${bytes}`);
-  return new Response(knownLength(body(span), span.end - span.start, c.var.requestId), { status: 206, headers });
+  return new Response(knownLength(await body(span), span.end - span.start, c.var.requestId), { status: 206, headers });
 }
 
 function outside(c: Ctx, bytes: number): Response {
@@ -59,23 +61,23 @@ function outside(c: Ctx, bytes: number): Response {
   return answer;
 }
 
-function inJson(c: Ctx, record: FileRecord, about: About, data: () => ReadableStream<Uint8Array>): Representation {
+function inJson(c: Ctx, record: FileRecord, about: About, data: Body): Representation {
   const encoder = new TextEncoder();
   const file = JSON.stringify(storedFile(record, about));
   const alone = c.req.query('data') === 'false';
   const headers = headersOf(record, alone ? 'file' : 'json', json);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
-  if (alone) return { headers, bytes: before.length, body: () => concat([() => before]), ranges: false };
+  if (alone) return { headers, bytes: before.length, body: () => Promise.resolve(concat([before])), ranges: false };
   const after = encoder.encode('"}\n');
   return {
     headers,
     bytes: before.length + base64Length(about.size) + after.length,
-    body: () => concat([() => before, () => base64Of(data()), () => after]),
+    body: async () => concat([before, base64Of(await data()), after]),
     ranges: false,
   };
 }
 
-function asBytes(record: FileRecord, about: About, body: (span?: Span) => ReadableStream<Uint8Array>): Representation {
+function asBytes(record: FileRecord, about: About, body: Body): Representation {
   return { headers: headersOf(record, 'raw', about.contentType, about.filename), bytes: about.size, body, ranges: true };
 }
 
@@ -85,7 +87,7 @@ function wholeContainer(c: Ctx, record: FileRecord): Representation {
   return {
     headers: headersOf(record, 'container', container, `${record.fileId}.sealpin`),
     bytes: header.length + record.bytes,
-    body: () => concat([() => header, () => fileBytes(c, record, undefined)]),
+    body: async () => concat([header, await fileBytes(c, record, undefined)]),
     ranges: false,
   };
 }
@@ -98,21 +100,21 @@ function headersOf(record: FileRecord, form: string, type: string, filename?: st
 }
 
 /** The bytes of a file, or of a part of it; what is stored, unless it is opened. Each block is verified before it is passed on. */
-function fileBytes(c: Ctx, record: FileRecord, opened: Opened | undefined, span?: Span): ReadableStream<Uint8Array> {
-  const service = serviceOf(c.env, record.service);
+async function fileBytes(c: Ctx, record: FileRecord, opened: Opened | undefined, span?: Span): Promise<ReadableStream<Uint8Array>> {
   const abort = new AbortController();
-  const stored = async (): Promise<IpfsFile> => {
-    const file = await openFile(record.cid, [service], { signal: AbortSignal.any([abort.signal, c.req.raw.signal]) });
+  const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+  try {
+    const file = await openFile(record.cid, [serviceOf(c.env, record.service)], { signal });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
-    return file;
-  };
-  return later(
-    async () => {
-      const file = await stored();
-      if (opened === undefined) return file.read(span?.start, span?.end);
-      if (span === undefined) return opened.decrypt(file.read());
-      return await opened.decryptRange({ ...span, read: (offset, length) => Promise.resolve(file.read(offset, offset + length)) });
-    },
-    (reason) => abort.abort(reason),
-  );
+    return await begun(await readFile(file, opened, span), (reason) => abort.abort(reason));
+  } catch (error) {
+    abort.abort(error);
+    throw error;
+  }
+}
+
+async function readFile(file: IpfsFile, opened: Opened | undefined, span: Span | undefined): Promise<ReadableStream<Uint8Array>> {
+  if (opened === undefined) return file.read(span?.start, span?.end);
+  if (span === undefined) return opened.decrypt(file.read());
+  return await opened.decryptRange({ ...span, read: (offset, length) => Promise.resolve(file.read(offset, offset + length)) });
 }

@@ -24,30 +24,31 @@ export function knownLength(stream: ReadableStream<Uint8Array>, bytes: number, r
 }
 
 /**
- * A stream that is opened when its first byte is asked for.
- * @param onCancel is told when nobody wants it any more, opened or not
+ * A stream whose first bytes are there, or whose error is thrown here.
+ * @param onCancel is told when nobody wants it any more
  */
-export function later(open: () => Promise<ReadableStream<Uint8Array>>, onCancel: (reason: unknown) => void): ReadableStream<Uint8Array> {
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+export async function begun(stream: ReadableStream<Uint8Array>, onCancel: (reason: unknown) => void): Promise<ReadableStream<Uint8Array>> {
+  const reader = stream.getReader();
+  let next: ReadableStreamReadResult<Uint8Array> | undefined = await reader.read();
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        reader ??= (await open()).getReader();
-        const { value, done } = await reader.read();
+        const { value, done } = next ?? (await reader.read());
+        next = undefined;
         if (done) controller.close();
         else controller.enqueue(value);
       },
       async cancel(reason) {
         onCancel(reason);
-        await reader?.cancel(reason);
+        await reader.cancel(reason);
       },
     },
     { highWaterMark: 0 },
   );
 }
 
-/** Bytes and streams one after the other. Each is made when its turn comes. */
-export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
+/** Bytes and streams one after the other. */
+export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
   let index = 0;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return new ReadableStream<Uint8Array>(
@@ -55,7 +56,7 @@ export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8
       async pull(controller) {
         for (;;) {
           if (reader === undefined) {
-            const part = parts[index]?.();
+            const part = parts[index];
             if (part === undefined) return controller.close();
             index += 1;
             if (part instanceof Uint8Array) return controller.enqueue(part);
@@ -67,7 +68,8 @@ export function concat(parts: readonly (() => ReadableStream<Uint8Array> | Uint8
         }
       },
       async cancel(reason) {
-        await reader?.cancel(reason);
+        const rest = parts.slice(index).filter((part) => part instanceof ReadableStream);
+        await Promise.all([reader?.cancel(reason), ...rest.map((part) => part.cancel(reason))]);
       },
     },
     { highWaterMark: 0 },
