@@ -1,0 +1,4 @@
+import { onEveryBackend } from './backends.ts';
+import { ranges } from './suites/ranges.ts';
+
+onEveryBackend(ranges);

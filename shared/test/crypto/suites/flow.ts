@@ -1,0 +1,162 @@
+import { encrypt, encryptDetached, generateKeyPair, open, openDetached, parseIdentities, parseRecipients, passwordRecipient, identityFromPkcs8, recipientFromSpki, type Backend } from '../../../crypto/index.ts';
+import { isSealpinError } from '../../../errors.ts';
+import { equal, ok, type Tool } from '../check.ts';
+import { collect, digest, pattern, pieces, seeded, text } from '../streams.ts';
+import { seal, unseal } from './containers.ts';
+
+const mebibyte = 2 ** 20;
+
+/** A source that counts what is taken of it, and is told when it is cancelled. */
+function counted(total: number, failAt = Infinity) {
+  const state = { given: 0, cancelled: undefined as unknown };
+  const stream = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (state.given >= failAt) throw new Error('the disk is gone');
+      if (state.given >= total) controller.close();
+      else controller.enqueue(new Uint8Array(65_536));
+      state.given += 65_536;
+    },
+    cancel(reason) {
+      state.cancelled = reason;
+    },
+  });
+  return { state, stream };
+}
+
+const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+
+/** How streams behave: what is held back, what is passed on, what is shared. */
+export function flow(tool: Tool, backend: Backend): void {
+  tool.test('S88: with the same random bytes every runtime and backend makes the same container', async () => {
+    const fixed = seeded(backend);
+    const { recipient } = await generateKeyPair(seeded(backend, 2));
+    const plaintext = pattern(100_000);
+    equal(await digest('SHA-256', await seal(fixed, 'age', parseRecipients(recipient), plaintext)), 'b72edc1655c96fd398f4319428daed4af7e0722fe125f13e20621402672d9143');
+    equal(await digest('SHA-256', await seal(fixed, 'sealpin', parseRecipients(recipient), plaintext)), '2b4b78cdb381dda35aba19dfea806b26f300397bc6896ef0cb616a28cad8db66');
+    equal(await digest('SHA-256', await seal(fixed, 'sealpin', [passwordRecipient('x', { name: 'scrypt', logN: 10 })], plaintext)), 'ce6afa39a87a5b0b26b9f24d2d697dd16bb1dd30fb4e4906ea66e7969b50320b');
+  });
+
+  tool.test('S90: a reader that stops is waited for, and nothing more is taken from the source', async () => {
+    const { recipient, privatePem, pkcs8, spki } = await generateKeyPair(backend);
+    for (const format of ['age', 'sealpin'] as const) {
+      const { state, stream } = counted(200 * mebibyte);
+      const reader = (await encrypt(stream, { format, recipients: parseRecipients(recipient), backend })).stream.getReader();
+      await reader.read();
+      await reader.read();
+      await settle();
+      ok(state.given <= 4 * mebibyte, `${format}: ${state.given} bytes were taken for two pieces`);
+      await reader.cancel('enough');
+      equal(state.cancelled, 'enough', 'what the source is told');
+      await settle();
+      ok(state.given <= 4 * mebibyte, 'it goes on after a cancel');
+    }
+    const container = await seal(backend, 'sealpin', parseRecipients(recipient), new Uint8Array(8 * mebibyte));
+    let given = 0;
+    let cancelled: unknown;
+    const opened = await open(
+      new ReadableStream<Uint8Array>({
+        pull(controller) {
+          controller.enqueue(container.slice(given, given + 65_536));
+          given += 65_536;
+        },
+        cancel(reason) {
+          cancelled = reason;
+        },
+      }),
+      { backend },
+    );
+    if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
+    const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
+    await reader.read();
+    await settle();
+    ok(given <= 4 * mebibyte, `${given} bytes were taken for one piece`);
+    await reader.cancel('enough');
+    equal(cancelled, 'enough');
+
+    const made = await encryptDetached(pieces(new Uint8Array(4 * mebibyte)), { recipient: recipientFromSpki(spki), backend });
+    const payload = await collect(made.payload);
+    const header = await made.header('f', { filename: null, contentType: 'x', size: 4 * mebibyte });
+    const detached = await openDetached(header, { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend });
+    let rangeCancelled: unknown;
+    const part = await detached.decryptRange({
+      start: 100_000,
+      end: 4 * mebibyte,
+      read: async (offset, length) => {
+        let at = offset;
+        return new ReadableStream<Uint8Array>({
+          pull(controller) {
+            const piece = payload.slice(at, Math.min(offset + length, at + 65_536));
+            at += piece.length;
+            if (piece.length > 0) controller.enqueue(piece);
+            else controller.close();
+          },
+          cancel(reason) {
+            rangeCancelled = reason;
+          },
+        });
+      },
+    });
+    const partReader = part.getReader();
+    await partReader.read();
+    await partReader.cancel('enough');
+    equal(rangeCancelled, 'enough', 'what the source of a range is told');
+  });
+
+  tool.test('S90: a source that fails makes the stream fail with the same error', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const { stream } = counted(10 * mebibyte, 3 * mebibyte);
+    const reader = (await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })).stream.getReader();
+    const read = async (): Promise<unknown> => {
+      try {
+        while (!(await reader.read()).done);
+        return undefined;
+      } catch (error) {
+        return error;
+      }
+    };
+    const first = await read();
+    ok(first instanceof Error && first.message === 'the disk is gone', `it fails with ${String(first)}`);
+    equal((await read()) === first, true, 'the second error');
+    const container = await seal(backend, 'sealpin', parseRecipients(recipient), new Uint8Array(3 * mebibyte));
+    let at = 0;
+    const failing = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (at >= 2 * mebibyte) throw new Error('the network is gone');
+        controller.enqueue(container.slice(at, at + 65_536));
+        at += 65_536;
+      },
+    });
+    const message = await unseal(backend, failing, parseIdentities(privatePem)).then(() => 'opened', (error: Error) => error.message);
+    equal(message, 'the network is gone');
+  });
+
+  tool.test('a header that cannot be opened tells its source', async () => {
+    const { recipient } = await generateKeyPair(backend);
+    const stranger = await generateKeyPair(backend);
+    const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(100_000));
+    let told: unknown;
+    const opened = await open(new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(container), cancel: (reason) => void (told = reason) }), { backend });
+    if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
+    await opened.decrypt(parseIdentities(stranger.privatePem)).catch(() => undefined);
+    ok(isSealpinError(told, 'decrypt_failed'), `it is told ${String(told)}`);
+  });
+
+  tool.test('S89: a hundred encryptions at once do not touch each other', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const plaintexts = Array.from({ length: 100 }, (_, index) => pattern(20_000 + index * 997, index + 1));
+    const containers = await Promise.all(plaintexts.map((plaintext, index) => seal(backend, index % 2 === 0 ? 'sealpin' : 'age', parseRecipients(recipient), plaintext)));
+    const back = await Promise.all(containers.map((container) => unseal(backend, pieces(container, 9999), parseIdentities(privatePem))));
+    for (const [index, plaintext] of plaintexts.entries()) equal(back[index], plaintext, `the ${index}th`);
+  });
+
+  tool.test('a stream that is locked, and one that gives no bytes, are a TypeError', async () => {
+    const { recipient } = await generateKeyPair(backend);
+    const locked = pieces(text('x'));
+    locked.getReader();
+    const streams: ReadableStream<Uint8Array>[] = [locked, new ReadableStream<unknown>({ start: (controller) => controller.enqueue('text') }) as ReadableStream<Uint8Array>];
+    for (const stream of streams) {
+      const error = await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend }).then((made) => collect(made.stream)).then(() => undefined, (thrown: unknown) => thrown);
+      ok(error instanceof TypeError, `it is ${String(error)}`);
+    }
+  });
+}
