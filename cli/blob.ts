@@ -1,12 +1,27 @@
 /** The bytes of a blob, from whoever has them: every block is checked against the blob ID, so nobody has to be trusted. */
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { type BlockSource, carOf, openFile, type IpfsFile } from '../shared/ipfs/index.ts';
+import { type BlockSource, carOf, openFile, parseCid, type IpfsFile } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { send } from './http.ts';
 import { findService, noService } from './service.ts';
 
 /** A leaf has 1 MiB, an interior node far less; more than this is no block. */
 const maxBlockBytes = 2 * 1024 * 1024;
+
+/**
+ * A blob ID as it was typed. It is not repeated when it is none: arguments in the wrong order put a password there.
+ *
+ * @param more to add to the hint
+ * @throws invalid_cid
+ */
+export function parseBlobId(text: string, more = ''): string {
+  try {
+    return parseCid(text).text;
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_cid')) throw error;
+    throw new SealpinError('invalid_cid', 'that is not a blob ID', { hint: `${error.hint ?? ''}${more}` });
+  }
+}
 
 /**
  * A blob, from the service or else from the configured gateways. When one fails midway, the next one goes on at the block that

@@ -12,6 +12,7 @@ if (major < 22 || (major === 22 && minor < 13)) {
 }
 
 const { main } = await import('./main.ts');
+const { streamFailure } = await import('./output.ts');
 const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
 const { usualPace } = await import('./pace.ts');
@@ -28,9 +29,9 @@ for (const [signal, exit] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]
 }
 // Who reads us may leave at any time (EPIPE); that ends the work, without a stack.
 for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', () => {
+  stream.on('error', (error) => {
     exitBySignal ??= 1;
-    interruption.abort(new SealpinError('file_unwritable', 'nobody reads the output any more'));
+    interruption.abort(streamFailure(error));
   });
 }
 

@@ -20,6 +20,7 @@ const protectedStarts = ['age-encryption.org/', '-----BEGIN AGE ENCRYPTED FILE--
 export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
   const recipients: Recipient[] = [];
   for (const file of files) {
+    refusePasted(file, 'a private key is given where public keys are wanted');
     if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parseRecipients(file));
     else {
       const text = await keyText(file, 'a public key', context);
@@ -37,6 +38,7 @@ export async function readRecipients(files: readonly string[], context: Context)
  * @throws key_invalid with the name of the file, file_not_found, file_unreadable, decrypt_failed
  */
 export async function readIdentities(file: string | undefined, password: string | undefined, context: Context): Promise<Identity[]> {
+  if (file !== undefined) refusePasted(file, 'a private key itself is given, and the name of its file is wanted');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
   try {
@@ -48,6 +50,12 @@ export async function readIdentities(file: string | undefined, password: string 
   if (await isOpenToOthers(path, context)) context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
   const text = isProtected(bytes) ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return naming(path, () => parseIdentities(text));
+}
+
+/** A key on the command line is not repeated: messages end up in logs. */
+function refusePasted(argument: string, detail: string): void {
+  if (!/PRIVATE KEY-----|AGE-SECRET-KEY-/i.test(argument)) return;
+  throw new SealpinError('key_invalid', detail, { hint: 'it stands in the history of your shell now: make a new pair with: sealpin keygen' });
 }
 
 function isProtected(bytes: Uint8Array): boolean {

@@ -41,6 +41,13 @@ export function visible(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
 }
 
+/** What a failed write to standard output or error means to people. */
+export function streamFailure(error: Error): SealpinError {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOSPC') return new SealpinError('disk_full', 'the disk under the standard output is full', { cause: error });
+  return new SealpinError('file_unwritable', code === 'EPIPE' ? 'nobody reads the output any more' : `the standard output cannot be written (${code})`, { cause: error });
+}
+
 /**
  * Writes and waits until the stream has taken it.
  *
@@ -48,12 +55,7 @@ export function visible(text: string): string {
  */
 export function write(stream: Writable, data: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
-    stream.write(data, (error) => {
-      if (!error) return resolve();
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === 'ENOSPC') return reject(new SealpinError('disk_full', 'the disk under the standard output is full', { cause: error }));
-      return reject(new SealpinError('file_unwritable', code === 'EPIPE' ? 'nobody reads the output any more' : `the standard output cannot be written (${code})`, { cause: error }));
-    });
+    stream.write(data, (error) => (error ? reject(streamFailure(error)) : resolve()));
   });
 }
 

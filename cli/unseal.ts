@@ -1,8 +1,7 @@
 /** What the two decrypting commands share: find the container, open it with what was given, write the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { parseCid } from '../shared/ipfs/index.ts';
-import { openBlob } from './blob.ts';
+import { openBlob, parseBlobId } from './blob.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
@@ -60,13 +59,7 @@ type Source = { readonly stream: ReadableStream<Uint8Array>; readonly bytes: num
 
 async function container(blob: string, context: Context): Promise<Source> {
   if (isLocal(blob)) return openInput(blob, context);
-  let cid;
-  try {
-    cid = parseCid(blob).text;
-  } catch (error) {
-    if (!isSealpinError(error, 'invalid_cid')) throw error;
-    throw new SealpinError('invalid_cid', error.message, { hint: `${error.hint ?? ''}; a container on this machine is named with a slash: ./file`, cause: error });
-  }
+  const cid = parseBlobId(blob, '; a container on this machine is named with a slash: ./file');
   const abort = new AbortController();
   const signal = AbortSignal.any([context.signal, abort.signal]);
   const { size, read } = await openBlob(cid, { ...context, signal });

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { parseCid } from '../../shared/ipfs/index.ts';
+import { parseBlobId } from '../blob.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { remember } from '../history.ts';
@@ -23,7 +23,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const isFileId = fileIdPattern.test(args.id);
-    const cid = isFileId ? undefined : parseCid(args.id).text;
+    const cid = isFileId ? undefined : parseBlobId(args.id);
     const service = await authorizedService(context);
     const routes = api(service, context);
     const fileIds = cid === undefined ? [args.id] : await withBlob(cid, routes);

@@ -1,6 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { parseCid } from '../../shared/ipfs/index.ts';
-import { blobAsCar } from '../blob.ts';
+import { blobAsCar, parseBlobId } from '../blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../files.ts';
 import { sizeText } from '../progress.ts';
@@ -21,7 +20,7 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     if (args.file === '-') throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', { hint: 'name a file' });
-    const { text: cid } = parseCid(args.blob_id);
+    const cid = parseBlobId(args.blob_id);
     const sink = await openSink(args.file, { force: args.force, world: context });
     try {
       const progress = context.output.progress('fetching');
