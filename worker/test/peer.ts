@@ -54,12 +54,15 @@ export async function startPeer(node: string): Promise<Peer> {
       onward.once('response', resolve).once('close', () => reject(new Error('the node went away')));
     });
     answered.catch(() => undefined);
+    // The last piece waits for its turn: a node that has all bytes of a known length does not wait for the end of the request.
+    let last: Buffer | undefined;
     try {
       let bytes = 0;
       for await (const chunk of request as AsyncIterable<Buffer>) {
         bytes += chunk.length;
         if (command === 'add') peer.onBody?.(bytes, cut);
-        if (!onward.write(chunk)) await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
+        if (last !== undefined && !onward.write(last)) await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
+        last = chunk;
       }
     } catch {
       // The Worker broke the request off: the node must not see an end.
@@ -71,7 +74,7 @@ export async function startPeer(node: string): Promise<Peer> {
       command,
       cid: url.searchParams.get('arg'),
       async pass() {
-        onward.end();
+        onward.end(last);
         const answer = await answered;
         const chunks: Buffer[] = [];
         for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
