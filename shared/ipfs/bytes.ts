@@ -1,8 +1,11 @@
 /** Reading a stream in pieces of a wanted length, with as few copies as the stream allows. */
 
-/** The part of a BYOB reader that is used; `min` is newer than some type definitions. */
+type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+
+/** The part of a BYOB reader that is used. `readAtLeast` is workerd's: one crossing into its streams instead of many. */
 type ByobReader = {
-  read(view: Uint8Array, o?: { min: number }): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+  read(view: Uint8Array): ByobRead;
+  readAtLeast?(minBytes: number, view: Uint8Array): ByobRead;
   cancel(reason?: unknown): Promise<void>;
 };
 
@@ -39,7 +42,7 @@ function fillingReader(reader: ByobReader): ByteReader {
       let filled = 0;
       while (filled < length) {
         const view = buffer.subarray(filled);
-        const { done, value } = await reader.read(view, { min: view.length });
+        const { done, value } = await (reader.readAtLeast?.(view.length, view) ?? reader.read(view));
         // Each read detaches the buffer and gives it back under a new name, also at the end.
         if (value) {
           filled += value.length;

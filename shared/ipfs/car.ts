@@ -1,7 +1,7 @@
 /** CARv1 files (https://ipld.io/specs/transport/car/carv1/): writing one, and reading the file in one that nobody has to trust. */
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
-import { openDag, openFile, type BlockSource, type OpenOptions } from './file.ts';
+import { openDag, openFile, type BlockSource, type Dag, type OpenOptions } from './file.ts';
 
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
@@ -15,11 +15,12 @@ export type CarOptions = OpenOptions & {
  * verified before it goes out. When a block cannot be had the stream fails; whoever reads a CAR must check that it is complete.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
-  let blocks: ReturnType<Awaited<ReturnType<typeof openDag>>['blocks']> | undefined;
+  let blocks: ReturnType<Dag['blocks']> | undefined;
+  const { stop, signal } = stoppable(o.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       if (!blocks) {
-        const dag = await openDag(cid, sources, o);
+        const dag = await openDag(cid, sources, { ...o, signal });
         const [start, end] = o.scope === 'block' ? [0, 0] : range(dag.root.size, o.entityBytes);
         blocks = dag.blocks(start, end);
         controller.enqueue(header(parseCid(cid)));
@@ -33,7 +34,10 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
       blocks.close();
       controller.close();
     },
-    cancel: (reason) => blocks?.close(reason),
+    cancel(reason) {
+      stop(reason);
+      blocks?.close(reason);
+    },
   });
 }
 
@@ -55,15 +59,25 @@ export function fileFromCar(cid: string, car: ReadableStream<Uint8Array>, o: Ope
     },
   };
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const { stop, signal } = stoppable(o.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
-      reader ??= (await openFile(cid, [source], o)).read().getReader();
+      reader ??= (await openFile(cid, [source], { ...o, signal })).read().getReader();
       const { done, value } = await reader.read();
       if (done) controller.close();
       else controller.enqueue(value);
     },
-    cancel: (reason) => (reader ?? car).cancel(reason),
+    async cancel(reason) {
+      stop(reason);
+      await (reader ?? given)?.cancel(reason);
+    },
   });
+}
+
+/** The signal of whoever asked, or the end of interest in the stream. */
+function stoppable(signal: AbortSignal | undefined): { stop(reason: unknown): void; signal: AbortSignal } {
+  const own = new AbortController();
+  return { stop: (reason) => own.abort(reason), signal: signal ? AbortSignal.any([signal, own.signal]) : own.signal };
 }
 
 /** The bytes of a file that `entity-bytes` means: from start up to end, exclusive. */

@@ -169,7 +169,10 @@ describe('fileFromCar', () => {
     await reader.read();
     await reader.cancel('enough');
     await fileFromCar(big.cid, source([])).cancel('nothing');
+    const opening = fileFromCar(big.cid, source([]));
     await new Promise((resolve) => setTimeout(resolve, 5));
-    expect(reasons).toEqual(['enough', 'nothing']);
+    await opening.cancel('too slow');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(reasons).toEqual(['enough', 'nothing', 'too slow']);
   });
 });
