@@ -161,7 +161,7 @@ export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, spa
 
 function opened(source: ByteSource, begin: () => Awaitable<Chunks>, next: (chunks: Chunks) => Promise<{ batch: Batch; more: boolean }>): ReadableStream<Uint8Array> {
   let chunks: Chunks | undefined;
-  let failure: unknown;
+  let failure: Error | undefined;
   return pulled(source, async (controller) => {
     if (failure !== undefined) throw failure;
     chunks ??= await begin();
@@ -201,9 +201,9 @@ export function slice(stream: ReadableStream<Uint8Array>, skip: number, length: 
   });
 }
 
-async function openBatch(batch: Batch, chunks: Chunks): Promise<{ bytes: Uint8Array; failure?: unknown }> {
+async function openBatch(batch: Batch, chunks: Chunks): Promise<{ bytes: Uint8Array; failure?: Error }> {
   const out = new Uint8Array(batch.outBytes);
-  const failures = new Map<number, unknown>();
+  const failures = new Map<number, Error>();
   const pending: Promise<void>[] = [];
   for (const [at, input] of batch.inputs.entries()) {
     const last = batch.last && at === batch.inputs.length - 1;
@@ -212,16 +212,16 @@ async function openBatch(batch: Batch, chunks: Chunks): Promise<{ bytes: Uint8Ar
       if (last) checkLast(input, batch.first + at, chunks);
       const target = out.subarray(offset, offset + input.length - tagBytes);
       const placed = place(chunks.aead.open(chunks.nonce(batch.first + at, last), input, undefined, target), target);
-      if (placed !== undefined) pending.push(placed.catch((error: unknown) => void failures.set(at, error)));
+      if (placed !== undefined) pending.push(placed.catch((error: Error) => void failures.set(at, error)));
     } catch (error) {
-      failures.set(at, error);
+      failures.set(at, error as Error);
       break;
     }
   }
   if (pending.length > 0) await Promise.all(pending);
   if (failures.size === 0) return { bytes: out };
   const at = Math.min(...failures.keys());
-  const failure = failures.get(at);
+  const failure = failures.get(at)!;
   const good = out.subarray(0, at * chunks.chunkBytes);
   if (!chunks.fullLast || !isSealpinError(failure, 'decrypt_failed')) return { bytes: good, failure };
   return misplaced(batch, at, chunks, good, failure);
@@ -235,7 +235,7 @@ function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
  * A chunk that does not open as what its place says may open as the opposite: the last one although more follows, or one of the middle
  * although nothing follows. Its bytes are authentic, and the container is longer or shorter than what was sealed.
  */
-async function misplaced(batch: Batch, at: number, chunks: Chunks, good: Uint8Array, failure: unknown): Promise<{ bytes: Uint8Array; failure: unknown }> {
+async function misplaced(batch: Batch, at: number, chunks: Chunks, good: Uint8Array, failure: Error): Promise<{ bytes: Uint8Array; failure: Error }> {
   const input = batch.inputs[at]!;
   const last = batch.last && at === batch.inputs.length - 1;
   if (last && input.length !== chunks.chunkBytes + tagBytes) return { bytes: good, failure };

@@ -140,9 +140,9 @@ function parseIdentity(part: Part): KnownIdentity {
       throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, { hint: 'make one with: sealpin keygen' });
   }
   if (isHybridSecret(part.text)) return hybridIdentity(part.text, webBackend);
-  if (/^AGE-SECRET-KEY-1/.test(part.text)) return x25519Identity(part.text, webBackend);
-  if (/^age1/.test(part.text)) throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', { hint: 'name private.key' });
-  if (/^AGE-PLUGIN-/.test(part.text)) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
+  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, webBackend);
+  if (part.text.startsWith('age1')) throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', { hint: 'name private.key' });
+  if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
   throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, { hint: 'make one with: sealpin keygen' });
 }
 
@@ -167,6 +167,6 @@ function parseRecipient(part: Part): Recipient {
   if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33));
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
-  if (/^age1/.test(part.text)) throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, { hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can' });
+  if (part.text.startsWith('age1')) throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, { hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can' });
   throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, { hint: 'a public key is age1…, age1tag1… or a PEM block' });
 }

@@ -19,7 +19,7 @@ export function parsePointStanza({ args, body }: Stanza, format: Format): { tag?
   const [tag, enc] = (format === 'age' ? args.slice(1) : ['', ...args.slice(1)]).map(decodeBase64);
   const isValid = args.length === (format === 'age' ? 3 : 2) && tag?.length === (format === 'age' ? tagBytes : 0) && enc?.length === pointBytes && enc[0] === 4;
   if (!isValid || body.length !== bodyBytes[format]) throw new SealpinError('header_invalid', 'An entry for a P-256 key is malformed');
-  return format === 'age' ? { tag: tag!, enc: enc! } : { enc: enc! };
+  return format === 'age' ? { tag, enc } : { enc };
 }
 
 /**

@@ -35,7 +35,7 @@ export function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; e
   const tag = kind?.isTagged ? decoded[0] : undefined;
   const isValid = kind !== undefined && encoded.length === (kind.isTagged ? 2 : 1) && enc?.length === kind.encBytes && tag?.length === (kind.isTagged ? 4 : undefined);
   if (!isValid || body.length !== 32) throw new SealpinError('header_invalid', 'An entry for a post-quantum key is malformed');
-  return tag === undefined ? { enc: enc! } : { tag, enc: enc! };
+  return tag === undefined ? { enc } : { tag, enc };
 }
 
 /** Who holds the private key of `age1pq1…` or `age1tagpq1…`; throws `key_invalid`. */

@@ -27,14 +27,20 @@ export function ok(condition: boolean, what: string): void {
   if (!condition) throw new Error(what);
 }
 
-/** Fails unless `body` throws a SealpinError with one of the codes, which it returns. */
-export async function fails(codes: Code | readonly Code[], body: () => unknown, what = 'it'): Promise<Code> {
+/** Fails unless the error is a SealpinError with one of the codes. */
+export function failedWith(codes: Code | readonly Code[], error: unknown, what = 'it'): void {
   const expected: readonly Code[] = typeof codes === 'string' ? [codes] : codes;
+  if (error === undefined) throw new Error(`${what} does not fail, where ${expected.join(' or ')} is due`);
+  if (!isSealpinError(error) || !expected.includes(error.code)) throw new Error(`${what} fails with ${error instanceof Error ? String(error) : typeof error} instead of ${expected.join(' or ')}`, { cause: error });
+}
+
+/** Fails unless `body` throws a SealpinError with one of the codes. */
+export async function fails(codes: Code | readonly Code[], body: () => unknown, what = 'it'): Promise<void> {
+  let error: unknown;
   try {
     await body();
-  } catch (error) {
-    if (isSealpinError(error) && expected.includes(error.code)) return error.code;
-    throw new Error(`${what} fails with ${String(error)} instead of ${expected.join(' or ')}`, { cause: error });
+  } catch (thrown) {
+    error = thrown;
   }
-  throw new Error(`${what} does not fail, where ${expected.join(' or ')} is due`);
+  failedWith(codes, error, what);
 }

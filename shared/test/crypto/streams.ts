@@ -6,10 +6,10 @@ export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8
 }
 
 /** What a stream gives before it ends or fails. */
-export async function released(stream: ReadableStream<Uint8Array>, failure: 'throws' | 'told' = 'told'): Promise<{ bytes: Uint8Array; error?: unknown }> {
+export async function released(stream: ReadableStream<Uint8Array>, failure: 'throws' | 'told' = 'told'): Promise<{ bytes: Uint8Array; error: Error | undefined }> {
   const parts: Uint8Array[] = [];
   const reader = stream.getReader();
-  let error: unknown;
+  let error: Error | undefined;
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -18,7 +18,7 @@ export async function released(stream: ReadableStream<Uint8Array>, failure: 'thr
     }
   } catch (thrown) {
     if (failure === 'throws') throw thrown;
-    error = thrown;
+    error = thrown as Error;
   }
   return { bytes: join(parts), error };
 }

@@ -1,5 +1,5 @@
 import { detachedPayloadBytes, encryptDetached, generateKeyPair, identityFromPkcs8, open, openDetached, passwordIdentity, plaintextBytes, recipientFromSpki, type Backend } from '../../../crypto/index.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 
 const fileId = '0b7ff0a2-6b3e-4a3b-9a52-6f0b7e0c1d2e';
@@ -63,7 +63,7 @@ export function detached(tool: Tool, backend: Backend): void {
     await fails('container_invalid', () => collect(opened.decrypt(pieces(payload.subarray(20)))), 'without its line');
     for (const length of [0, 19, 20, 75, 76, 76 + 15, 76 + 16_400, payload.length - 1]) {
       const { bytes, error } = await released(opened.decrypt(pieces(payload.subarray(0, length))));
-      await fails(['container_invalid', 'decrypt_failed'], () => { throw error; }, `cut at ${length}`);
+      failedWith(['container_invalid', 'decrypt_failed'], error, `cut at ${length}`);
       equal(bytes, plaintext.subarray(0, bytes.length));
     }
   });

@@ -74,7 +74,7 @@ export function hpke(tool: Tool, backend: Backend): void {
 
   const suites = accumulated.filter((vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.aead_id !== 0xffff);
   tool.test(`HPKE, accumulated: ${suites.length} suites of P-256, 1,000 messages each`, async () => {
-    equal(suites.map(({ aead_id }) => aead_id).sort(), [1, 2, 3]);
+    equal(suites.map(({ aead_id }) => aead_id), [1, 2, 3]);
     for (const vector of suites) {
       const shared = await checkP256(backend, vector);
       const { nonce, aead } = await keySchedule(backend, vector.kem_id, aeadOf(vector.aead_id), shared, fromHex(vector.info));

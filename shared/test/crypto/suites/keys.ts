@@ -43,7 +43,7 @@ export function keys(tool: Tool, backend: Backend): void {
     const cut = (der: Uint8Array): Uint8Array => der.subarray(0, -1);
     const bad = (at: number, der: Uint8Array): Uint8Array => der.map((byte, index) => (index === at ? byte ^ 1 : byte));
     const notRecipients = [
-      '', '\n# only a comment\n', 'hello', 'age1', `${recipient.slice(0, -1)}`, recipient.replace('age1tag1', 'age1tpm1'), recipient.toUpperCase(), recipient.replace('q', 'Q'), `${recipient}x`, `${recipient} ${recipient}`,
+      '', '\n# only a comment\n', 'hello', 'age1', recipient.slice(0, -1), recipient.replace('age1tag1', 'age1tpm1'), recipient.toUpperCase(), recipient.replace('q', 'Q'), `${recipient}x`, `${recipient} ${recipient}`,
       `${x25519.recipient.slice(0, -1)}p`, x25519.recipient.replace('age1', 'agf1'), x25519.identity, x25519.identity.toLowerCase(), privatePem, `${publicPem}${privatePem}`, `${recipient}\n${x25519.identity}`,
       publicPem.replace(recipient, other.recipient), publicPem.replace('PUBLIC KEY', 'RSA PUBLIC KEY').replace('PUBLIC KEY', 'RSA PUBLIC KEY'), publicPem.replace(/-----END.*/, ''), pem('PUBLIC KEY', cut(spki)), pem('PUBLIC KEY', bad(60, spki)), pem('PUBLIC KEY', bad(15, spki)),
       pem('PUBLIC KEY', bad(26, spki)), publicPem.replace('MFkw', 'MFk?'),

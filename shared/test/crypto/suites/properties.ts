@@ -66,13 +66,13 @@ export function properties(tool: Tool, backend: Backend): void {
       await fc.assert(
         fc.asyncProperty(damage, cuts, async (damaged, cutting) => {
           let bytes = new Uint8Array(0) as Uint8Array;
-          let error: unknown;
+          let error: Error | undefined;
           try {
             const opened = await open(cutBy(damaged, cutting), { backend });
             if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
             ({ bytes, error } = await released(await opened.decrypt(identities)));
           } catch (thrown) {
-            error = thrown;
+            error = thrown as Error;
           }
           ok(isSealpinError(error) && ['decrypt_failed', 'container_invalid', 'header_invalid'].includes(error.code), `it ends with ${String(error)}`);
           equal(bytes, plaintext.subarray(0, bytes.length));
@@ -82,9 +82,9 @@ export function properties(tool: Tool, backend: Backend): void {
     });
   }
 
-  tool.test('no text makes the readers of keys throw anything but key_invalid', async () => {
+  tool.test('no text makes the readers of keys throw anything but key_invalid', () => {
     const line = fc.oneof(fc.string(), fc.constantFrom('-----BEGIN PRIVATE KEY-----', '-----END PRIVATE KEY-----', '-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----', 'age1', 'age1tag1qqqq', 'AGE-SECRET-KEY-1QQQQ', 'AGE-SECRET-KEY-PQ-1', '# recipient: x'), fc.base64String());
-    await fc.assert(
+    fc.assert(
       fc.property(fc.array(line, { maxLength: 6 }), (lines) => {
         for (const parse of [parseIdentities, parseRecipients]) {
           try {

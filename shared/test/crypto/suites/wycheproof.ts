@@ -25,12 +25,12 @@ export function inflate(data: Uint8Array): Promise<Uint8Array> {
 }
 
 /** The error of a call, or undefined. */
-async function errorOf(body: () => unknown): Promise<unknown> {
+async function errorOf(body: () => unknown): Promise<Error | undefined> {
   try {
     await body();
     return undefined;
   } catch (error) {
-    return error;
+    return error as Error;
   }
 }
 
@@ -139,7 +139,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
         if (out.error !== undefined) throw out.error;
       });
       equal(error === undefined, result === 'valid', `${tcId} (${String(error)})`);
-      const isPartial = (flags as string[]).includes('PartialPlaintext');
+      const isPartial = flags.includes('PartialPlaintext');
       if (result === 'valid' || isPartial) {
         equal(bytes.length, msgLength, `${tcId}`);
         equal(await digest('SHA-512', bytes), msgSha512, `${tcId}`);
