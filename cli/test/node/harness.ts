@@ -1,0 +1,63 @@
+/** A node in a directory of its own, and plain requests to it. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { startNode, type NodeOptions, type RunningNode } from '../../local/node/index.ts';
+
+export const token = 'token-of-the-tests';
+
+export type Reply = { status: number; headers: Record<string, string | string[] | undefined>; text: string; json<T = Record<string, unknown>>(): T; records(): Record<string, unknown>[] };
+
+/** A temporary directory that is gone after the test. */
+export async function directory(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-node-'));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A node that ends with the test. */
+export async function node(o: Partial<NodeOptions> = {}): Promise<RunningNode & { dir: string }> {
+  const dir = o.dir ?? (await directory());
+  const running = await startNode({ ...o, dir, token });
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= running.close());
+  onTestFinished(close);
+  return { ...running, dir, close };
+}
+
+/** One request, with headers as they are given. */
+export function ask(url: string, path: string, o: { method?: string; headers?: Record<string, string>; body?: Uint8Array } = {}): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, ...o.headers };
+    const sent = request(`${url}/api/v0/${path}`, { method: o.method ?? 'POST', headers, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString('latin1');
+        const records = () => text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: <T>() => JSON.parse(text) as T, records });
+      });
+    });
+    sent.on('error', reject);
+    sent.end(o.body);
+  });
+}
+
+export function multipart(...files: { bytes: Uint8Array; name?: string; type?: string }[]): { headers: { 'content-type': string }; body: Buffer } {
+  const parts = files.flatMap(({ bytes, name = '', type = 'application/octet-stream' }) => [
+    Buffer.from(`--xyz\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\nContent-Type: ${type}\r\n\r\n`),
+    bytes,
+    Buffer.from('\r\n'),
+  ]);
+  return { headers: { 'content-type': 'multipart/form-data; boundary=xyz' }, body: Buffer.concat([...parts, Buffer.from('--xyz--\r\n')]) };
+}
+
+/** Adds one file and returns its CID. */
+export async function add(url: string, bytes: Uint8Array, query = ''): Promise<string> {
+  const reply = await ask(url, `add${query}`, multipart({ bytes }));
+  if (reply.status !== 200) throw new Error(reply.text);
+  return String(reply.json()['Hash']);
+}
