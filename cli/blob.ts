@@ -109,6 +109,7 @@ function explained(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Arra
 function explain(error: unknown): unknown {
   if (isSealpinError(error, 'not_found')) return new SealpinError('not_found', error.message, { hint: 'check the blob ID, or name a service or gateway that has it', cause: error });
   if (isSealpinError(error, 'content_mismatch')) return new SealpinError('content_mismatch', `${error.message}: nothing of it was used`, { hint: 'ask another service or gateway for the same blob ID', cause: error });
+  if (isSealpinError(error, 'service_unreachable')) return new SealpinError('service_unreachable', error.message, { hint: 'check the address and the line; a local service starts with: sealpin start', cause: error });
   if (isSealpinError(error, 'service_answer')) return new SealpinError('service_answer', error.message, { hint: 'check the address of the service', cause: error });
   if (isSealpinError(error, 'pinning_timeout')) return new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error });
   return error;

@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
 import { type FileIdentity, openInput } from './input.ts';
-import { sizeText } from './progress.ts';
+import { silentProgress, sizeText } from './progress.ts';
 
 export type Unsealing = {
   /** A blob ID, a path with a `/` in it, or `-`. */
@@ -40,8 +40,10 @@ export async function decryptTo(o: Unsealing): Promise<void> {
   try {
     sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
     const opened = await open(source.stream, { backend: nodeBackend });
+    // A bar in the middle of the text on the same terminal would help nobody.
+    const shown = () => (o.outputFile === '-' && context.stdout.isTTY ? silentProgress : output.progress('fetching and decrypting', source.bytes));
     const plaintext = await openWith(opened, o, context);
-    const bytes = await pour(plaintext, sink, output.progress('fetching and decrypting', source.bytes), context.signal);
+    const bytes = await pour(plaintext, sink, shown(), context.signal);
     const path = await sink.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
