@@ -31,6 +31,30 @@ export type StoredFile = v.InferOutput<typeof StoredFile>;
 export const FileList = v.object({ files: v.array(StoredFile), cursor: v.optional(v.string()) });
 export type FileList = v.InferOutput<typeof FileList>;
 
+const Flag = v.picklist(['true', 'false']);
+
+/** `cursor` comes from the page before; `limit` is 50 when left out; `cid` asks for the files with that CID. */
+export const ListQuery = v.object({
+  limit: v.optional(v.pipe(v.string(), v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'))),
+  cursor: v.optional(v.pipe(v.string(), v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'))),
+  cid: v.optional(v.string()),
+});
+
+/** `data=false` gives the file without its data. */
+export const ReadQuery = v.object({ data: v.optional(Flag) });
+
+/** `cid`: the CID that the bytes must have; plain mode only. */
+export const UploadQuery = v.object({ cid: v.optional(v.string()) });
+
+/** `cascade`: with the keys that descend from it. `destroy`: even if no key that can read is left. */
+export const RevokeQuery = v.object({ cascade: v.optional(Flag), destroy: v.optional(Flag) });
+
+/** A file in JSON with its bytes in base64; with `?data=false` without. */
+export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v.pipe(v.string(), v.base64())) });
+
+/** The body of an upload in JSON; `filename` may be left out in plain mode. It is never parsed whole, so this only describes it. */
+export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
+
 /** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: never encrypted. */
 export const Receipt = v.object({
   fileId: FileId,
@@ -83,7 +107,7 @@ export type AccountAnswer = v.InferOutput<typeof AccountAnswer>;
 /** Scopes and expiry of a new key lie within its maker's; a maker's expiry is taken over where none is asked for. */
 export const NewApiKey = v.strictObject({
   label: Label,
-  scopes: v.pipe(v.array(Scope), v.minLength(1), v.maxLength(scopes.length), v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice')),
+  scopes: v.pipe(v.array(Scope), v.nonEmpty(), v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice')),
   expiresAt: v.optional(Timestamp),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;

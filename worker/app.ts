@@ -1,9 +1,21 @@
 /** What travels with a request through the service. */
 import type { Context } from 'hono';
+import * as v from 'valibot';
+import { SealpinError } from '../shared/errors.ts';
 import type { Env } from './env.ts';
 
 export type App = { Bindings: Env; Variables: { requestId: string } };
 export type Ctx = Context<App>;
+
+/**
+ * The query of a request, in the shape that is asked for; what else it holds is left out of account.
+ * @throws invalid_request
+ */
+export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
+  const result = v.safeParse(shape, c.req.query());
+  if (!result.success) throw new SealpinError('invalid_request', v.summarize(result.issues));
+  return result.output;
+}
 
 /** Whether the request wants headers only. Hono answers HEAD by the handler of GET, which must not open a read then. */
 export function isHead(c: Ctx): boolean {

@@ -1,9 +1,10 @@
 /** `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens offline. */
+import { ReadQuery } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { openFile, type IpfsFile } from '../shared/ipfs/index.ts';
 import { acceptable } from './accept.ts';
 import { settled } from './answer.ts';
-import { isHead, type Ctx } from './app.ts';
+import { isHead, parseQuery, type Ctx } from './app.ts';
 import { base64Length, base64Of, begun, concat, fileHeaders, knownLength } from './body/download.ts';
 import { attachment } from './body/names.ts';
 import { callerOf, identityOf, needsSealed } from './caller.ts';
@@ -24,6 +25,7 @@ type Body = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 type Representation = { headers: Headers; bytes: number; body: Body; ranges: boolean };
 
 export async function download(c: Ctx): Promise<Response> {
+  const { data } = parseQuery(c, ReadQuery);
   const caller = await callerOf(c);
   const fileId = fileIdOf(c);
   const form = acceptable(c.req.header('Accept') ?? null, [json, raw, container]);
@@ -33,7 +35,7 @@ export async function download(c: Ctx): Promise<Response> {
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
   const body: Body = (span) => fileBytes(c, record, opened, span);
-  return send(c, form === json ? inJson(c, record, about, body) : asBytes(record, about, body));
+  return send(c, form === json ? inJson(record, about, body, data === 'false') : asBytes(record, about, body));
 }
 
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
@@ -61,10 +63,9 @@ function outside(c: Ctx, bytes: number): Response {
   return answer;
 }
 
-function inJson(c: Ctx, record: FileRecord, about: About, data: Body): Representation {
+function inJson(record: FileRecord, about: About, data: Body, alone: boolean): Representation {
   const encoder = new TextEncoder();
   const file = JSON.stringify(storedFile(record, about));
-  const alone = c.req.query('data') === 'false';
   const headers = headersOf(record, alone ? 'file' : 'json', json);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
   if (alone) return { headers, bytes: before.length, body: () => Promise.resolve(concat([before])), ranges: false };

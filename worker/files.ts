@@ -1,18 +1,17 @@
 /** `GET /v1/storage` and `DELETE /v1/storage/:fileId`. */
 import * as v from 'valibot';
-import { FileId, type FileList, type Receipt, type StoredFile } from '../shared/api.ts';
+import { FileId, ListQuery, type FileList, type Receipt, type StoredFile } from '../shared/api.ts';
 import type { Identity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
-import type { Ctx } from './app.ts';
+import { parseQuery, type Ctx } from './app.ts';
 import { callerOf, identityOf, needsSealed } from './caller.ts';
 import type { FileRecord } from './objects/files.ts';
 import { recoveryDays } from './env.ts';
 import { aboutPlain, openRecord, storedFile } from './stored.ts';
 
 const defaultLimit = 50;
-const maxLimit = 100;
 const dayMs = 86_400_000;
 
 /**
@@ -28,7 +27,12 @@ export function fileIdOf(c: Ctx): string {
 /** A page of the account's files, newest first. */
 export async function list(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
-  const page = { limit: parseLimit(c.req.query('limit')), before: parseCursor(c.req.query('cursor')), cid: parseCidFilter(c.req.query('cid')) };
+  const { limit, cursor, cid } = parseQuery(c, ListQuery);
+  const page = {
+    limit: limit === undefined ? defaultLimit : Number(limit),
+    before: cursor === undefined ? undefined : Number.parseInt(cursor, 36),
+    cid: cid === undefined ? undefined : parseCid(cid).text,
+  };
   const answer = await settled(caller.account.list(caller.key.hash, { ...page, sealed: needsSealed(caller) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
@@ -60,24 +64,4 @@ export async function remove(c: Ctx): Promise<Response> {
 function keyAfter(file: FileRecord): Receipt['key'] {
   if (file.mode === 'encrypted') return 'destroyed';
   return file.container ? 'in-container' : 'none';
-}
-
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return defaultLimit;
-  const limit = Number(text);
-  if (!/^[1-9][0-9]{0,2}$/.test(text) || limit > maxLimit) throw new SealpinError('invalid_request', `limit is a number from 1 to ${maxLimit}`);
-  return limit;
-}
-
-function parseCursor(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const before = Number.parseInt(text, 36);
-  if (!/^[1-9a-z][0-9a-z]{0,10}$/.test(text) || !Number.isSafeInteger(before)) {
-    throw new SealpinError('invalid_request', 'cursor is not one that this service gave out');
-  }
-  return before;
-}
-
-function parseCidFilter(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : parseCid(text).text;
 }

@@ -8,8 +8,9 @@ import { list, remove } from './files.ts';
 import { gateway } from './gateway.ts';
 import { health } from './health.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
-import { problem } from './problem.ts';
 import { perAddress } from './limits.ts';
+import { openapi } from './openapi.ts';
+import { problem } from './problem.ts';
 import { failed, named, shared } from './request.ts';
 import { upload } from './upload.ts';
 
@@ -21,6 +22,7 @@ const app = new Hono<App>();
 app.use(named, shared);
 
 app.get('/v1/health', health).all(only('GET'));
+app.get('/v1/openapi.json', openapi).all(only('GET'));
 
 app.use('/v1/accounts/*', perAddress);
 app.post('/v1/accounts', createAccount).all(only('POST'));

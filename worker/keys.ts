@@ -1,9 +1,9 @@
 /** `/v1/keys`: API keys that make and revoke API keys. */
-import { NewApiKey, type ApiKeyList, type ApiKeyRecord, type NewApiKeyAnswer, type Revoked } from '../shared/api.ts';
+import { NewApiKey, RevokeQuery, type ApiKeyList, type ApiKeyRecord, type NewApiKeyAnswer, type Revoked } from '../shared/api.ts';
 import { newApiKey, sealPrivateKey } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { errorOf, settled } from './answer.ts';
-import type { Ctx } from './app.ts';
+import { parseQuery, type Ctx } from './app.ts';
 import { readJson } from './body/small.ts';
 import { callerOf, privateKeyOf, writeEdgeKey } from './caller.ts';
 import { beyond, keyIdOf, type KeyRecord, type NewKey } from './objects/registry.ts';
@@ -43,7 +43,8 @@ export async function listKeys(c: Ctx): Promise<Response> {
 /** Revokes a key, with `?cascade=true` its descendants too; the last one that can read only with `?destroy=true`. */
 export async function revokeKey(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
-  const o = { cascade: c.req.query('cascade') === 'true', destroy: c.req.query('destroy') === 'true' };
+  const { cascade, destroy } = parseQuery(c, RevokeQuery);
+  const o = { cascade: cascade === 'true', destroy: destroy === 'true' };
   const { revoked } = await settled(caller.account.revokeKey(caller.key.hash, c.req.param('id') ?? '', o));
   const body: Revoked = { revoked: [...revoked] };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });

@@ -1,9 +1,10 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
+import { UploadQuery } from '../shared/api.ts';
 import { detachedPayloadBytes, encryptDetached, plaintextBytes, recipientFromSpki } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
-import type { Ctx } from './app.ts';
+import { parseQuery, type Ctx } from './app.ts';
 import { parseDisposition, parseFilename } from './body/names.ts';
 import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
 import { callerOf, identityOf, type Caller } from './caller.ts';
@@ -138,7 +139,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
   }
-  const cid = c.req.query('cid');
+  const { cid } = parseQuery(c, UploadQuery);
   if (cid !== undefined && mode === 'encrypted') throw new SealpinError('invalid_request', 'cid is for plain mode: nobody can know it before');
   return {
     json,

@@ -2,6 +2,8 @@
 import { expect } from 'vitest';
 import * as v from 'valibot';
 import { Problem, StoredFile } from '../../shared/api.ts';
+import { codesOf } from '../openapi.ts';
+import { operations, type Operation } from '../operations.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit };
 
@@ -27,6 +29,42 @@ export async function bytesOf(asked: Response | Promise<Response>): Promise<Buff
   return Buffer.from(await (await asked).arrayBuffer());
 }
 
+/** The operation that a request is. */
+function operationOf(method: string, url: string): Operation | undefined {
+  const parts = new URL(url).pathname.split('/');
+  const fits = ({ path }: Operation): boolean => {
+    const pattern = path.split('/');
+    return pattern.length === parts.length && pattern.every((part, index) => part === parts[index] || (part.startsWith(':') && parts[index] !== ''));
+  };
+  const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
+  return operations.find((each) => each.method === wanted && fits(each));
+}
+
+/** Above this an answer is mostly data, which the tests compare themselves. */
+const shapeBytes = 65_536;
+
+/** Every answer that a test gets has to be one that the description knows. */
+async function isDescribed(method: string, url: string, answer: Response): Promise<void> {
+  const operation = operationOf(method, url);
+  if (operation === undefined) return;
+  const type = answer.headers.get('Content-Type') ?? '';
+  if (type === 'application/problem+json') {
+    if (method === 'HEAD') return;
+    const { code } = v.parse(Problem, await answer.clone().json());
+    expect(codesOf(operation), `${method} ${operation.path} answers ${code}`).toContain(code);
+    return;
+  }
+  const types = operation.answers[answer.status];
+  expect(types, `${method} ${operation.path} answers ${answer.status}`).toBeDefined();
+  if (types === null || types === undefined) return;
+  const shape = types[type];
+  if (shape === undefined) expect(Object.keys(types)).toContain('*/*');
+  else if (shape !== null && method !== 'HEAD' && Number(answer.headers.get('Content-Length')) < shapeBytes) {
+    const text = await answer.clone().text();
+    expect(v.safeParse(shape, JSON.parse(text)).issues, text.slice(0, 300)).toBeUndefined();
+  }
+}
+
 /** Requests with an API key. */
 export type Client = {
   apiKey: string;
@@ -37,8 +75,11 @@ export type Client = {
 
 /** A client with a key at a service. */
 export function client(url: string, apiKey: string): Client {
-  const call = (path: string, init: Init = {}): Promise<Response> =>
-    fetch(`${url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
+  const call = async (path: string, init: Init = {}): Promise<Response> => {
+    const answer = await fetch(`${url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
+    await isDescribed(init.method ?? 'GET', `${url}${path}`, answer);
+    return answer;
+  };
   return Object.assign(call, {
     apiKey,
     json: (path: string, body: unknown, method = 'POST') =>

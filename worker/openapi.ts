@@ -1,0 +1,85 @@
+/** `GET /v1/openapi.json`: the API's description, made of the validators that run and the table of codes. */
+import type * as v from 'valibot';
+import { describe, type Code } from '../shared/errors.ts';
+import { Problem } from '../shared/api.ts';
+import type { Ctx } from './app.ts';
+import { operations, type Operation } from './operations.ts';
+import { jsonSchema, type JsonSchema } from './schema.ts';
+import { version } from './env.ts';
+
+/** Codes that every route may answer with. */
+const always: readonly Code[] = ['internal', 'misconfigured', 'method_not_allowed'];
+/** What a guard adds. */
+const guarded: Record<Operation['who'], readonly Code[]> = {
+  anybody: [],
+  address: ['rate_limited', 'overloaded'],
+  operator: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
+  key: ['unauthorized', 'insufficient_scope', 'rate_limited', 'overloaded'],
+};
+
+/** All codes that an operation may answer with. */
+export function codesOf({ who, codes }: Operation): Code[] {
+  return [...new Set([...guarded[who], ...codes, ...always])];
+}
+
+let document: JsonSchema | undefined;
+
+export function openapi(c: Ctx): Response {
+  document ??= {
+    openapi: '3.1.0',
+    info: { title: 'Sealpin', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+    paths: paths(),
+    components: {
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'an API key: sp_…' },
+        operator: { type: 'http', scheme: 'bearer', description: 'the operator’s token' },
+      },
+      schemas: { Problem: jsonSchema(Problem) },
+    },
+  };
+  return c.json(document, 200, { 'Cache-Control': 'no-store' });
+}
+
+function paths(): JsonSchema {
+  const all: Record<string, JsonSchema> = {};
+  for (const operation of operations) {
+    const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
+    (all[path] ??= {})[operation.method] = described(operation);
+  }
+  return all;
+}
+
+function described(operation: Operation): JsonSchema {
+  const { who, summary, scope, query, headers = {}, body, answers, path } = operation;
+  const parameters = [
+    ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
+    ...Object.entries(query === undefined ? {} : (jsonSchema(query)['properties'] as Record<string, JsonSchema>)).map(([name, schema]) => ({ name, in: 'query', schema })),
+    ...Object.entries(headers).map(([name, description]) => ({ name, in: 'header', description, schema: { type: 'string' } })),
+  ];
+  return {
+    summary: scope === undefined ? summary : `${summary} (scope: ${scope})`,
+    security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
+    responses: {
+      ...Object.fromEntries(Object.entries(answers).map(([status, types]) => [status, { description: summary, ...(types === null ? {} : { content: content(types) }) }])),
+      ...problems(codesOf(operation)),
+    },
+  };
+}
+
+function content(types: Record<string, v.GenericSchema | null>): JsonSchema {
+  return Object.fromEntries(Object.entries(types).map(([type, shape]) => [type, shape === null ? {} : { schema: jsonSchema(shape) }]));
+}
+
+/** The problems of an operation, by status. */
+function problems(codes: readonly Code[]): JsonSchema {
+  const statuses = [...new Set(codes.map((code) => describe(code).status))].sort((a, b) => a - b);
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const those = codes.filter((code) => describe(code).status === status);
+      const schema = { allOf: [{ $ref: '#/components/schemas/Problem' }, { properties: { code: { enum: those } } }] };
+      return [status, { description: those.map((code) => `${code}: ${describe(code).title}`).join('; '), content: { 'application/problem+json': { schema } } }];
+    }),
+  );
+}

@@ -1,0 +1,125 @@
+/** What each route takes and answers, as `/v1/openapi.json` tells it. A test holds every answer against this table. */
+import type * as v from 'valibot';
+import {
+  AccountAnswer,
+  AccountReceipt,
+  ApiKeyList,
+  FileList,
+  FileWithData,
+  Health,
+  JsonUpload,
+  ListQuery,
+  NewAccount,
+  NewAccountAnswer,
+  NewApiKey,
+  NewApiKeyAnswer,
+  ReadQuery,
+  Receipt,
+  Recover,
+  Revoked,
+  RevokeQuery,
+  StoredFile,
+  UploadQuery,
+  type Scope,
+} from '../shared/api.ts';
+import type { Code } from '../shared/errors.ts';
+
+type Types = Record<string, v.GenericSchema | null>;
+
+export type Operation = {
+  method: 'get' | 'post' | 'delete';
+  path: string;
+  summary: string;
+  /** `address`: anybody, counted by address. */
+  who: 'anybody' | 'address' | 'operator' | 'key';
+  scope?: Scope;
+  query?: v.GenericSchema;
+  headers?: Record<string, string>;
+  body?: Types;
+  /** By status, then by media type; null: bytes without a shape, or no body. */
+  answers: Record<number, Types | null>;
+  /** Besides those that its guard and every route may answer with. */
+  codes: readonly Code[];
+};
+
+const json = 'application/json';
+const bytes = 'application/octet-stream';
+const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large'];
+const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout'];
+const reading: readonly Code[] = [...pinning, 'content_mismatch'];
+const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
+const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
+
+function upload(mode: 'encrypted' | 'plain'): Operation {
+  return {
+    method: 'post',
+    path: `/v1/storage/${mode}`,
+    summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file as it comes',
+    who: 'key',
+    scope: 'write',
+    ...(mode === 'plain' ? { query: UploadQuery } : {}),
+    headers: { 'Content-Disposition': 'the filename, for a body that is not JSON', 'Idempotency-Key': 'the same key: the same file' },
+    body: { [json]: JsonUpload, '*/*': null },
+    answers: { 201: { [json]: StoredFile } },
+    codes: [
+      'invalid_request', 'invalid_json', 'invalid_base64', 'invalid_filename', 'invalid_cid', 'body_incomplete', 'too_large', 'unsupported_media_type',
+      'idempotency_running', 'idempotency_mismatch', ...(mode === 'plain' ? (['cid_mismatch'] as const) : []), ...pinning,
+    ],
+  };
+}
+
+export const operations: readonly Operation[] = [
+  { method: 'get', path: '/v1/health', summary: 'Version and limits', who: 'anybody', answers: { 200: { [json]: Health } }, codes: [] },
+  { method: 'get', path: '/v1/openapi.json', summary: 'This description', who: 'anybody', answers: { 200: { [json]: null } }, codes: [] },
+  {
+    method: 'post', path: '/v1/accounts', summary: 'Makes an account and its first API key', who: 'operator',
+    body: { [json]: NewAccount }, answers: { 201: { [json]: NewAccountAnswer } }, codes: [...badJson, 'key_invalid'],
+  },
+  {
+    method: 'delete', path: '/v1/accounts/:id', summary: 'Deletes an account with all of it', who: 'operator',
+    answers: { 200: { [json]: AccountReceipt } }, codes: [],
+  },
+  {
+    method: 'get', path: '/v1/accounts/:id/recovery', summary: 'The account’s private key, encrypted to its recovery key', who: 'address',
+    answers: { 200: { [bytes]: null } }, codes: ['not_found'],
+  },
+  {
+    method: 'post', path: '/v1/accounts/:id/recover', summary: 'A new key for who shows the account’s private key; all others are revoked', who: 'address',
+    body: { [json]: Recover }, answers: { 201: { [json]: NewAccountAnswer } }, codes: [...badJson, 'not_found', 'key_invalid', 'forbidden'],
+  },
+  {
+    method: 'get', path: '/v1/account', summary: 'The account, what it uses, and the caller’s key', who: 'key',
+    answers: { 200: { [json]: AccountAnswer } }, codes: [],
+  },
+  {
+    method: 'post', path: '/v1/keys', summary: 'Makes an API key within the scopes and the expiry of the caller’s', who: 'key', scope: 'keys',
+    body: { [json]: NewApiKey }, answers: { 201: { [json]: NewApiKeyAnswer } }, codes: [...badJson, 'forbidden'],
+  },
+  { method: 'get', path: '/v1/keys', summary: 'The keys that were not revoked', who: 'key', scope: 'keys', answers: { 200: { [json]: ApiKeyList } }, codes: [] },
+  {
+    method: 'delete', path: '/v1/keys/:id', summary: 'Revokes a key', who: 'key', scope: 'keys', query: RevokeQuery,
+    answers: { 200: { [json]: Revoked } }, codes: ['invalid_request', 'not_found', 'conflict'],
+  },
+  upload('encrypted'),
+  upload('plain'),
+  {
+    method: 'get', path: '/v1/storage', summary: 'A page of files, newest first', who: 'key', scope: 'read', query: ListQuery,
+    answers: { 200: { [json]: FileList } }, codes: ['invalid_request', 'invalid_cid', 'decrypt_failed'],
+  },
+  {
+    method: 'get', path: '/v1/storage/:fileId', summary: 'A file: with its data, its bytes alone, or its container', who: 'key', scope: 'read', query: ReadQuery,
+    headers: { Accept: 'which of them', ...conditions, ...range },
+    answers: { 200: { [json]: FileWithData, '*/*': null, 'application/vnd.sealpin': null }, 206: { '*/*': null }, 304: null },
+    codes: ['invalid_request', 'not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', 'decrypt_failed', ...reading],
+  },
+  {
+    method: 'delete', path: '/v1/storage/:fileId', summary: 'Deletes a file', who: 'key', scope: 'delete',
+    answers: { 200: { [json]: Receipt } }, codes: ['not_found'],
+  },
+  {
+    method: 'get', path: '/ipfs/:cid', summary: 'What is stored under a CID, for anybody', who: 'address',
+    headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
+    answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
+    codes: ['invalid_request', 'invalid_cid', 'not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],
+  },
+];
