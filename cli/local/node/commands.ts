@@ -75,8 +75,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
 
   async function pinRm({ query, response }: Call): Promise<void> {
     const wanted = cids(query);
-    if (catalog.unpin(wanted) !== undefined) throw new RpcError('not pinned or pinned indirectly');
-    await store.collect();
+    if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
     json(response, { Pins: wanted });
   }
 

@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
-import { errnoOf } from '../../errno.ts';
 import { MultipartError } from './multipart.ts';
+import { isFull } from './reserve.ts';
 
 /** A failed command: 500, or 400 when the client is at fault. */
 export class RpcError extends Error {
@@ -81,10 +81,7 @@ export function fail(response: ServerResponse, thrown: unknown): void {
 }
 
 function message(thrown: unknown): string {
-  const errno = errnoOf(thrown);
-  // SQLite's own "database or disk is full" is SQLITE_FULL, 13.
-  const full = thrown instanceof Error && 'errcode' in thrown && thrown.errcode === 13;
-  if (errno === 'ENOSPC' || errno === 'EDQUOT' || full) return 'no space left on device';
+  if (isFull(thrown)) return 'no space left on device';
   if (isSealpinError(thrown) || thrown instanceof Error) return thrown.message;
   return String(thrown);
 }

@@ -9,6 +9,7 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
 import { openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
+import { openReserve } from './reserve.ts';
 
 /** A file on its way in. */
 export interface Writer {
@@ -31,6 +32,8 @@ export interface Store {
   open(place: Place): number;
   /** Removes what nothing holds; also what was added within the last hour, if `all`. Returns the CIDs of the blocks. */
   collect(o?: { all: boolean }): Promise<string[]>;
+  /** Removes pins and collects, also on a full disk. The first of the CIDs that has no pin is returned, and nothing was removed then. */
+  unpin(cids: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
@@ -53,7 +56,16 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
   const folder = await open(data, 'r');
   await folder.sync();
 
+  const reserve = openReserve(join(dir, 'reserve'));
+
   const remove = (files: readonly string[]) => Promise.all(files.map((file) => unlink(join(data, file))));
+
+  async function collect({ all } = { all: false }): Promise<string[]> {
+    const { cids, files } = reserve.freeing(() => catalog.collect(all ? Number.MAX_SAFE_INTEGER : now()));
+    await remove(files);
+    if (files.length > 0) reserve.fill();
+    return cids;
+  }
 
   async function writer({ keep }: { keep: boolean }): Promise<Writer> {
     const file = randomBytes(16).toString('hex');
@@ -108,10 +120,11 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
       await remove(catalog.publish(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs }))));
     },
     open: (place) => openSync(join(data, place.file), 'r'),
-    async collect({ all } = { all: false }) {
-      const { cids, files } = catalog.collect(all ? Number.MAX_SAFE_INTEGER : now());
-      await remove(files);
-      return cids;
+    collect,
+    async unpin(cids) {
+      const missing = reserve.freeing(() => catalog.unpin(cids));
+      if (missing === undefined) await collect();
+      return missing;
     },
     async close() {
       catalog.close();

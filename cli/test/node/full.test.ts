@@ -1,0 +1,65 @@
+/** A disk that fills up: a tmpfs of 16 MiB in a mount namespace of its own. */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { directory } from './harness.ts';
+
+const program = `
+  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/index.ts', import.meta.url)))};
+  import { randomBytes } from 'node:crypto';
+  import { readdirSync } from 'node:fs';
+  const dir = process.env.DIRECTORY + '/node';
+  const node = await startNode({ dir, token: 't' });
+  const ask = async (path, body) => {
+    const reply = await fetch(node.url + '/api/v0/' + path, { method: 'POST', headers: { authorization: 'Bearer t' }, ...(body && { body }) });
+    return { status: reply.status, ...(await reply.json()) };
+  };
+  const add = (bytes) => { const form = new FormData(); form.set('file', new Blob([bytes])); return ask('add', form); };
+  const files = () => readdirSync(dir + '/data').length;
+  const small = await add(randomBytes(3_000_000));
+  const large = await add(randomBytes(20_000_000));
+  const left = files();
+  // Until the last bytes: rows and pins need room, too.
+  let filled = 0;
+  let full;
+  for (let bytes = 2_000_000; bytes >= 1; bytes = full ? bytes >> 1 : bytes) {
+    full = undefined;
+    const reply = await add(randomBytes(bytes));
+    if (reply.status === 200) filled += 1; else full = reply;
+  }
+  const kept = files();
+  const still = await ask('block/stat?arg=' + small.Hash);
+  await node.close();
+  const again = await startNode({ dir, token: 't' });
+  node.url = again.url;
+  const pins = Object.keys((await ask('pin/ls?type=recursive')).Keys).length;
+  const removed = await ask('pin/rm?arg=' + small.Hash);
+  const after = await add(randomBytes(1_000_000));
+  await again.close();
+  console.log(JSON.stringify({ small, large, left, filled, full, kept, still, pins, removed, after }));
+`;
+
+test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
+  const dir = await directory();
+  const script = 'mount -t tmpfs -o size=16m sealpin-test "$DIRECTORY" || exit 77; exec "$NODE" --input-type=module -e "$PROGRAM"';
+  const ran = spawnSync('unshare', ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', script], {
+    env: { PATH: process.env['PATH'] ?? '', NODE: process.execPath, DIRECTORY: dir, PROGRAM: program },
+    encoding: 'utf8',
+  });
+  if (ran.error || ran.status === 77 || ran.stderr.includes('unshare:')) {
+    context.skip('no small disk can be made here (unshare, mount)');
+  }
+  expect(ran.stderr).toBe('');
+  const result = JSON.parse(ran.stdout) as Record<string, Record<string, unknown>>;
+  const told = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };
+  expect(result['small']).toMatchObject({ status: 200 });
+  expect(result['large']).toEqual(told);
+  expect(result['left']).toBe(1);
+  expect(result['full']).toEqual(told);
+  expect(result['filled']).toBeGreaterThan(0);
+  expect(result['kept']).toBe(Number(result['filled']) + 1);
+  expect(result['pins']).toBe(result['kept']);
+  expect(result['still']).toMatchObject({ status: 200 });
+  expect(result['removed']).toMatchObject({ status: 200 });
+  expect(result['after']).toMatchObject({ status: 200 });
+});
