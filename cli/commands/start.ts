@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { enableCompileCache } from 'node:module';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
@@ -40,7 +39,7 @@ export const command = defineCommand({
     if (args.detach) return await detach(context, args);
     quietSqlite();
     // Miniflare is 6 MB of source; what V8 made of it at one start is kept for the next.
-    enableCompileCache(join(localPaths(context.dataDir).local, 'cache'));
+    enableCompileCache(localPaths(context.dataDir).cache);
     const { startService } = await import('../local/service.ts');
     const service = await startService({ dataDir: context.dataDir, port, ...(kubo === undefined ? {} : { kubo }), log: (line) => tell(context, line) });
     await report(context, service.url, service.account);

@@ -11,6 +11,8 @@ import type { ProcessMark } from './process.ts';
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
   stateDir: string;
+  /** Folder for what may be lost; exists. */
+  tmpDir: string;
   /** On 127.0.0.1. */
   port: number;
   /** The Worker's and the guard's code. */
@@ -38,15 +40,24 @@ function compatibilityDate(): string {
   return date;
 }
 
-/** Miniflare ends the whole process on a signal, before we have stopped cleanly: that is ours to do. */
-function withoutSignals<T>(make: () => T): T {
+/**
+ * Makes Miniflare without two of its habits: ending the whole process on a signal, before we have stopped cleanly, and
+ * leaving its files in the system's folder for temporary ones when it was killed.
+ */
+function tamed(make: () => Miniflare, tmpDir: string): Miniflare {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   const before = new Map(signals.map((signal) => [signal, process.listeners(signal)]));
-  const made = make();
-  for (const signal of signals) {
-    for (const listener of process.listeners(signal)) if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
+  const { TMPDIR } = process.env;
+  process.env['TMPDIR'] = tmpDir; // it looks once, when it is made
+  try {
+    return make();
+  } finally {
+    if (TMPDIR === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = TMPDIR;
+    for (const signal of signals) {
+      for (const listener of process.listeners(signal)) if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
+    }
   }
-  return made;
 }
 
 /** Starts workerd; resolves when it answers. @throws port_in_use */
@@ -75,7 +86,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
       unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
     });
-  const miniflare = withoutSignals(() => new Miniflare(configure(options.code)));
+  const miniflare = tamed(() => new Miniflare(configure(options.code)), options.tmpDir);
   try {
     await miniflare.ready;
   } catch (error) {

@@ -1,4 +1,5 @@
 /** The life of the local service: the embedded IPFS node, workerd with the Worker, and what tells others of them. */
+import { mkdir, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { openAccount } from './account.ts';
@@ -68,6 +69,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     clean.add(() => held.release());
     const secrets = await loadSecrets(options.dataDir);
     await endLeftover(options.dataDir);
+    await rm(paths.tmp, { recursive: true, force: true });
+    await mkdir(paths.tmp, { mode: 0o700 });
+    clean.add(() => rm(paths.tmp, { recursive: true, force: true }));
     if (options.port !== 0) await freePort(options.port); // told before anything is done
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);
@@ -81,6 +85,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       await saveRun(options.dataDir, { v: 1, service, workerd: [], url, startedAt });
       const workerd = await startWorkerd({
         stateDir: paths.state,
+        tmpDir: paths.tmp,
         port,
         code: { worker, guard },
         log: options.log,

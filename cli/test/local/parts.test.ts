@@ -159,7 +159,7 @@ describe('the guard before the Worker', () => {
   beforeAll(async () => {
     port = await freePort(0);
     const code = { worker, guard: await bundleGuard() };
-    workerd = await startWorkerd({ stateDir: join(dir, 'guard-state'), port, code, vars: {}, log: () => undefined });
+    workerd = await startWorkerd({ stateDir: join(dir, 'guard-state'), tmpDir: dir, port, code, vars: {}, log: () => undefined });
   });
   afterAll(() => workerd.close());
 
