@@ -75,8 +75,13 @@ export const Problem = v.object({
 });
 export type Problem = v.InferOutput<typeof Problem>;
 
-/** `maxUploadBytes` of a request body; null: no limit. */
-export const Health = v.object({ status: v.literal('ok'), version: v.string(), maxUploadBytes: v.nullable(Bytes) });
+/** `maxUploadBytes` of a request body; null: no limit. `services`, for the operator only: whether each pinning service answers. */
+export const Health = v.object({
+  status: v.literal('ok'),
+  version: v.string(),
+  maxUploadBytes: v.nullable(Bytes),
+  services: v.optional(v.array(v.object({ id: v.string(), status: v.picklist(['ok', 'failing']), version: v.optional(v.string()), code: v.optional(v.string()) }))),
+});
 export type Health = v.InferOutput<typeof Health>;
 
 const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100));

@@ -69,7 +69,7 @@ function upload(mode: 'encrypted' | 'plain'): Operation {
 }
 
 export const operations: readonly Operation[] = [
-  { method: 'get', path: '/v1/health', summary: 'Version and limits', who: 'anybody', answers: { 200: { [json]: Health } }, codes: [] },
+  { method: 'get', path: '/v1/health', summary: 'Version and limits', who: 'anybody', answers: { 200: { [json]: Health } }, codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'] },
   { method: 'get', path: '/v1/openapi.json', summary: 'This description', who: 'anybody', answers: { 200: { [json]: null } }, codes: [] },
   {
     method: 'post', path: '/v1/accounts', summary: 'Makes an account and its first API key', who: 'operator',

@@ -1,0 +1,95 @@
+/** What the operator sees: the state of the pinning services, and a log without secrets. */
+import { expect, it } from 'vitest';
+import type { Health, NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
+import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { client, jsonOf, problemOf } from './client.ts';
+import { startPeer } from './peer.ts';
+import { adminToken, rpcToken, startService } from './service.ts';
+
+const canary = 'canary-5up3r';
+
+it('S61: a line for each request and each fault, with its id and without what nobody may read', async () => {
+  let cut: (() => void) | undefined;
+  const service = await startService({
+    async through(node) {
+      const peer = await startPeer(node);
+      cut = () => {
+        peer.onCommand = (turn) => turn.answer(500, JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'error' }));
+      };
+      return peer.url;
+    },
+  });
+  try {
+    const { apiKey, account } = await service.account();
+    const pair = await generateKeyPair();
+    const call = client(service.url, apiKey);
+    const ids: string[] = [];
+    const ask = async (path: string, init: Parameters<typeof call>[1] = {}, by = call): Promise<Response> => {
+      const answer = await by(path, init);
+      ids.push(answer.headers.get('X-Request-Id')!);
+      return answer;
+    };
+    const named = { 'Content-Disposition': `attachment; filename="${canary}.txt"`, 'Idempotency-Key': canary };
+    const json = { 'Content-Type': 'application/json' };
+    const file = await jsonOf<StoredFile>(ask('/v1/storage/encrypted', { method: 'POST', headers: named, body: canary }), 201);
+    await ask('/v1/storage/encrypted', { method: 'POST', headers: json, body: `{"filename":"${canary}","data":"${canary}` });
+    await ask('/v1/storage/encrypted', { method: 'POST', headers: json, body: `{"filename":"${canary}/","data":"AAAA"}` });
+    await ask('/v1/storage/encrypted', { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${canary}` }, body: 'x' });
+    await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}",${canary}` });
+    await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}","scopes":["${canary}"]}` });
+    await ask(`/v1/accounts/${account.id}/recover`, { method: 'POST', body: JSON.stringify({ privateKey: pair.privatePem }) });
+    await ask(`/v1/storage?key=${apiKey}&password=${canary}`);
+    await ask(`/v1/${canary}/${apiKey}`);
+    await ask(`/v1/storage/${file.fileId}?password=${canary}`);
+    await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
+    await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
+    const { apiKey: second } = await jsonOf<NewApiKeyAnswer>(ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }), 201);
+    cut!();
+    expect(await problemOf(ask(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
+    expect((await ask('/v1/storage/encrypted', { method: 'POST', headers: { ...named, 'Idempotency-Key': 'other' }, body: canary })).status).toBe(502);
+    expect((await ask(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+
+    const lines = service.log.map((line) => JSON.parse(line) as { event: string; requestId?: string; status?: number; route?: string });
+    const requests = lines.filter((line) => line.event === 'request');
+    for (const id of ids) expect(requests.some((line) => line.requestId === id)).toBe(true);
+    expect(requests.some((line) => line.route === '/v1/storage/:fileId' && line.status === 502)).toBe(true);
+    expect(lines.some((line) => line.event === 'error' && ids.includes(line.requestId!))).toBe(true);
+    const log = service.log.join('\n');
+    const secrets = [canary, apiKey, second, apiKey.slice(25, 68), adminToken, rpcToken, pair.privatePem.split('\n')[2]!, 'PRIVATE KEY'];
+    for (const secret of secrets) expect(log.includes(secret), secret).toBe(false);
+  } finally {
+    await service.close();
+  }
+});
+
+it('the operator sees how the pinning services are, and nobody else does', async () => {
+  const service = await startService({
+    vars: {
+      PINNING_SERVICES: JSON.stringify([
+        { id: 'gone', type: 'kubo', url: 'http://127.0.0.1:9', tokenSecret: 'KUBO_TOKEN' },
+      ]),
+    },
+  });
+  const other = await startService();
+  try {
+    const operator = (url: string): Promise<Health> => jsonOf<Health>(client(url, adminToken)('/v1/health'));
+    expect((await operator(service.url)).services).toEqual([{ id: 'gone', status: 'failing', code: 'pinning_unavailable' }]);
+    expect((await operator(other.url)).services).toEqual([{ id: 'node', status: 'ok', version: expect.any(String) as string }]);
+    expect(await problemOf(client(other.url, 'wrong')('/v1/health'))).toEqual([401, 'unauthorized']);
+    expect('services' in (await jsonOf<Health>(fetch(`${other.url}/v1/health`)))).toBe(false);
+  } finally {
+    await service.close();
+    await other.close();
+  }
+});
+
+it('without an operator’s token there is no operator', async () => {
+  const service = await startService({ vars: { ADMIN_TOKEN: '' } });
+  try {
+    for (const token of ['', 'x', adminToken]) {
+      expect(await problemOf(client(service.url, token).json('/v1/accounts', { label: 'x' }))).toEqual([404, 'not_found']);
+    }
+  } finally {
+    await service.close();
+  }
+});
