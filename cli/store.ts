@@ -1,7 +1,8 @@
 /** From a stream of container bytes to a blob that is stored and checked. */
+import { createHash } from 'node:crypto';
 import type { StoredFile } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { measured } from '../shared/ipfs/index.ts';
+import { cidBuilder } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { sizeText } from './progress.ts';
 import { type Api } from './service.ts';
@@ -19,30 +20,34 @@ export async function store(
   container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'>; readonly onBytes: (bytes: number) => void },
 ): Promise<StoredFile> {
-  const { stream, result } = measured(container.stream);
-  const reader = stream.getReader();
+  // Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash.
+  const builder = cidBuilder({ digest: (block) => createHash('sha256').update(block).digest() });
+  const reader = container.stream.getReader();
+  let measured: Measured | undefined;
+  const next = async (): Promise<Uint8Array | undefined> => {
+    const { done, value } = await reader.read();
+    if (done) measured = await builder.finish();
+    else await builder.write(value);
+    return value;
+  };
   try {
     const held: Uint8Array[] = [];
-    let done = false;
-    let bytes = 0;
-    while (!done && (container.bytes ?? 0) <= heldBytes && bytes <= heldBytes) {
-      const next = await reader.read();
-      done = next.done;
-      if (next.done) break;
-      held.push(next.value);
-      bytes += next.value.length;
+    for (let bytes = 0; (container.bytes ?? 0) <= heldBytes && bytes <= heldBytes; ) {
+      const chunk = await next();
+      if (chunk === undefined) break;
+      held.push(chunk);
+      bytes += chunk.length;
     }
-    const known = done ? await result : undefined;
     let sent = false;
-    const body = { stream: passOn(held, done ? undefined : reader, o.onBytes), bytes: known?.bytes ?? container.bytes };
+    const body = { stream: passOn(held, measured === undefined ? next : undefined, o.onBytes), bytes: measured?.bytes ?? container.bytes };
     let file;
     try {
-      file = await o.api.store(body, { cid: known?.cid, onSent: () => (sent = true) });
+      file = await o.api.store(body, { cid: measured?.cid, onSent: () => (sent = true) });
     } catch (error) {
       if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
-      file = await lookUp((await result).cid, error, o);
+      file = await lookUp(complete(measured).cid, error, o);
     }
-    const { cid, bytes: size } = await result;
+    const { cid, bytes: size } = complete(measured);
     if (file.cid === cid && file.size === size) return file;
     throw await undo(file, cid, o.api);
   } catch (error) {
@@ -51,17 +56,22 @@ export async function store(
   }
 }
 
-async function* passOn(held: Uint8Array[], reader: ReadableStreamDefaultReader<Uint8Array> | undefined, onBytes: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+type Measured = { readonly cid: string; readonly bytes: number };
+
+function complete(measured: Measured | undefined): Measured {
+  if (measured === undefined) throw new SealpinError('service_answer', 'the service answered before it had everything');
+  return measured;
+}
+
+async function* passOn(held: Uint8Array[], next: (() => Promise<Uint8Array | undefined>) | undefined, onBytes: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   for (let chunk = held.shift(); chunk !== undefined; chunk = held.shift()) {
     yield chunk;
     onBytes(chunk.length);
   }
-  if (reader === undefined) return;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield value;
-    onBytes(value.length);
+  if (next === undefined) return;
+  for (let chunk = await next(); chunk !== undefined; chunk = await next()) {
+    yield chunk;
+    onBytes(chunk.length);
   }
 }
 
