@@ -1,0 +1,74 @@
+/** The examples of worker/README.md, run in their order. */
+import { execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+import type { NewAccountAnswer, NewApiKeyAnswer } from '../../shared/api.ts';
+import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
+import { operations } from '../operations.ts';
+import { bytesOf, client, jsonOf } from './client.ts';
+import { adminToken, startService } from './service.ts';
+
+function has(program: string): boolean {
+  try {
+    execFileSync(program, ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const runnable = has('curl') && has('bash');
+if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error('curl and bash are needed');
+
+it.skipIf(!runnable)('every example of the manual works, and every route has one (needs curl and bash)', async () => {
+  const service = await startService();
+  const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
+  try {
+    const pair = await generateKeyPair();
+    const { account, apiKey } = await jsonOf<NewAccountAnswer>(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }), 201);
+    const call = client(service.url, apiKey);
+    const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
+    if (recovery.kind !== 'age') throw new Error(recovery.kind);
+    const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
+    const report = randomBytes(300_000);
+    writeFileSync(join(dir, 'recover.json'), JSON.stringify({ privateKey }));
+    writeFileSync(join(dir, 'report.pdf'), report);
+    writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
+    const file = await call.store('encrypted', report, { filename: 'report.pdf' });
+    const spare = await jsonOf<NewApiKeyAnswer>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+    service.log.length = 0;
+
+    const env = {
+      ...process.env,
+      CURL_HOME: dir,
+      SERVICE: service.url,
+      ADMIN_TOKEN: adminToken,
+      KEY: apiKey,
+      ACCOUNT: account.id,
+      FILE: file.fileId,
+      CID: file.cid,
+      KEY_ID: spare.key.id,
+    };
+    const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
+    for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
+      await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch((error: { stdout?: string; stderr?: string }) => {
+        throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
+      });
+    }
+    expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
+    expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
+    expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
+
+    const seen = service.log.map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number }).filter((line) => line.event === 'request');
+    expect(seen.filter((line) => line.status >= 300)).toEqual([]);
+    const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
+    expect(operations.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
+  } finally {
+    await service.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
