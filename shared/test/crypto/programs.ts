@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { test } from 'vitest';
 
 /** Runs a program to its end; throws with what it said when it fails. */
@@ -14,6 +15,13 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
 /** Whether a program is there, by a call of it that succeeds. */
 function isThere(program: string, args: readonly string[]): boolean {
   return spawnSync(program, args).status === 0;
+}
+
+/** Where on the PATH a program is. */
+export function pathOf(program: string): string {
+  const found = (process.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, program)).find((path) => existsSync(path));
+  if (found === undefined) throw new Error(`${program} is not on the PATH`);
+  return found;
 }
 
 /**

@@ -1,0 +1,42 @@
+/** What runs in the page: every suite against the backend that browsers have. */
+import { webBackend, type Backend } from '../../crypto/index.ts';
+import type { Tool } from './check.ts';
+import { apiKeys } from './suites/api-keys.ts';
+import { containers } from './suites/containers.ts';
+import { detached } from './suites/detached.ts';
+import { flow } from './suites/flow.ts';
+import { golden } from './suites/golden.ts';
+import { hostileHeaders } from './suites/hostile-headers.ts';
+import { hostilePayloads } from './suites/hostile-payloads.ts';
+import { hpke } from './suites/hpke.ts';
+import { keys } from './suites/keys.ts';
+import { passwords } from './suites/passwords.ts';
+import { properties } from './suites/properties.ts';
+import { ranges } from './suites/ranges.ts';
+import { rewrapping } from './suites/rewrapping.ts';
+import { testkit } from './suites/testkit.ts';
+import { wycheproof } from './suites/wycheproof.ts';
+
+const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
+  apiKeys, containers, detached, flow, golden, hostileHeaders, hostilePayloads, hpke, keys, passwords, properties, ranges, rewrapping, testkit, wycheproof,
+};
+
+export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
+
+/** Runs one suite, test after test. */
+async function run(name: string): Promise<Outcome> {
+  const tests: [string, () => void | Promise<void>][] = [];
+  const outcome: Outcome = { passed: [], failed: [], notes: [] };
+  suites[name]!({ test: (title, body) => tests.push([title, body]), note: (line) => outcome.notes.push(line), long: false }, webBackend);
+  for (const [title, body] of tests) {
+    try {
+      await body();
+      outcome.passed.push(title);
+    } catch (error) {
+      outcome.failed.push(`${title}: ${error instanceof Error ? (error.stack ?? error.message) : 'something that is no error'}`);
+    }
+  }
+  return outcome;
+}
+
+Object.assign(globalThis, { sealpin: { suites: Object.keys(suites), run } });
