@@ -4,7 +4,7 @@ import { cobblestone, newCobblestone } from '../../../crypto/cobblestone.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { newStream, stream } from '../../../crypto/stream.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
-import { collect, hex, join, pattern, pieces, released, text } from '../streams.ts';
+import { collect, digest, hex, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 
 const chunkings = { age: stream, sealpin: cobblestone } as const;
@@ -85,7 +85,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       const plaintext = pattern(256 * chunkBytes + 1);
       for (const size of [256 * chunkBytes - 1, 256 * chunkBytes, 256 * chunkBytes + 1]) {
         const container = await seal(backend, format, parseRecipients(recipient), plaintext.subarray(0, size));
-        equal(hex(backend.sha256(await unseal(backend, pieces(container, 1 << 20), parseIdentities(privatePem)))), hex(backend.sha256(plaintext.subarray(0, size))), `${size}`);
+        const back = await unseal(backend, pieces(container, 1 << 20), parseIdentities(privatePem));
+        equal(await digest('SHA-256', back), await digest('SHA-256', plaintext.subarray(0, size)), `${size}`);
       }
     });
 
@@ -137,8 +138,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     });
   }
 
-  tool.test(`S12: a stream of ${tool.long ? '4 GiB' : '64 MiB'} goes through, counted and not kept`, async () => {
-    const size = tool.long ? 2 ** 32 + 100_000 : 2 ** 26 + 100_000;
+  tool.test(`S12: a stream of ${tool.long ? '4 GiB' : '16 MiB'} goes through, counted and not kept`, async () => {
+    const size = tool.long ? 2 ** 32 + 100_000 : 2 ** 24 + 100_000;
     const { recipient, privatePem } = await generateKeyPair(backend);
     const block = new Uint8Array(1 << 20);
     let left = size;
