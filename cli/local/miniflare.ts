@@ -1,12 +1,16 @@
 /** The one place that knows Miniflare: workerd with the Worker and its bindings, listening on loopback. */
-import { Miniflare, convertV4MiniflareOptions } from 'miniflare';
+import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { packageRoot } from './bundle.ts';
 import { childrenNamed } from './process.ts';
 import type { ProcessMark } from './process.ts';
+
+// By `import`, Node reads all its 6 MB twice more to find out which kind of module it is.
+const { Miniflare, convertV4MiniflareOptions } = createRequire(import.meta.url)('miniflare') as typeof Module;
 
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
@@ -44,7 +48,7 @@ function compatibilityDate(): string {
  * Makes Miniflare without two of its habits: ending the whole process on a signal, before we have stopped cleanly, and
  * leaving its files in the system's folder for temporary ones when it was killed.
  */
-function tamed(make: () => Miniflare, tmpDir: string): Miniflare {
+function tamed(make: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   const before = new Map(signals.map((signal) => [signal, process.listeners(signal)]));
   const { TMPDIR } = process.env;
