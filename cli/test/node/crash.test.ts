@@ -20,7 +20,7 @@ const program = `
 
 async function start(dir: string): Promise<{ url: string; child: ChildProcess }> {
   const child = spawn(process.execPath, ['--input-type=module', '-e', program, '--', dir], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [url] = (await once(createInterface(child.stdout!), 'line')) as [string];
+  const [url] = (await once(createInterface(child.stdout), 'line')) as [string];
   return { url, child };
 }
 
@@ -37,7 +37,7 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
     child = running.child;
     const { url } = running;
 
-    const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json<{ Keys: object }>().Keys);
+    const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json().Keys!);
     const expected = [...held.keys()];
     expect(expected.filter((cid) => !open.has(cid) && !pins.includes(cid)), `round ${round}: lost`).toEqual([]);
     // One file a pin: nothing of what was interrupted is left.
@@ -49,9 +49,9 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
       expect(createHash('sha256').update(reply.text, 'latin1').digest('hex'), `round ${round}: ${cid}`).toBe(digest);
     }
 
-    let stopped = false;
+    const stop = new AbortController();
     const load = async () => {
-      while (!stopped) {
+      while (!stop.signal.aborted) {
         const removed = held.size > 8 ? [...held.keys()].find((cid) => !open.has(cid)) : undefined;
         if (removed !== undefined) {
           open.add(removed);
@@ -67,7 +67,7 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
     const loads = Promise.allSettled([load(), load(), load()]);
     await new Promise((resolve) => setTimeout(resolve, randomInt(20, 250)));
     child.kill('SIGKILL');
-    stopped = true;
+    stop.abort();
     await Promise.all([once(child, 'exit'), loads]);
   }
 

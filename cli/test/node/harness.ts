@@ -8,7 +8,10 @@ import { startNode, type NodeOptions, type RunningNode } from '../../local/node/
 
 export const token = 'token-of-the-tests';
 
-export type Reply = { status: number; headers: Record<string, string | string[] | undefined>; text: string; json<T = Record<string, unknown>>(): T; records(): Record<string, unknown>[] };
+/** What commands answer; `Keys` of pin/ls. */
+export type Json = { [field: string]: unknown; Keys?: Record<string, unknown> };
+
+export type Reply = { status: number; headers: Record<string, string | string[] | undefined>; text: string; json(): Json; records(): Json[] };
 
 /** A temporary directory that is gone after the test. */
 export async function directory(): Promise<string> {
@@ -37,8 +40,8 @@ export function ask(url: string, path: string, o: { method?: string; headers?: R
       response.on('error', reject);
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString('latin1');
-        const records = () => text.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: <T>() => JSON.parse(text) as T, records });
+        const records = () => text.trim().split('\n').map((line) => JSON.parse(line) as Json);
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: () => JSON.parse(text) as Json, records });
       });
     });
     sent.on('error', reject);

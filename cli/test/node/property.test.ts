@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
