@@ -11,6 +11,7 @@ import { hostilePayloads } from './suites/hostile-payloads.ts';
 import { hpke } from './suites/hpke.ts';
 import { keys } from './suites/keys.ts';
 import { passwords } from './suites/passwords.ts';
+import { postQuantum } from './suites/post-quantum.ts';
 import { properties } from './suites/properties.ts';
 import { ranges } from './suites/ranges.ts';
 import { rewrapping } from './suites/rewrapping.ts';
@@ -18,7 +19,7 @@ import { testkit } from './suites/testkit.ts';
 import { wycheproof } from './suites/wycheproof.ts';
 
 const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
-  apiKeys, containers, detached, flow, golden, hostileHeaders, hostilePayloads, hpke, keys, passwords, properties, ranges, rewrapping, testkit, wycheproof,
+  apiKeys, containers, detached, flow, golden, hostileHeaders, hostilePayloads, hpke, keys, passwords, postQuantum, properties, ranges, rewrapping, testkit, wycheproof,
 };
 
 export type Outcome = { passed: string[]; failed: string[]; notes: string[] };

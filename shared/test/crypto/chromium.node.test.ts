@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Outcome } from './chromium-page.ts';
 import { pathOf, withProgram } from './programs.ts';
 
-const suites = ['apiKeys', 'containers', 'detached', 'flow', 'golden', 'hostileHeaders', 'hostilePayloads', 'hpke', 'keys', 'passwords', 'properties', 'ranges', 'rewrapping', 'testkit', 'wycheproof'];
+const suites = ['apiKeys', 'containers', 'detached', 'flow', 'golden', 'hostileHeaders', 'hostilePayloads', 'hpke', 'keys', 'passwords', 'postQuantum', 'properties', 'ranges', 'rewrapping', 'testkit', 'wycheproof'];
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   describe('Chromium, web backend', () => {

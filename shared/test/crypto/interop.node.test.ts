@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
-import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from 'age-encryption';
+import { Decrypter, Encrypter, generateHybridIdentity, generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { describe, test } from 'vitest';
-import { generateKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient } from '../../crypto/index.ts';
+import { generateKeyPair, generatePostQuantumKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient } from '../../crypto/index.ts';
 import { backends } from './backends.ts';
 import { equal, fails } from './check.ts';
 import { inDirectory, run, withProgram } from './programs.ts';
@@ -70,6 +70,67 @@ for (const backend of backends) {
       const byOurs = new Decrypter();
       byOurs.addPassphrase('pässword');
       equal(await byOurs.decrypt(await seal(backend, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext)), plaintext);
+    });
+
+    test('typage encrypts to post-quantum keys of ours, and opens what we encrypt to its own', async () => {
+      const pair = await generatePostQuantumKeyPair(backend);
+      const identity = await generateHybridIdentity();
+      const plaintext = pattern(100_000);
+      const encrypter = new Encrypter();
+      encrypter.addRecipient(pair.recipient);
+      encrypter.addRecipient(await identityToRecipient(identity));
+      const theirs = await encrypter.encrypt(plaintext);
+      for (const key of [pair.privateText, identity]) equal(await unseal(backend, pieces(theirs), parseIdentities(key)), plaintext);
+      const decrypter = new Decrypter();
+      decrypter.addIdentity(identity);
+      equal(await decrypter.decrypt(await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext)), plaintext);
+    });
+
+    test('S41: an age file whose password is not in form C opens with the password as it was given', async () => {
+      const decomposed = 'Schlu\u0308ssel';
+      const encrypter = new Encrypter();
+      encrypter.setPassphrase(decomposed);
+      encrypter.setScryptWorkFactor(10);
+      const theirs = await encrypter.encrypt('x');
+      equal(await unseal(backend, pieces(theirs), [passwordIdentity(decomposed)]), new TextEncoder().encode('x'));
+      await fails('decrypt_failed', () => unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]));
+    });
+
+    // age-current: a current age under another name than Debian's; `.ci/run` builds it where Go is, and rage where cargo is.
+    withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {
+      test('a current age encrypts to every kind of our keys, and opens what we encrypt to its own', () =>
+        inDirectory(async (path) => {
+          const classic = await generateKeyPair(backend);
+          const quantum = await generatePostQuantumKeyPair(backend);
+          const plaintext = pattern(200_000);
+          for (const { recipient, key } of [{ recipient: classic.recipient, key: classic.privatePem }, { recipient: quantum.recipient, key: quantum.privateText }]) {
+            await writeFile(path('recipients'), recipient);
+            equal(await unseal(backend, pieces(run('age-current', ['-R', path('recipients')], plaintext)), parseIdentities(key)), plaintext, recipient.slice(0, 10));
+          }
+          for (const options of [[], ['-pq']]) {
+            const identity = new TextDecoder().decode(run('age-current-keygen', options));
+            await writeFile(path('identity'), identity);
+            const recipient = new TextDecoder().decode(run('age-current-keygen', ['-y', path('identity')]));
+            await writeFile(path('recipients'), recipient);
+            equal(run('age-current', ['-d', '-i', path('identity')], await seal(backend, 'age', parseRecipients(recipient), plaintext)), plaintext, `we to age, ${options.join('')}`);
+            equal(await unseal(backend, pieces(run('age-current', ['-R', path('recipients')], plaintext)), parseIdentities(identity)), plaintext, `age to us, ${options.join('')}`);
+          }
+        }));
+    });
+
+    withProgram('rage', { probe: ['--version'], isOptional: true }, () => {
+      test('rage encrypts to our keys, and opens what we encrypt to its own', () =>
+        inDirectory(async (path) => {
+          const pair = await generateKeyPair(backend);
+          const plaintext = pattern(200_000);
+          equal(await unseal(backend, pieces(run('rage', ['-r', pair.recipient], plaintext)), parseIdentities(pair.privatePem)), plaintext);
+          run('rage-keygen', ['-o', path('identity')]);
+          const identity = await readFile(path('identity'), 'utf8');
+          const recipient = /age1[0-9a-z]+/.exec(identity)![0];
+          await writeFile(path('ours'), await seal(backend, 'age', parseRecipients(recipient), plaintext));
+          equal(run('rage', ['-d', '-i', path('identity'), path('ours')]), plaintext);
+          for (const armor of [[], ['-a']]) equal(await unseal(backend, pieces(run('rage', [...armor, '-r', recipient], plaintext)), parseIdentities(identity)), plaintext);
+        }));
     });
 
     withProgram('openssl', { probe: ['version'] }, () => {
