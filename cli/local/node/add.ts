@@ -36,7 +36,8 @@ export async function add(store: Store, { request, response, query }: Call): Pro
   const files: { name: string; writer: Writer; written?: Written }[] = [];
   let current: (typeof files)[number] | undefined;
   try {
-    for await (const event of parts(request, boundaryOf(request.headers['content-type']))) {
+    // What is left of a refused body is not ours to end: the answer still has to go out on the same connection.
+    for await (const event of parts(request.iterator({ destroyOnReturn: false }), boundaryOf(request.headers['content-type']))) {
       if (event.kind === 'bytes') {
         await current?.writer.write(event.bytes);
         continue;

@@ -68,21 +68,25 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
     }
   }
 
-  // The preamble means nothing.
-  for await (const _ of upToDelimiter());
-  for (;;) {
-    while (rest.length < 2) await more();
-    if (rest.toString('latin1', 0, 2) === '--') break;
-    if ((await until('\r\n')).trim() !== '') throw new MultipartError('multipart: something follows a boundary');
-    // A part without headers has its empty line at once.
-    while (rest.length < 2) await more();
-    const headers = rest.toString('latin1', 0, 2) === '\r\n' ? await until('\r\n') : await until('\r\n\r\n');
-    yield { kind: 'part', ...described(headers) };
-    for await (const bytes of upToDelimiter()) yield { kind: 'bytes', bytes };
+  try {
+    // The preamble means nothing.
+    for await (const _ of upToDelimiter());
+    for (;;) {
+      while (rest.length < 2) await more();
+      if (rest.toString('latin1', 0, 2) === '--') break;
+      if ((await until('\r\n')).trim() !== '') throw new MultipartError('multipart: something follows a boundary');
+      // A part without headers has its empty line at once.
+      while (rest.length < 2) await more();
+      const headers = rest.toString('latin1', 0, 2) === '\r\n' ? await until('\r\n') : await until('\r\n\r\n');
+      yield { kind: 'part', ...described(headers) };
+      for await (const bytes of upToDelimiter()) yield { kind: 'bytes', bytes };
+    }
+    // Neither does the epilogue; but it is read, so that the connection can be used again.
+    for (let next = await chunks.next(); !next.done; next = await chunks.next());
+    yield { kind: 'closed' };
+  } finally {
+    await chunks.return?.();
   }
-  // Neither does the epilogue; but it is read, so that the connection can be used again.
-  for (let next = await chunks.next(); !next.done; next = await chunks.next());
-  yield { kind: 'closed' };
 }
 
 /** The index from which the end of `bytes` could be the beginning of the delimiter. */

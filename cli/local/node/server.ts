@@ -72,8 +72,8 @@ export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOp
       .finally(() => {
         running.delete(done);
         if (request.complete) return;
-        request.resume();
-        setTimeout(() => request.destroy(), drainMs).unref();
+        const timer = setTimeout(() => request.destroy(), drainMs);
+        request.once('close', () => clearTimeout(timer)).resume();
       });
     running.add(done);
   });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdir, writeFile } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, multipart, node } from './harness.ts';
@@ -296,4 +296,20 @@ describe('the node itself', () => {
     await running.close();
     expect(await readdir(join(running.dir, 'data'))).toEqual([]);
   });
+});
+
+test('a refused upload is told on its connection, which goes on', async () => {
+  const { url } = await node();
+  const bytes = randomBytes(8 * leafBytes);
+  const { body, headers } = multipart({ bytes: new Uint8Array(10), type: 'application/x-directory' }, { bytes });
+  const { Agent, request } = await import('node:http');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  for (let i = 0; i < 4; i += 1) {
+    const status = await new Promise((resolve, reject) => {
+      const sent = request(`${url}/api/v0/add`, { method: 'POST', agent, headers: { ...headers, authorization: 'Bearer token-of-the-tests' } }, (response) => response.resume().on('end', () => resolve(response.statusCode)));
+      sent.on('error', reject).end(body);
+    });
+    expect(status).toBe(400);
+  }
 });
