@@ -1,10 +1,11 @@
 /** The main job against the real local service: encrypt, list, decrypt, delete, API keys. */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
+import { withProgram } from '../../shared/test/crypto/programs.ts';
 import { localService } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
@@ -229,7 +230,7 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   expect(await readdir(directory)).toEqual(['in']);
 });
 
-describe.runIf(spawnSync('age', ['--version']).status === 0)('with age', () => {
+withProgram('age', { probe: ['--version'] }, () => {
   test('what chacha-encrypt made and export wrote, age opens; what age made, ecc-decrypt opens', async () => {
     const directory = await temporaryDirectory();
     execFileSync('age-keygen', ['-o', 'age.key'], { cwd: directory, stdio: 'ignore' });
