@@ -34,6 +34,8 @@ export type Service = {
   dir: string;
   /** What the Worker logged, a line each. */
   log: string[];
+  /** Of workerd. */
+  pid: number;
   miniflare: Miniflare;
   /** Makes an account as the operator. */
   account(): Promise<NewAccountAnswer>;
@@ -105,6 +107,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     rpcToken,
     dir,
     log,
+    pid: mine[0]!.pid,
     miniflare,
     async account() {
       const answer = await fetch(`${url}/v1/accounts`, {
