@@ -33,11 +33,11 @@ export type RealKubo = {
 };
 
 /** Starts a Kubo that knows nobody. `online`: it listens on loopback, so that others can be connected to it. */
-export async function startKubo(o: { online?: boolean } = {}): Promise<RealKubo> {
+export async function startKubo(o: { online?: boolean; token?: string } = {}): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-kubo-'));
-  const token = 'token-of-the-tests';
+  const { token = 'token-of-the-tests' } = o;
   const env = { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_PATH: dir, IPFS_TELEMETRY: 'off' };
   // `test` has no bootstrap nodes, and ports of its own on 127.0.0.1.
   await run(program, ['init', '--profile=test', '--empty-repo'], { env });

@@ -72,6 +72,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
 
   test('what it does not hold is told at once', async () => {
     const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+    expect((await play({ method: 'block', cid })).error).toMatchObject({ code: 'pinning_failed' });
     expect((await play({ method: 'read', cid, offset: 0, length: 5 })).error).toMatchObject({ code: 'pinning_failed' });
   });
 
