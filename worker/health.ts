@@ -17,7 +17,9 @@ type Service = NonNullable<Health['services']>[number];
 /** Version and limits: what a client checks before it sends. With the operator's token also how the pinning services are. */
 export async function health(c: Ctx): Promise<Response> {
   const body: Health = { status: 'ok', version, maxUploadBytes: maxUploadBytes(c.env) ?? null };
-  if (bearer(c) !== undefined) {
+  const token = bearer(c);
+  // An API key is not the operator's token, and says nothing here.
+  if (token !== undefined && !token.startsWith('sp_')) {
     await limitAddress(c);
     await requireOperator(c);
     body.services = await Promise.all(servicesOf(c.env).map((service) => stateOf(service)));

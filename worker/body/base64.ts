@@ -21,37 +21,43 @@ export function base64Decoder(): Base64Decoder {
   let rest = '';
   let offset = 0; // of the first character of `rest`
   let padded = false;
+
+  /** Decodes whole groups of four to `bytes`; how many bytes that gave. */
+  function decode(groups: string, bytes: Uint8Array): number {
+    if (groups === '') return 0;
+    if (padded) throw wrong(offset, afterPadding);
+    let written: number;
+    try {
+      ({ written } = bytes.setFromBase64(groups, { lastChunkHandling: 'strict' }));
+    } catch (cause) {
+      throw firstWrong(groups, offset, cause);
+    }
+    const padding = groups.endsWith('==') ? 2 : groups.endsWith('=') ? 1 : 0;
+    if (written !== (groups.length / 4) * 3 - padding) throw firstWrong(groups, offset);
+    padded = padding > 0;
+    offset += groups.length;
+    return written;
+  }
+
   return {
     write(text) {
-      const all = rest === '' ? text : rest + text;
-      if (padded && all !== '') throw wrong(offset, afterPadding);
-      const whole = all.length - (all.length % 4);
-      const quads = whole === all.length ? all : all.slice(0, whole);
-      const bytes = decode(quads, offset);
-      padded = quads.endsWith('=');
-      rest = whole === all.length ? '' : all.slice(whole);
-      offset += whole;
+      // A group that two pieces share is decoded by itself: to join the pieces would copy all of the second.
+      const needed = rest === '' ? 0 : Math.min(4 - rest.length, text.length);
+      const shared = rest + text.slice(0, needed);
+      const head = shared.length === 4 ? shared : '';
+      const whole = text.length - needed - ((text.length - needed) % 4);
+      const bytes = new Uint8Array(((head.length + whole) / 4) * 3);
+      const first = decode(head, bytes.subarray(0, head === '' ? 0 : 3));
+      const body = decode(text.slice(needed, needed + whole), bytes.subarray(first));
+      rest = head === '' ? shared : '';
+      rest += text.slice(needed + whole);
       if (rest !== '') check(rest, offset, padded);
-      return bytes;
+      return first + body === bytes.length ? bytes : bytes.subarray(0, first + body);
     },
     finish() {
       if (rest !== '') throw wrong(offset + rest.length, 'the text ends in the middle of a group of four');
     },
   };
-}
-
-function decode(quads: string, offset: number): Uint8Array {
-  if (quads === '') return new Uint8Array(0);
-  const bytes = new Uint8Array((quads.length / 4) * 3);
-  let written: number;
-  try {
-    written = bytes.setFromBase64(quads, { lastChunkHandling: 'strict' }).written;
-  } catch (cause) {
-    throw firstWrong(quads, offset, cause);
-  }
-  const padding = quads.endsWith('==') ? 2 : quads.endsWith('=') ? 1 : 0;
-  if (written !== bytes.length - padding) throw firstWrong(quads, offset);
-  return padding === 0 ? bytes : bytes.subarray(0, written);
 }
 
 /** Refuses a tail of one to three characters that cannot become a group of four. */

@@ -24,8 +24,6 @@ type Place = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end' | '
  * @returns a reader that throws `invalid_json` (naming the offset in bytes) and `invalid_base64` (naming the character of `data`)
  */
 export function jsonUpload(): JsonUpload {
-  // One character a byte: offsets stay true, and the native searches run at full speed. UTF-8 is decoded where text is text.
-  const latin1 = new TextDecoder('latin1');
   const seen = new Set<string>();
   let place: Place = 'start';
   let offset = 0;
@@ -142,7 +140,7 @@ export function jsonUpload(): JsonUpload {
 
   return {
     write(chunk) {
-      const piece = latin1.decode(chunk);
+      const piece = charOfEachByte(chunk);
       const out: Uint8Array[] = [];
       let index = 0;
       while (index < piece.length) {
@@ -174,6 +172,23 @@ export function jsonUpload(): JsonUpload {
       return { filename };
     },
   };
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const latin1 = new TextDecoder('latin1');
+
+/**
+ * One character a byte, so that offsets stay true and the native searches run at full speed; UTF-8 is decoded where text is text.
+ * For ASCII, which base64 is, workerd decodes UTF-8 eight times as fast as latin1.
+ */
+function charOfEachByte(bytes: Uint8Array): string {
+  try {
+    const text = utf8.decode(bytes);
+    if (text.length === bytes.length) return text;
+  } catch {
+    // Not UTF-8, or cut in the middle of a character: told of where it matters.
+  }
+  return latin1.decode(bytes);
 }
 
 function wrong(offset: number, why: string, cause?: unknown): SealpinError {

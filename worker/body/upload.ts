@@ -35,62 +35,90 @@ export function checkLength(request: Request, limitBytes: number | undefined): v
  * @param json whether the body is `{filename, data}` rather than the bytes themselves
  */
 export function uploadBody(request: Request, limitBytes: number | undefined, json: boolean): UploadBody {
-  const reader = request.body?.getReader({ mode: 'byob' });
-  const parser = json ? jsonUpload() : undefined;
-  let buffer = new ArrayBuffer(readBytes);
-  let received = 0;
+  const body = countedBody(request, limitBytes);
   let size = 0;
   let head = new Uint8Array(0);
   let filename: string | undefined;
   let fault: SealpinError | undefined;
 
-  async function next(): Promise<Uint8Array[] | undefined> {
-    if (reader === undefined) {
-      if (parser !== undefined) ({ filename } = parser.finish());
-      return undefined;
-    }
-    // Not further than one byte over the limit: a body that has passed it is not waited for.
-    const wanted = Math.min(readBytes, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
-    const { value, done } = await reader.readAtLeast(wanted, new Uint8Array(buffer, 0, wanted));
-    const bytes = value ?? new Uint8Array(0);
-    received += bytes.length;
-    if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
-    // The parser copies what it takes, so one buffer serves all reads; raw bytes go on to others, who keep them.
-    if (bytes.length > 0) buffer = parser === undefined ? new ArrayBuffer(readBytes) : bytes.buffer;
-    const out = parser === undefined ? [bytes] : parser.write(bytes);
-    if (done && parser !== undefined) ({ filename } = parser.finish());
-    return done && bytes.length === 0 ? undefined : out;
+  function see(bytes: Uint8Array): void {
+    if (head.length < headBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, headBytes - head.length));
+    size += bytes.length;
   }
 
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          for (;;) {
-            const pieces = await next();
-            if (pieces === undefined) return controller.close();
-            let given = false;
-            for (const piece of pieces) {
-              if (piece.length === 0) continue;
-              if (head.length < headBytes) head = Uint8Array.of(...head, ...piece.subarray(0, headBytes - head.length));
-              size += piece.length;
-              controller.enqueue(piece);
-              given = true;
-            }
-            if (given) return;
-          }
-        } catch (cause) {
-          fault = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
-          throw fault;
-        }
-      },
-      async cancel(reason) {
-        await reader?.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
+  /** A pull whose error is the fault of the body. */
+  function faulty<C>(pull: (controller: C) => Promise<void>): (controller: C) => Promise<void> {
+    return async (controller) => {
+      try {
+        await pull(controller);
+      } catch (cause) {
+        fault = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
+        throw fault;
+      }
+    };
+  }
+
+  /** The reader's own buffer goes to the network and back, so that nothing is copied. */
+  async function pullBytes(controller: ReadableByteStreamController): Promise<void> {
+    const view = controller.byobRequest?.view ?? new Uint8Array(readBytes);
+    const bytes = await body.read(new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength));
+    see(bytes);
+    if (bytes.length === 0) controller.close();
+    if (controller.byobRequest) controller.byobRequest.respondWithNewView(bytes);
+    else if (bytes.length > 0) controller.enqueue(bytes);
+  }
+
+  const parser = jsonUpload();
+  let buffer = new Uint8Array(readBytes);
+
+  /** The parser copies what it takes, so one buffer serves all reads. */
+  async function pullData(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    for (;;) {
+      const bytes = await body.read(buffer);
+      buffer = new Uint8Array(bytes.buffer);
+      if (bytes.length === 0) {
+        ({ filename } = parser.finish());
+        return controller.close();
+      }
+      const pieces = parser.write(bytes);
+      for (const piece of pieces) {
+        see(piece);
+        controller.enqueue(piece);
+      }
+      if (pieces.length > 0) return;
+    }
+  }
+
+  const cancel = (reason: unknown): Promise<void> => body.cancel(reason);
+  const stream = json
+    ? new ReadableStream<Uint8Array>({ pull: faulty(pullData), cancel }, { highWaterMark: 0 })
+    : new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel });
   return { stream, filename: () => filename, size: () => size, head: () => head, fault: () => fault };
+}
+
+type CountedBody = {
+  /** Fills a buffer, unless the body ends before; none: it has ended. What it gives lies in the same memory under a new name. */
+  read(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  cancel(reason: unknown): Promise<void>;
+};
+
+function countedBody(request: Request, limitBytes: number | undefined): CountedBody {
+  const reader = request.body?.getReader({ mode: 'byob' });
+  let received = 0;
+  return {
+    async read(buffer) {
+      if (reader === undefined) return buffer.subarray(0, 0);
+      // Not further than one byte over the limit: a body that has passed it is not waited for.
+      const wanted = Math.min(buffer.length, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
+      const { value } = await reader.readAtLeast(wanted, buffer.subarray(0, wanted));
+      received += value?.length ?? 0;
+      if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
+      return value ?? new Uint8Array(0);
+    },
+    async cancel(reason) {
+      await reader?.cancel(reason);
+    },
+  };
 }
 
 function tooLarge(limitBytes: number): SealpinError {
