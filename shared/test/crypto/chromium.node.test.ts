@@ -29,7 +29,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         server.listen(0, '127.0.0.1', resolve);
       });
       browser = await chromium.launch({
-        executablePath: pathOf('chromium'),
+        executablePath: pathOf('chromium')!,
         args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
       });
       page = await browser.newPage();

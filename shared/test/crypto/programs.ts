@@ -18,10 +18,8 @@ function isThere(program: string, args: readonly string[]): boolean {
 }
 
 /** Where on the PATH a program is. */
-export function pathOf(program: string): string {
-  const found = (process.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, program)).find((path) => existsSync(path));
-  if (found === undefined) throw new Error(`${program} is not on the PATH`);
-  return found;
+export function pathOf(program: string): string | undefined {
+  return (process.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, program)).find((path) => existsSync(path));
 }
 
 /**
