@@ -55,6 +55,12 @@ describe('decrypt opens', () => {
     expect(ran.stdoutBytes.equals(data)).toBe(true);
   });
 
+  test('S60: with a clock that is wrong by decades', async () => {
+    for (const now of [() => 0, () => Date.parse('2199-01-01')]) {
+      expect(await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', '-'], { env, now })).toMatchObject({ exit: 0, stdout: 'plain text' });
+    }
+  });
+
   test('with --json: one object', async () => {
     const ran = await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', 'out', '--json'], { env });
     expect(ran).toMatchObject({ exit: 0, stderr: '' });

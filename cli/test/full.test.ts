@@ -4,16 +4,17 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { encrypt, passwordRecipient } from '../../shared/crypto/index.ts';
+import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../crypto.ts';
 import { entry } from './local.ts';
 import { run, temporaryDirectory } from './world.ts';
 
-const password = 'some long password';
+const pair = await generateKeyPair(nodeBackend);
 
 async function containerIn(directory: string, bytes: number): Promise<void> {
-  const { stream } = await encrypt(new Blob([new Uint8Array(bytes)]).stream(), { format: 'sealpin', recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })], backend: nodeBackend });
+  const { stream } = await encrypt(new Blob([new Uint8Array(bytes)]).stream(), { format: 'sealpin', recipients: [recipientFromSpki(pair.spki)], backend: nodeBackend });
   await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
+  await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
 /** Runs a shell script where /small is a file system of 1 MiB; undefined where the machine does not let us make one. */
@@ -21,7 +22,7 @@ function onSmallDisk(script: string, directory: string): { status: number | null
   const mount = `mount -t tmpfs -o size=1m sealpin-test "$DIRECTORY/small" || exit 77; ${script}`;
   const ran = spawnSync('unshare', ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', mount], {
     cwd: directory,
-    env: { PATH: process.env['PATH'] ?? '', HOME: directory, DIRECTORY: directory, NODE: process.execPath, ENTRY: entry, SEALPIN_PASSWORD: password, SEALPIN_HOME: join(directory, 'home') },
+    env: { PATH: process.env['PATH'] ?? '', HOME: directory, DIRECTORY: directory, NODE: process.execPath, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') },
     encoding: 'utf8',
   });
   return ran.status === 77 || ran.stderr?.includes('unshare') || ran.error !== undefined ? undefined : ran;
@@ -35,7 +36,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, bytes);
-    const ran = onSmallDisk(`head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" decrypt ./in small/out; echo "exit $?"; ls -A small`, directory);
+    const ran = onSmallDisk(`head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`, directory);
     if (ran === undefined) return;
     expect(ran.stderr).toBe('sealpin: error: small/out cannot be written: the disk is full\nsealpin: hint: free some space and try again\n');
     expect(ran.stdout).toBe('exit 1\nfiller\n');
@@ -45,7 +46,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
-    const ran = onSmallDisk('echo old > small/out; "$NODE" "$ENTRY" decrypt ./in small/out --force; cat small/out; ls -A small', directory);
+    const ran = onSmallDisk('echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small', directory);
     if (ran === undefined) return;
     expect(ran.stdout).toBe('old\nout\n');
   });
@@ -53,7 +54,7 @@ describe('S49: on a full disk', () => {
   test.runIf(existsSync('/dev/full'))('under standard output: one clear error and exit 1', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory, 1000);
-    const ran = spawnSync('sh', ['-c', '"$NODE" "$ENTRY" decrypt ./in - > /dev/full'], { cwd: directory, env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry, SEALPIN_PASSWORD: password }, encoding: 'utf8' });
+    const ran = spawnSync('sh', ['-c', '"$NODE" "$ENTRY" ecc-decrypt ./in - key > /dev/full'], { cwd: directory, env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry }, encoding: 'utf8' });
     expect(ran).toMatchObject({ status: 1, stderr: 'sealpin: error: the disk under the standard output is full\nsealpin: hint: free some space and try again\n' });
   });
 

@@ -6,7 +6,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { encrypt, passwordRecipient } from '../../shared/crypto/index.ts';
+import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../crypto.ts';
 import { recall } from '../history.ts';
 import { entry, localService } from './local.ts';
@@ -15,13 +15,14 @@ import { run, temporaryDirectory } from './world.ts';
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;
-const password = 'some long password';
+// Keys and not passwords: deriving one takes longer than all the rest.
+const pair = await generateKeyPair(nodeBackend);
 
 type Ended = { readonly code: number | null; readonly signal: string | null; readonly stdout: string; readonly stderr: string };
 
 /** Runs the command line as a process and sends it a signal after some time, or when a condition holds. */
 async function kill(argv: readonly string[], signal: NodeJS.Signals, when: number | (() => Promise<boolean>), cwd: string): Promise<Ended> {
-  const child = spawn(process.execPath, [entry, ...argv], { cwd, env: { ...process.env, SEALPIN_HOME: local.dataDir, SEALPIN_PASSWORD: password }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [entry, ...argv], { cwd, env: { ...process.env, SEALPIN_HOME: local.dataDir }, stdio: ['ignore', 'pipe', 'pipe'] });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
@@ -36,9 +37,11 @@ async function kill(argv: readonly string[], signal: NodeJS.Signals, when: numbe
 
 const files = async (): Promise<string[]> => (JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as { files: { blobId: string; state: string }[] }).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
 
-async function containerOf(bytes: number): Promise<Buffer> {
-  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), { format: 'sealpin', recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })], backend: nodeBackend });
-  return Buffer.from(await new Response(stream).arrayBuffer());
+/** A container and the key that opens it, as `in` and `key`. */
+async function containerIn(directory: string, bytes: number): Promise<void> {
+  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), { format: 'sealpin', recipients: [recipientFromSpki(pair.spki)], backend: nodeBackend });
+  await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
+  await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
 /** Whether a decryption has begun to write: there is a temporary file with something in it. */
@@ -53,18 +56,17 @@ describe('decrypt', () => {
     { signal: 'SIGTERM' as const, code: 143 },
   ])('S52: $signal removes what was written and ends with $code', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'in'), await containerOf(96 * mib));
-    const ended = await kill(['decrypt', './in', 'out'], signal, () => writing(directory), directory);
+    await containerIn(directory, 96 * mib);
+    const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], signal, () => writing(directory), directory);
     expect(ended).toMatchObject({ code, stdout: '', stderr: `sealpin: error: interrupted by ${signal}\n` });
-    expect(await readdir(directory)).toEqual(['in']);
+    expect((await readdir(directory)).toSorted()).toEqual(['in', 'key']);
   });
 
   test('S50: SIGKILL at random moments leaves no file of the final name, and the next run cleans up', async () => {
     const directory = await temporaryDirectory();
-    const container = await containerOf(32 * mib);
-    await writeFile(join(directory, 'in'), container);
+    await containerIn(directory, 32 * mib);
     for (let round = 0; round < (long ? 100 : 5); round += 1) {
-      const ended = await kill(['decrypt', './in', 'out'], 'SIGKILL', 100 + Math.random() * 500, directory);
+      const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], 'SIGKILL', 100 + Math.random() * 500, directory);
       const names = await readdir(directory);
       if (ended.code === 0 || names.includes('out')) {
         // It was through, or between its last two steps: then the file is whole.
@@ -72,17 +74,17 @@ describe('decrypt', () => {
         break;
       }
     }
-    const last = await run(['decrypt', './in', 'out', '--force', '--data-dir', local.dataDir], directory, { env: { SEALPIN_PASSWORD: password } });
+    const last = await run(['ecc-decrypt', './in', 'out', 'key', '--force', '--data-dir', local.dataDir], directory);
     expect(last.exit).toBe(0);
-    expect((await readdir(directory)).toSorted()).toEqual(['in', 'out']);
+    expect((await readdir(directory)).toSorted()).toEqual(['in', 'key', 'out']);
   });
 
   test('S52: when nobody reads standard output any more, it ends with 1 and without a stack', async () => {
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'in'), await containerOf(8 * mib));
-    const child = spawn('sh', ['-c', '{ "$NODE" "$ENTRY" decrypt ./in -; echo "exit $?" >&2; } | head -c 10 >/dev/null'], {
+    await containerIn(directory, 8 * mib);
+    const child = spawn('sh', ['-c', '{ "$NODE" "$ENTRY" ecc-decrypt ./in - key; echo "exit $?" >&2; } | head -c 10 >/dev/null'], {
       cwd: directory,
-      env: { ...process.env, NODE: process.execPath, ENTRY: entry, SEALPIN_PASSWORD: password, SEALPIN_HOME: directory },
+      env: { ...process.env, NODE: process.execPath, ENTRY: entry, SEALPIN_HOME: directory },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     let stderr = '';
@@ -100,7 +102,7 @@ describe('encrypt', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), randomBytes(64 * mib));
     const before = await files();
-    const ended = await kill(['chacha-encrypt', 'in'], signal, 1200, directory);
+    const ended = await kill(['ecc-encrypt', 'in', pair.recipient], signal, 700, directory);
     // On a fast machine it may be through already.
     if (ended.code !== 0) {
       expect(ended).toMatchObject({ code, stdout: '' });
@@ -114,7 +116,7 @@ describe('encrypt', () => {
     await writeFile(join(directory, 'in'), 'plain text');
     const before = (await recall(local.dataDir)).entries.length;
     const never = async (): Promise<boolean> => false;
-    const ended = await Promise.all([kill(['encrypt', 'in'], 'SIGKILL', never, directory), kill(['encrypt', 'in'], 'SIGKILL', never, directory)]);
+    const ended = await Promise.all([kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory), kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory)]);
     for (const { code, stdout } of ended) {
       expect(code).toBe(0);
       expect(await readFile(join(local.dataDir, 'history'), 'utf8')).toContain(stdout.trim());
