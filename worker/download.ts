@@ -22,7 +22,7 @@ const container = 'application/vnd.sealpin';
 type Body = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 
 /** What is answered. Its body is not asked for by HEAD; it resolves when there are bytes, so that before them errors are told. */
-type Representation = { headers: Headers; bytes: number; body: Body; ranges: boolean };
+export type Representation = { headers: Headers; bytes: number; body: Body; ranges: boolean };
 
 export async function download(c: Ctx): Promise<Response> {
   const { data } = parseQuery(c, ReadQuery);
@@ -39,7 +39,7 @@ export async function download(c: Ctx): Promise<Response> {
 }
 
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
-async function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Promise<Response> {
+export async function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Promise<Response> {
   const etag = headers.get('ETag')!;
   if (isKnown(c.req.raw.headers, etag)) {
     for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);

@@ -1,42 +1,114 @@
-/** `GET` and `HEAD /ipfs/:cid`: a trustless gateway for root CIDs that live here, and no others (specs.ipfs.tech, 2026-03-05). */
+/**
+ * `GET` and `HEAD /ipfs/:cid`: a trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for
+ * root CIDs that live here, and no others. It does not search, nor does it serve paths.
+ */
 import { SealpinError } from '../shared/errors.ts';
-import { carOf, openFile, parseCid } from '../shared/ipfs/index.ts';
+import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions } from '../shared/ipfs/index.ts';
+import { acceptable } from './accept.ts';
 import { settled } from './answer.ts';
 import { isHead, type Ctx } from './app.ts';
-import { fileHeaders, knownLength } from './body/download.ts';
-import { attachment } from './body/names.ts';
+import { begun, concat, fileHeaders } from './body/download.ts';
+import { isKnown } from './conditions.ts';
+import { send } from './download.ts';
 import { serviceOf } from './env.ts';
 import { pinOf } from './objects/pin.ts';
 
-const car = 'application/vnd.ipld.car';
-const rawBlock = 'application/vnd.ipld.raw';
+const types = { bytes: 'application/octet-stream', raw: 'application/vnd.ipld.raw', car: 'application/vnd.ipld.car' } as const;
+
+/** The identity CID of nothing, by which clients find out whether this is a gateway. */
+const probe = 'bafkqaaa';
+
+type Form = keyof typeof types;
+type Selection = Required<Pick<CarOptions, 'scope' | 'dups'>> & Pick<CarOptions, 'entityBytes'>;
 
 export async function gateway(c: Ctx): Promise<Response> {
   if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
-  const { text: cid } = parseCid(c.req.param('cid') ?? '');
-  const { services } = await settled((await pinOf(c.env, cid)).services(cid));
-  if (services.length === 0) throw new SealpinError('not_found');
-  const sources = services.map((id) => serviceOf(c.env, id));
+  const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
-  const headers = new Headers({ ...fileHeaders, ETag: `"${cid}${form === 'bytes' ? '' : `.${form}`}"`, 'X-Ipfs-Path': `/ipfs/${cid}` });
-  headers.set('Content-Type', { car: `${car}; version=1; order=dfs; dups=n`, raw: rawBlock, bytes: 'application/octet-stream' }[form]);
-  headers.set('Content-Disposition', attachment({ car: `${cid}.car`, raw: `${cid}.bin`, bytes: cid }[form]));
+  if (asked === probe && form === 'raw') return await send(c, { headers: headersOf(probe, form), bytes: 0, body: async () => concat([]), ranges: false });
+  const { text: cid } = parseCid(asked);
+  const selection = form === 'car' ? parseSelection(c) : undefined;
+  const sources = await sourcesOf(c, cid);
+  const abort = new AbortController();
+  const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+  const whenBegun = (stream: ReadableStream<Uint8Array>) => begun(stream, (reason) => abort.abort(reason));
 
-  const signal = c.req.raw.signal;
-  if (form === 'car') {
-    // A CAR has no length that is known beforehand; its reader verifies that it is complete.
-    return new Response(isHead(c) ? null : carOf(cid, sources, { signal }), { headers });
+  if (selection) return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
+  if (form === 'raw') {
+    const block = await readBlock(cid, sources, { signal });
+    return await send(c, { headers: headersOf(cid, form), bytes: block.length, body: async () => concat([block]), ranges: false });
   }
   const file = await openFile(cid, sources, { signal });
-  headers.set('Content-Length', String(file.size));
-  return new Response(isHead(c) ? null : knownLength(file.read(), file.size, c.var.requestId), { headers });
+  return await send(c, { headers: headersOf(cid, form), bytes: file.size, body: (span) => whenBegun(file.read(span?.start, span?.end)), ranges: true });
 }
 
-function formOf(c: Ctx): 'car' | 'raw' | 'bytes' {
+/** A CAR has no length that is known beforehand: whoever reads one verifies that it is complete. */
+async function sendCar(c: Ctx, cid: string, { scope, entityBytes, dups }: Selection, body: () => Promise<ReadableStream<Uint8Array>>): Promise<Response> {
+  const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
+  const headers = headersOf(cid, 'car', `.${scope}${part}.${dups ? 'y' : 'n'}`);
+  if (isKnown(c.req.raw.headers, headers.get('ETag')!)) return new Response(null, { status: 304, headers: notModified(headers) });
+  headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups ? 'y' : 'n'}`);
+  headers.set('Accept-Ranges', 'none');
+  return new Response(isHead(c) ? null : await body(), { headers });
+}
+
+function notModified(headers: Headers): Headers {
+  for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
+  return headers;
+}
+
+/** Whom to ask for a CID: those that hold it for somebody here. */
+async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
+  const { services, gone } = await settled((await pinOf(c.env, cid)).services(cid));
+  if (services.length > 0) return services.map((id) => serviceOf(c.env, id));
+  if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? '')) throw new SealpinError('precondition_failed', 'it is not here');
+  throw new SealpinError(gone ? 'gone' : 'not_found');
+}
+
+function headersOf(cid: string, form: Form, variant = ''): Headers {
+  const name = { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form];
+  const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
+  return new Headers({
+    ...fileHeaders,
+    'Content-Type': types[form],
+    'Content-Disposition': `attachment; filename="${name}"`,
+    ETag: `"${tag}"`,
+    'X-Ipfs-Path': `/ipfs/${cid}`,
+    'X-Ipfs-Roots': cid,
+  });
+}
+
+/** `format` goes before `Accept` (IPIP-523); what would have to be converted is not here (IPIP-524). */
+function formOf(c: Ctx): Form {
   const format = c.req.query('format');
   if (format === 'car' || format === 'raw') return format;
-  if (format !== undefined) throw new SealpinError('invalid_request', 'format is car or raw');
-  const accept = c.req.header('Accept') ?? '';
-  if (accept.includes(car)) return 'car';
-  return accept.includes(rawBlock) ? 'raw' : 'bytes';
+  if (format !== undefined) throw new SealpinError('not_acceptable', 'format is car or raw');
+  const type = acceptable(c.req.header('Accept') ?? null, [types.bytes, types.raw, types.car]);
+  return (Object.keys(types) as Form[]).find((form) => types[form] === type)!;
+}
+
+/** Which blocks a CAR shall have, by query or, for `dups` and `order`, by the parameters of `Accept` (IPIP-412). */
+function parseSelection(c: Ctx): Selection {
+  const accept = (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';
+  const wish = (name: string) => c.req.query(`car-${name}`) ?? new RegExp(`;\\s*${name}=([^;\\s]*)`, 'i').exec(accept)?.[1];
+  if ((wish('version') ?? '1') !== '1') throw new SealpinError('not_acceptable', 'CARs are of version 1');
+  const order = wish('order') ?? 'dfs';
+  if (order !== 'dfs' && order !== 'unk') throw new SealpinError('not_acceptable', 'CARs are in the order dfs');
+  const dups = wish('dups') ?? 'y';
+  if (dups !== 'y' && dups !== 'n') throw new SealpinError('invalid_request', 'dups is y or n');
+  const bytes = c.req.query('entity-bytes');
+  const entityBytes = bytes === undefined ? undefined : parseEntityBytes(bytes);
+  const scope = c.req.query('dag-scope') ?? (entityBytes ? 'entity' : 'all');
+  if (scope !== 'block' && scope !== 'entity' && scope !== 'all') throw new SealpinError('invalid_request', 'dag-scope is block, entity or all');
+  return { scope, dups: dups === 'y', ...(entityBytes && { entityBytes }) };
+}
+
+/** `from:to`, both inclusive; `*` is the end, and negative numbers count from it. */
+function parseEntityBytes(text: string): { from: number; to?: number } {
+  const [, first, last] = /^(-?\d+):(-?\d+|\*)$/.exec(text) ?? [];
+  const [from, to] = [Number(first), last === '*' ? undefined : Number(last)];
+  if (first === undefined || !Number.isSafeInteger(from) || (to !== undefined && !Number.isSafeInteger(to))) {
+    throw new SealpinError('invalid_request', 'entity-bytes is from:to, in bytes, where to may be *');
+  }
+  return { from, ...(to !== undefined && { to }) };
 }

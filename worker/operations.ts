@@ -120,6 +120,6 @@ export const operations: readonly Operation[] = [
     method: 'get', path: '/ipfs/:cid', summary: 'What is stored under a CID, for anybody', who: 'address',
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
-    codes: ['invalid_request', 'invalid_cid', 'not_found', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],
+    codes: ['invalid_request', 'invalid_cid', 'not_found', 'gone', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],
   },
 ];

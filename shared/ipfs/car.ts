@@ -8,14 +8,17 @@ export type CarOptions = OpenOptions & {
   scope?: 'block' | 'entity' | 'all';
   /** The bytes that are wanted, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from the end. */
   entityBytes?: { from: number; to?: number };
+  /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when left out. */
+  dups?: boolean;
 };
 
 /**
- * A CAR of the file: the root first, then depth first, blocks as often as the file has them (`dups=y`). Every block is
+ * A CAR of the file: the root first, then depth first. Every block is
  * verified before it goes out. When a block cannot be had the stream fails; whoever reads a CAR must check that it is complete.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
   let blocks: ReturnType<Dag['blocks']> | undefined;
+  const sent = new Set<string>();
   const { stop, signal } = stoppable(o.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -25,7 +28,11 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
         blocks = dag.blocks(start, end);
         controller.enqueue(header(parseCid(cid)));
       }
-      const block = await blocks.next();
+      let block = await blocks.next();
+      if (o.dups === false) {
+        while (block && sent.has(block.cid.text)) block = await blocks.next();
+        if (block) sent.add(block.cid.text);
+      }
       if (block) {
         controller.enqueue(prefix(block.cid, block.bytes.length));
         if (block.bytes.length > 0) controller.enqueue(block.bytes);

@@ -26,6 +26,8 @@ export type Limits = {
   totalMs?: number;
 };
 
+const usualIdleMs = 60_000;
+
 export type OpenOptions = { signal?: AbortSignal; limits?: Limits };
 
 export type IpfsFile = {
@@ -70,10 +72,21 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
   };
 }
 
+/** One verified block, whatever it holds. Fails as `openFile`. */
+export async function readBlock(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {} }: OpenOptions = {}): Promise<Uint8Array> {
+  const cid = parseCid(text);
+  const source = supply(cid, sources, { signal, idleMs: limits.idleMs ?? usualIdleMs, faults: new Map() });
+  try {
+    return await source.take({ cid, start: 0, fileBytes: undefined, run: 0 });
+  } finally {
+    source.close();
+  }
+}
+
 /** Opens the blocks of a file. */
 export async function openDag(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {} }: OpenOptions): Promise<Dag> {
   const cid = parseCid(text);
-  const { fileBytes = Infinity, idleMs = 60_000, totalMs = 86_400_000 } = limits;
+  const { fileBytes = Infinity, idleMs = usualIdleMs, totalMs = 86_400_000 } = limits;
   const faults: Faults = new Map();
   // The stream that the root came in may go on with the rest of the file.
   let first: Supply | undefined = supply(cid, sources, { signal, idleMs, faults });

@@ -107,15 +107,17 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** The services at which somebody refers to a CID; none: it does not live here. */
-  async services(cid: string): Promise<Answer<{ services: string[] }>> {
-    if (!this.#exists) return { ok: true, services: [] };
+  /** The services at which somebody refers to a CID; none: it does not live here. `gone`: it did, and is being removed. */
+  async services(cid: string): Promise<Answer<{ services: string[]; gone: boolean }>> {
+    if (!this.#exists) return { ok: true, services: [], gone: false };
     const rows = this.#sql.exec<{ service: string }>(
       `SELECT service FROM pin WHERE cid = ?1 AND state = 'live' AND EXISTS
        (SELECT 1 FROM reference WHERE reference.cid = ?1 AND reference.service = pin.service)`,
       cid,
     );
-    return { ok: true, services: rows.toArray().map((row) => row.service) };
+    const services = rows.toArray().map((row) => row.service);
+    const gone = services.length === 0 && this.#sql.exec(`SELECT 1 FROM pin WHERE cid = ? AND state = 'unpinning'`, cid).toArray().length > 0;
+    return { ok: true, services, gone };
   }
 
   /** Tries again what a service did not remove. */
