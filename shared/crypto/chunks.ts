@@ -63,7 +63,10 @@ function pulled(source: ByteSource, next: (controller: ReadableStreamDefaultCont
   return new ReadableStream({
     async pull(controller) {
       try {
-        if (!(await next(controller))) controller.close();
+        if (await next(controller)) return;
+        controller.close();
+        // A part ends before its source does.
+        if (!source.ended) await source.cancel(undefined);
       } catch (error) {
         source.abandon(error);
         throw error;

@@ -43,6 +43,15 @@ export async function encryptDetached(
   };
 }
 
+/** What `take` makes of the beginning of a source, which is then let go. */
+async function only<T>(source: ByteSource, take: (source: ByteSource) => Promise<T>): Promise<T> {
+  try {
+    return await take(source);
+  } finally {
+    source.abandon(undefined);
+  }
+}
+
 /** What a header opens: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
@@ -92,7 +101,7 @@ export async function openDetached(
         const from = new ByteSource(await read(0, beforeChunksBytes + bytes));
         return slice(openSpan(from, () => begin(from), span), skip, end - start);
       }
-      const chunks = await begin(new ByteSource(await read(0, beforeChunksBytes)));
+      const chunks = await only(new ByteSource(await read(0, beforeChunksBytes)), begin);
       const from = new ByteSource(await read(beforeChunksBytes + offset, bytes));
       return slice(openSpan(from, () => chunks, span), skip, end - start);
     },

@@ -13,11 +13,11 @@ const tagBytes = 16;
 /** The JSON is padded to a multiple of this, so that its length tells little. */
 const padBytes = 256;
 
-/** Reads a file stanza's shape; throws `header_invalid`. */
-export function parseFileStanza({ args, body }: Stanza): { fileId: string; nonce: Uint8Array; sealed: Uint8Array } {
+/** Reads a file stanza's shape; throws `header_invalid`. Whose file it is of is in its argument, and bound to the body. */
+export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
   if (args.length !== 2 || padded < padBytes || padded % padBytes !== 0) throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
-  return { fileId: args[1]!, nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
+  return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
 
 const aeadFor = (backend: Backend, fileKey: Uint8Array) => backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
@@ -36,7 +36,6 @@ export async function sealFileStanza(backend: Backend, fileKey: Uint8Array, file
 /** Opens a file stanza; throws `decrypt_failed` when it is not the one of `fileId`. */
 export async function openFileStanza(backend: Backend, fileKey: Uint8Array, fileId: string, stanza: Stanza): Promise<FileInfo> {
   const parsed = parseFileStanza(stanza);
-  if (parsed.fileId !== fileId) throw new SealpinError('decrypt_failed');
   const aead = await aeadFor(backend, fileKey);
   return parseFileInfo(fromUtf8(await aead.open(parsed.nonce, parsed.sealed, utf8(fileId))));
 }

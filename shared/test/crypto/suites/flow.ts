@@ -102,6 +102,38 @@ export function flow(tool: Tool, backend: Backend): void {
     equal(rangeCancelled, 'enough', 'what the source of a range is told');
   });
 
+  tool.test('the sources of a part are let go when the part is done', async () => {
+    const { pkcs8, spki } = await generateKeyPair(backend);
+    const plaintext = pattern(300_000);
+    const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), backend });
+    const payload = await collect(made.payload);
+    const opened = await openDetached(await made.header('f', { filename: null, contentType: 'x', size: plaintext.length }), { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend });
+    for (const [start, end] of [[0, 10], [100_000, 200_000], [290_000, 300_000]] as const) {
+      let open = 0;
+      const part = await opened.decryptRange({
+        start,
+        end,
+        async read(offset) {
+          open += 1;
+          // It would go on to the end of the payload.
+          let at = offset;
+          return new ReadableStream<Uint8Array>({
+            pull(controller) {
+              controller.enqueue(payload.slice(at, at + 5000));
+              at += 5000;
+            },
+            cancel() {
+              open -= 1;
+            },
+          });
+        },
+      });
+      equal(await collect(part), plaintext.subarray(start, end));
+      await settle();
+      equal(open, 0, `sources left open by ${start} to ${end}`);
+    }
+  });
+
   tool.test('S90: a source that fails makes the stream fail with the same error', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const { stream } = counted(10 * mebibyte, 3 * mebibyte);

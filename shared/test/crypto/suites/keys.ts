@@ -59,6 +59,7 @@ export function keys(tool: Tool, backend: Backend): void {
       try {
         parse(file);
       } catch (error) {
+        ok(parse === parseIdentities || String(error).includes('This is a private key'), `it is said to be: ${String(error)}`);
         ok(!String(error).includes('GFPYYSJ') && !String(error).includes(file.slice(-60, -40)), 'the error says part of the key');
       }
     }
