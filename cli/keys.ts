@@ -54,7 +54,7 @@ export async function readIdentities(file: string | undefined, password: string 
 
 /** A key on the command line is not repeated: messages end up in logs. */
 function refusePasted(argument: string, detail: string): void {
-  if (!/PRIVATE KEY-----|AGE-SECRET-KEY-/i.test(argument)) return;
+  if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
   throw new SealpinError('key_invalid', detail, { hint: 'it stands in the history of your shell now: make a new pair with: sealpin keygen' });
 }
 

@@ -14,6 +14,8 @@ export type Sealing = {
   /** A path, or `-`. */
   readonly file: string;
   readonly format: Format;
+  /** Whether post-quantum recipients may be combined with others. */
+  readonly mix?: boolean;
   /** Asked for when the file and the service are known to be there. */
   readonly recipients: () => Promise<readonly Recipient[]>;
   readonly context: Context;
@@ -38,7 +40,7 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
     if (!key.scopes.includes('write')) throw new SealpinError('insufficient_scope', 'the API key may not store files', { hint: 'use a key with the scope write' });
     const recipients = await o.recipients();
     const derivation = recipients.some(({ kind }) => kind === 'password') ? output.progress('deriving the key from the password') : undefined;
-    const container = await encrypt(input.stream, { format: o.format, recipients, backend: nodeBackend });
+    const container = await encrypt(input.stream, { format: o.format, recipients, mix: o.mix ?? false, backend: nodeBackend });
     derivation?.done();
     const bytes = input.bytes === undefined ? undefined : container.size(input.bytes);
     refuseLarge(bytes, maxUploadBytes);

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { generateKeyPair, generatePostQuantumKeyPair, type PostQuantumKeyPair } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { nodeBackend } from '../crypto.ts';
@@ -16,6 +16,7 @@ export const command = defineCommand({
   about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
+    'post-quantum': { type: 'boolean', description: 'Make a pair that withstands a quantum computer, too (age1tagpq1…)' },
     protect: { type: 'boolean', description: 'Protect private.key with a password, asked for twice' },
     ...newPasswordArgs,
     force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },
@@ -23,6 +24,7 @@ export const command = defineCommand({
   examples: [
     { command: 'sealpin keygen', does: 'A pair for yourself' },
     { command: 'sealpin keygen --protect', does: 'With a password on private.key' },
+    { command: 'sealpin keygen --post-quantum', does: 'For what shall stay closed to the computers of later' },
     { command: 'sealpin keygen --output ./alice', does: 'Another pair, in a directory of its own' },
   ],
   async run({ args, context }) {
@@ -42,10 +44,10 @@ export const command = defineCommand({
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {
       const password = args.protect ? await newPassword({ argument: undefined, file: args['password-file'], stdinTaken: false }, args.generate, context) : undefined;
-      const pair = await generateKeyPair(nodeBackend);
+      const pair = await newPair(args['post-quantum']);
       const encoder = new TextEncoder();
-      await secret.write(password === undefined ? encoder.encode(pair.privatePem) : await protect(pair.privatePem, password, context));
-      await open.write(encoder.encode(pair.publicPem));
+      await secret.write(password === undefined ? encoder.encode(pair.privateText) : await protect(pair.privateText, password, context));
+      await open.write(encoder.encode(pair.publicText));
       const privateKey = await secret.commit();
       const publicKey = await open.commit();
       output.note(`wrote ${secret.name} (keep it secret, and keep a copy: nobody can make it again)`);
@@ -57,3 +59,9 @@ export const command = defineCommand({
     }
   },
 });
+
+async function newPair(isPostQuantum: boolean): Promise<PostQuantumKeyPair> {
+  if (isPostQuantum) return generatePostQuantumKeyPair(nodeBackend);
+  const { privatePem, publicPem, recipient } = await generateKeyPair(nodeBackend);
+  return { privateText: privatePem, publicText: publicPem, recipient };
+}

@@ -67,6 +67,22 @@ describe('a file comes back as it went in', () => {
     expect(await names()).not.toContain('from-eve');
   });
 
+  test('S39: post-quantum keys open what is encrypted to them; mixed with others only when that is asked for', async () => {
+    const { at, done, read } = await desk();
+    expect(await done('keygen', '--post-quantum', '--output', 'later')).toMatch(/^age1tagpq1/);
+    await done('keygen', '--output', 'now');
+    const blob = await done('ecc-encrypt', 'in', 'later/public.key');
+    await done('ecc-decrypt', blob, 'out', 'later/private.key');
+    expect((await read('out')).equals(data)).toBe(true);
+    const both = ['ecc-encrypt', 'in', 'later/public.key', 'now/public.key'];
+    expect(await at(both)).toMatchObject({ exit: 2, stdout: '' });
+    const mixed = await done(...both, '--mix');
+    for (const name of ['later', 'now']) {
+      await done('ecc-decrypt', mixed, `from-${name}`, `${name}/private.key`);
+      expect((await read(`from-${name}`)).equals(data)).toBe(true);
+    }
+  });
+
   test('an empty file and one of a single byte, too', async () => {
     const { dir, done, read } = await desk();
     for (const [name, bytes] of [['empty', Buffer.alloc(0)], ['one', Buffer.from([7])]] as const) {
