@@ -15,13 +15,20 @@ export interface Supply {
 /** Faults that one source may have in one file; a lie is as bad as all of them. */
 const maxFaults = 3;
 
-/** What is remembered of the sources, for all reads of one file. */
-export type Faults = Map<BlockSource, number>;
+/** What is remembered of the sources, for all reads of one file: how often one failed, and how it did last. */
+export type Faults = Map<BlockSource, { count: number; error: SealpinError }>;
+
+/** A block that is not the one of its CID. */
+class Lie extends SealpinError {
+  constructor(want: Want) {
+    super('content_mismatch', `what it gave for ${want.cid.text} is something else`);
+  }
+}
 
 type Failure = { id: string; error: SealpinError };
 
-/** A feed and what ends its requests. */
-type Open = { feed: Feed; stop: AbortController };
+/** A feed, what ends its requests, and the signal that they get. */
+type Open = { feed: Feed; stop: AbortController; signal: AbortSignal };
 
 /**
  * Blocks of the file of `root` up to byte `end`.
@@ -40,7 +47,12 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
     const failures: Failure[] = [];
     const order = [current, ...sources.filter((source) => source !== current), proven ? current : undefined];
     for (const source of order) {
-      if (!source || (o.faults.get(source) ?? 0) >= maxFaults) continue;
+      if (!source) continue;
+      const known = o.faults.get(source);
+      if (known && known.count >= maxFaults) {
+        failures.push({ id: source.id, error: known.error });
+        continue;
+      }
       try {
         const bytes = await ask(source, want);
         current = source;
@@ -51,20 +63,20 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
         o.signal.throwIfAborted();
         const error = isSealpinError(cause) ? cause : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
         failures.push({ id: source.id, error });
-        o.faults.set(source, (o.faults.get(source) ?? 0) + 1);
+        o.faults.set(source, { count: cause instanceof Lie ? maxFaults : (known?.count ?? 0) + 1, error });
       }
     }
-    throw summary(want, failures);
+    throw summary(failures);
   }
 
   async function ask(source: BlockSource, want: Want): Promise<Uint8Array> {
     let asked = open.get(source);
-    if (!asked) open.set(source, (asked = { feed: feed(root, o.end, source), stop: new AbortController() }));
-    const bytes = await timely(asked.feed.take(want, AbortSignal.any([o.signal, asked.stop.signal])));
-    if (bytes.length > maxBlockBytes || !sameBytes(await sha256(bytes), want.cid.digest)) {
-      o.faults.set(source, maxFaults);
-      throw new SealpinError('content_mismatch', `what it gave for ${want.cid.text} is something else`);
+    if (!asked) {
+      const stop = new AbortController();
+      open.set(source, (asked = { feed: feed(root, o.end, source), stop, signal: AbortSignal.any([o.signal, stop.signal]) }));
     }
+    const bytes = await timely(asked.feed.take(want, asked.signal));
+    if (bytes.length > maxBlockBytes || !sameBytes(await sha256(bytes), want.cid.digest)) throw new Lie(want);
     return bytes;
   }
 
@@ -100,9 +112,9 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
 }
 
 /** One error for the failures of all sources: a lie is told first, else the last failure decides. */
-function summary(want: Want, failures: readonly Failure[]): SealpinError {
+function summary(failures: readonly Failure[]): SealpinError {
   const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
-  if (!told) return new SealpinError('content_mismatch', `no source is left for ${want.cid.text}`);
+  if (!told) return new SealpinError('not_found', 'there is no source to ask');
   const { code, retryAfterSeconds } = told.error;
   const detail = failures.map(({ id, error }) => `${id}: ${error.message}`).join('; ');
   const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));

@@ -260,3 +260,24 @@ describe('nodes of hostile makers', async () => {
     expect((await cidBuilder().finish()).bytes).toBe(0);
   });
 });
+
+describe('a source that failed often', () => {
+  it('is not asked any more, and its last failure is told', async () => {
+    let asked = 0;
+    const failing: BlockSource = {
+      id: 'failing',
+      block: async (cid, signal) => {
+        if (cid === big.cid) return big.single.block(cid, signal);
+        asked += 1;
+        throw new SealpinError('pinning_failed', 'no more');
+      },
+    };
+    const file = await openFile(big.cid, [failing]);
+    for (let i = 0; i < 5; i += 1) await expect(bytesOf(file.read())).rejects.toMatchObject({ code: 'pinning_failed', message: expect.stringContaining('no more') });
+    expect(asked).toBeLessThanOrEqual(3);
+  });
+
+  it('no source at all is told, too', async () => {
+    await expect(openFile(big.cid, [])).rejects.toMatchObject({ code: 'not_found' });
+  });
+});
