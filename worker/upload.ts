@@ -5,6 +5,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
 import { parseQuery, type Ctx } from './app.ts';
+import { hashed } from './body/hashed.ts';
 import { parseDisposition, parseFilename } from './body/names.ts';
 import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
 import { callerOf, identityOf, type Caller } from './caller.ts';
@@ -17,7 +18,6 @@ import type { KeyRecord } from './objects/registry.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './stored.ts';
 
 type Mode = NewFile['mode'];
-type Header = (fileId: string, about: About) => Promise<Uint8Array>;
 
 /** What a request says of its body before a byte of it is read. */
 type Announced = { json: boolean; filename: string | undefined; contentType: string; cid: string | undefined };
@@ -81,12 +81,9 @@ async function store(
   const { fileId, mode, announced, body } = o;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
-  let stream = body.stream;
-  let header: Header | undefined;
-  if (mode === 'encrypted') ({ payload: stream, header } = await encryptDetached(stream, { recipient: recipientFromSpki(o.spki) }));
-  const measure = measured(stream);
-  // Read below; a stream that breaks before is told of by `put`.
-  measure.result.catch(() => undefined);
+  const encrypted = mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
+  const raw = encrypted === undefined && !announced.json;
+  const measure = raw ? measured(body.stream) : hashed(encrypted?.payload ?? body.stream);
 
   let about: About | undefined;
   let record: FileRecord | undefined;
@@ -104,7 +101,7 @@ async function store(
       container: mode === 'plain' && isContainer(body.head()),
       cid,
       service: service.id,
-      header: header === undefined ? null : await header(fileId, about),
+      header: encrypted === undefined ? null : await encrypted.header(fileId, about),
     };
     record = { ...file, ...(await settled(caller.account.intend(caller.key.hash, file))) };
   };

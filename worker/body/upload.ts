@@ -4,6 +4,8 @@ import { jsonUpload } from './json.ts';
 
 /** Bytes of one read: workerd hands out 4 KiB otherwise, and the cost is by the read. */
 const readBytes = 1024 * 1024;
+/** Of one read of JSON: its text, and what that decodes to, stand beside it in memory. */
+const jsonReadBytes = 256 * 1024;
 /** As many of a file's first bytes as tell a container from other files. */
 const headBytes = 64;
 
@@ -69,9 +71,8 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
   }
 
   const parser = jsonUpload();
-  let buffer = new Uint8Array(readBytes);
+  let buffer = new Uint8Array(json ? jsonReadBytes : 0);
 
-  /** The parser copies what it takes, so one buffer serves all reads. */
   async function pullData(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     for (;;) {
       const bytes = await body.read(buffer);
