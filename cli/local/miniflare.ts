@@ -29,7 +29,7 @@ export type WorkerdOptions = {
 
 export type Workerd = {
   processes: ProcessMark[];
-  /** Requests whose answer has not begun. */
+  /** Requests whose answer has not ended. */
   running(): Promise<number>;
   /** Goes on with other code; state and port stay. */
   replace(code: WorkerdOptions['code']): Promise<void>;

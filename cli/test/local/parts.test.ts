@@ -155,6 +155,8 @@ describe('the guard before the Worker', () => {
   const worker = `export class Account {} export class Pin {} let go; export default { async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/wait') await scheduler.wait(300);
+    if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));
+    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable); }
     return new Response('through as ' + VERSION) } }; const VERSION = 1`;
   beforeAll(async () => {
     port = await freePort(0);
@@ -168,6 +170,7 @@ describe('the guard before the Worker', () => {
       request({ host: '127.0.0.1', port, path, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false }, (answer) => {
         let body = '';
         answer.setEncoding('utf8').on('data', (text: string) => (body += text));
+        answer.on('error', reject);
         answer.on('end', () => resolve({ status: answer.statusCode!, body }));
       })
         .on('error', reject)
@@ -200,12 +203,17 @@ describe('the guard before the Worker', () => {
     expect(JSON.parse(body)).toMatchObject({ code: 'forbidden', status: 403 });
   });
 
-  test('counts the requests that run', async () => {
+  test.each(['/wait', '/slow'])('counts a request until its answer has ended: %s', async (path) => {
     expect(await workerd.running()).toBe(0);
-    const waiting = ask({}, '/wait');
+    const waiting = ask({}, path);
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(await workerd.running()).toBe(1);
-    await waiting;
+    expect(await waiting).toMatchObject({ status: 200 });
+    expect(await workerd.running()).toBe(0);
+  });
+
+  test('lets a broken answer be seen as broken', async () => {
+    await expect(ask({}, '/broken')).rejects.toThrow(/aborted|hang up/);
     expect(await workerd.running()).toBe(0);
   });
 
