@@ -87,9 +87,10 @@ export function golden(tool: Tool, backend: Backend): void {
         equal(bytes.length, 0, `${what}: bytes that came out`);
       };
       await outcome(memory, container, identities);
-      const step = container.length > 1000 && !tool.long ? 31 : 1;
-      for (let length = 0; length < container.length; length += length < 300 ? 1 : step) await refused(container.subarray(0, length), `cut at ${length}`);
-      for (let at = 0; at < container.length; at += at < 300 ? 1 : step) {
+      // The post-quantum ones are long, and mostly one base64 value: there the short form takes every 31st byte.
+      const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : 1);
+      for (let length = 0; length < container.length; length += step(length)) await refused(container.subarray(0, length), `cut at ${length}`);
+      for (let at = 0; at < container.length; at += step(at)) {
         for (const bit of tool.long ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8]) await refused(container.map((byte, index) => (index === at ? byte ^ (1 << bit) : byte)), `bit ${bit} of byte ${at} flipped`);
       }
       await refused(Uint8Array.of(...container, 0), 'with a byte more');
