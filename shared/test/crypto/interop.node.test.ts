@@ -104,7 +104,7 @@ for (const backend of backends) {
       await fails('decrypt_failed', () => unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]));
     });
 
-    // age-current: a current age under another name than Debian's; `.ci/run` builds it where Go is, and rage where cargo is.
+    // age-current: a current age under another name than Debian's; `.ci/age` builds it where Go is, and rage where cargo is.
     withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {
       test('a current age encrypts to every kind of our keys, and opens what we encrypt to its own', () =>
         inDirectory(async (path) => {

@@ -1,25 +1,36 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { test } from 'vitest';
 
 /** Runs a program to its end; throws with what it said when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
-  const { status, stdout, stderr, error } = spawnSync(program, args, { ...(input === undefined ? {} : { input }), maxBuffer: 2 ** 28 });
+  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, { ...(input === undefined ? {} : { input }), maxBuffer: 2 ** 28 });
   if (error !== undefined || status !== 0) throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
   return new Uint8Array(stdout);
 }
 
 /** Whether a program is there, by a call of it that succeeds. */
 function isThere(program: string, args: readonly string[]): boolean {
-  return spawnSync(program, args).status === 0;
+  return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** Where on the PATH a program is. */
+/** Where `.ci/age` puts what it builds, by the names that the tests have for it. */
+const built: Record<string, string> = {
+  'age-current': 'age-v1.3.1/age',
+  'age-current-keygen': 'age-v1.3.1/age-keygen',
+  rage: 'rage-0.12.1/bin/rage',
+  'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
+};
+
+/** Where a program is: on the PATH, or where it was built for the tests. */
 export function pathOf(program: string): string | undefined {
-  return (process.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, program)).find((path) => existsSync(path));
+  const { PATH, XDG_CACHE_HOME } = process.env;
+  const candidates = (PATH ?? '').split(delimiter).map((directory) => join(directory, program));
+  if (built[program] !== undefined) candidates.push(join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin', built[program]));
+  return candidates.find((path) => existsSync(path));
 }
 
 /**
