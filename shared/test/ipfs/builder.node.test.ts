@@ -1,19 +1,58 @@
 import { createCipheriv, createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { describe, expect, it } from 'vitest';
 import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
 
+const [full, over] = vectors.files.filter((vector) => vector.seed === 'v1-2025-seed').map(({ cid, bytes }) => ({ cid, bytes: bytes! }));
+
+/** The bytes of both vectors; the second has one more. */
+function* pieces(bytes: number): Generator<Uint8Array> {
+  const cipher = createCipheriv('chacha20', createHash('sha256').update('v1-2025-seed').digest(), Buffer.alloc(16));
+  const zeros = Buffer.alloc(leafBytes);
+  for (let at = 0; at < bytes; at += leafBytes) yield cipher.update(zeros.subarray(0, Math.min(leafBytes, bytes - at)));
+}
+
 describe('the CID of a long stream', () => {
   it('S74: IPIP-499 unixfs-v1-2025: 1 GiB fills one node, one byte more begins another', async () => {
-    const [full, over] = vectors.files.filter((vector) => vector.seed === 'v1-2025-seed').map((vector) => ({ ...vector, builder: cidBuilder() }));
-    const cipher = createCipheriv('chacha20', createHash('sha256').update('v1-2025-seed').digest(), Buffer.alloc(16));
-    const zeros = Buffer.alloc(leafBytes);
-    for (let i = 0; i < 1024; i += 1) {
-      const piece = cipher.update(zeros);
-      await Promise.all([full!.builder.write(piece), over!.builder.write(piece)]);
+    const builders = [cidBuilder(), cidBuilder()];
+    for (const piece of pieces(over!.bytes)) {
+      if (piece.length === leafBytes) await builders[0]!.write(piece);
+      await builders[1]!.write(piece);
     }
-    await over!.builder.write(cipher.update(zeros.subarray(0, 1)));
-    expect(await full!.builder.finish()).toEqual({ cid: full!.cid, bytes: full!.bytes });
-    expect(await over!.builder.finish()).toEqual({ cid: over!.cid, bytes: over!.bytes });
+    expect(await builders[0]!.finish()).toEqual(full);
+    expect(await builders[1]!.finish()).toEqual(over);
+  });
+
+  it.runIf(process.env['SEALPIN_LONG'] === '1')('S74: the same in workerd, from the body of a request', async () => {
+    const bundle = await build({
+      entryPoints: [join(import.meta.dirname, 'isolate.ts')],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      target: 'es2024',
+      platform: 'browser',
+      conditions: ['workerd', 'worker', 'browser'],
+    });
+    const miniflare = new Miniflare(convertV4MiniflareOptions({ host: '127.0.0.1', port: 0, cf: false, modules: true, script: bundle.outputFiles[0]!.text, compatibilityDate: '2026-11-01' }));
+    try {
+      const url = await miniflare.ready;
+      for (const vector of [full!, over!]) {
+        const source = pieces(vector.bytes);
+        const body = new ReadableStream<Uint8Array>({
+          pull(controller) {
+            const { done, value } = source.next();
+            if (done) controller.close();
+            else controller.enqueue(value);
+          },
+        });
+        const init: RequestInit & { duplex: 'half' } = { method: 'POST', body: body as ReadableStream<Uint8Array<ArrayBuffer>>, duplex: 'half' };
+        expect(await (await fetch(url, init)).json()).toEqual(vector);
+      }
+    } finally {
+      await miniflare.dispose();
+    }
   });
 });
