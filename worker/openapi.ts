@@ -50,11 +50,12 @@ function paths(): JsonSchema {
 }
 
 function described(operation: Operation): JsonSchema {
-  const { who, summary, scope, query, headers = {}, body, answers, path } = operation;
+  const { who, summary, scope, query, queries = {}, headers = {}, body, answers, path } = operation;
   const parameters = [
     ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
     ...Object.entries(query === undefined ? {} : (jsonSchema(query)['properties'] as Record<string, JsonSchema>)).map(([name, schema]) => ({ name, in: 'query', schema })),
-    ...Object.entries(headers).map(([name, description]) => ({ name, in: 'header', description, schema: { type: 'string' } })),
+    ...inWords('query', queries),
+    ...inWords('header', headers),
   ];
   return {
     summary: scope === undefined ? summary : `${summary} (scope: ${scope})`,
@@ -66,6 +67,10 @@ function described(operation: Operation): JsonSchema {
       ...problems(codesOf(operation)),
     },
   };
+}
+
+function inWords(place: string, texts: Record<string, string>): JsonSchema[] {
+  return Object.entries(texts).map(([name, description]) => ({ name, in: place, description, schema: { type: 'string' } }));
 }
 
 function content(types: Record<string, v.GenericSchema | null>): JsonSchema {

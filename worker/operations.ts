@@ -34,6 +34,8 @@ export type Operation = {
   who: 'anybody' | 'address' | 'operator' | 'key';
   scope?: Scope;
   query?: v.GenericSchema;
+  /** Parameters of the query that are parsed by hand, in words. */
+  queries?: Record<string, string>;
   headers?: Record<string, string>;
   body?: Types;
   /** By status, then by media type; null: bytes without a shape, or no body. */
@@ -118,6 +120,14 @@ export const operations: readonly Operation[] = [
   },
   {
     method: 'get', path: '/ipfs/:cid', summary: 'What is stored under a CID, for anybody', who: 'address',
+    queries: {
+      format: 'car or raw; goes before Accept',
+      'dag-scope': 'of a CAR: block, entity or all',
+      'entity-bytes': 'of a CAR: from:to, inclusive; to may be *',
+      'car-version': '1',
+      'car-order': 'dfs',
+      'car-dups': 'y or n',
+    },
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
     codes: ['invalid_request', 'invalid_cid', 'not_found', 'gone', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],

@@ -212,8 +212,7 @@ async function latency(ask: () => Promise<unknown>): Promise<number> {
 
 /** CPU that a process has used, in ms (proc(5): utime and stime in hundredths of a second). */
 function cpuMs(pid: number): number {
-  const [, fields] = /\) (.*)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!;
-  const times = fields!.split(' ');
+  const times = (/\) (.*)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? '').split(' ');
   return (Number(times[11]) + Number(times[12])) * 10;
 }
 

@@ -7,7 +7,7 @@ import type { FileList, StoredFile } from '../../shared/api.ts';
 import { bytesOf, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { startService, type Service } from './service.ts';
-import { newOwner, pinned, sweep, type Owner } from './world.ts';
+import { askNode, newOwner, pinned, sweep, type Owner } from './world.ts';
 
 let service: Service;
 let peer: Peer;
@@ -55,7 +55,7 @@ const json = { 'content-type': 'application/json' };
 const kuboError = JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'error' });
 
 describe.each(['encrypted', 'plain'] as const)('S62 S63 S64: a pinning service lies about the bytes of a file in %s mode', (mode) => {
-  const sizes = [10_000, 3_000_000];
+  const sizes = [10_000, 1_500_000];
   const forms = [{ Accept: 'application/octet-stream' }, {}, { Accept: 'application/octet-stream', Range: 'bytes=5-' }];
   const reads = ['cat', 'block/get'];
 
@@ -90,10 +90,21 @@ describe.each(['encrypted', 'plain'] as const)('S62 S63 S64: a pinning service l
     ['another place', (turn) => turn.answer(302, '', { location: `${service.url}/v1/health` })],
   ];
 
+  let holder: Owner;
+  let files: { bytes: Buffer; file: StoredFile }[];
+  beforeAll(async () => {
+    holder = await newOwner(service);
+    files = await Promise.all(
+      sizes.map(async (size) => {
+        const bytes = randomBytes(size);
+        return { bytes, file: await holder.call.store(mode, bytes) };
+      }),
+    );
+  });
+
   it.each(lies)('%s', async (_, lie) => {
-    for (const size of sizes) {
-      const bytes = randomBytes(size);
-      const file = await owner.call.store(mode, bytes);
+    owner = holder;
+    for (const { bytes, file } of files) {
       for (const headers of forms) {
         peer.onCommand = async (turn) => (reads.includes(turn.command) ? lie(turn) : (await turn.pass()).deliver());
         const received = await get(`/v1/storage/${file.fileId}`, headers);
@@ -300,6 +311,15 @@ describe('S90: a client that reads', () => {
       }),
     );
   });
+});
+
+it('S73: bytes that the pinning service has lost are an error, not a file', async () => {
+  for (const size of [100, 1_200_000]) {
+    const file = await owner.call.store('plain', randomBytes(size));
+    await askNode(service, 'pin/rm', { arg: file.cid });
+    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
+    expect((await jsonOf<StoredFile>(owner.call(`/v1/storage/${file.fileId}?data=false`))).cid).toBe(file.cid);
+  }
 });
 
 it('S66: a CID is taken in one spelling only', async () => {
