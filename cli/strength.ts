@@ -14,11 +14,13 @@ const shortChars = 15;
 const judgedChars = 64;
 const yearSeconds = 365.25 * 24 * 3600;
 
+/** Sorting its dictionaries takes a while, once. */
+const judge = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
+
 /**
  * @returns a sentence when the password is short (under 15 characters) or likely to be found; undefined when it is fine
  */
 export async function weakness(password: string): Promise<string | undefined> {
-  const judge = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
   const { guesses } = await judge.checkAsync(password.slice(0, judgedChars));
   const seconds = guesses / 2 / guessesPerSecond;
   const short = Array.from(password).length < shortChars;

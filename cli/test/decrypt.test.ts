@@ -95,14 +95,14 @@ describe('what cannot be opened leaves no file', () => {
     return container;
   };
   test.each([
-    { title: 'S24: a wrong password', container: async () => contain('x', 'sealpin', byPassword()), argv: ['decrypt', './in', 'out', 'another password'] },
-    { title: 'S24: a wrong key', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['ecc-decrypt', './in', 'out', 'other.key'] },
+    { title: 'S24, S92: a wrong password', container: async () => contain('x', 'sealpin', byPassword()), argv: ['decrypt', './in', 'out', 'another password'] },
+    { title: 'S24, S92: a wrong key', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['ecc-decrypt', './in', 'out', 'other.key'] },
     { title: 'S48: a flipped bit in the last chunk', container: async () => flipped((length) => length - 20), argv: ['decrypt', './in', 'out', password] },
     { title: 'S13: a flipped bit in the first chunk', container: async () => flipped((length) => length - 190_000), argv: ['decrypt', './in', 'out', password] },
   ])('$title', async ({ container, argv }) => {
     const ran = await unseal(await container(), argv);
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
-    expect(ran.stderr).toMatch(/sealpin: error: .*wrong password or key, or the data is damaged; nothing was written\n/);
+    expect(ran.stderr).toMatch(/sealpin: error: .*wrong password or key, or the data is damaged; nothing was written\nsealpin: hint: there is no way around a lost password or key\n/);
   });
 
   test('S1: a truncated container', async () => {
@@ -252,7 +252,7 @@ describe('protected private keys', () => {
 });
 
 describe('keygen', () => {
-  test('S57: makes a pair in the data directory, the private key 0600, and prints the recipient', async () => {
+  test('S57, S92: makes a pair in the data directory, the private key 0600, prints the recipient, and says that nobody can make it again', async () => {
     const directory = join(await temporaryDirectory(), 'home');
     const ran = await run(['keygen', '--data-dir', directory], '/');
     expect(ran.exit).toBe(0);
@@ -261,7 +261,6 @@ describe('keygen', () => {
     expect((await stat(join(directory, 'private.key'))).mode & 0o777).toBe(0o600);
     expect(await readFile(join(directory, 'public.key'), 'utf8')).toContain(ran.stdout);
     expect(await readdir(directory)).toHaveLength(2);
-    // S92: said at creation.
     expect(ran.stderr).toContain('keep it secret, and keep a copy: nobody can make it again');
   });
 

@@ -39,7 +39,7 @@ async function isZero(path: string, bytes: number): Promise<boolean> {
   return seen === bytes;
 }
 
-test.runIf(process.platform === 'linux')('a large file goes there and back in constant memory', async () => {
+test.runIf(process.platform === 'linux')('S54: a large file goes there and back in constant memory', async () => {
   const bytes = process.env['SEALPIN_LONG'] === '1' ? 4 * gib + 1 : gib / 8;
   const directory = await temporaryDirectory();
   await (await open(join(directory, 'in'), 'w')).close();

@@ -35,7 +35,7 @@ async function opensWith(container: Buffer, password: string): Promise<string> {
 }
 
 describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '' : ` (not run: ${missing})`}`, () => {
-  test('S56: a new password is asked for twice and not shown', async () => {
+  test('S56, S92: a new password is asked for twice and not shown, with a word that nobody can reset it', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
