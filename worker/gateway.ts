@@ -8,6 +8,7 @@ import { acceptable } from './accept.ts';
 import { settled } from './answer.ts';
 import { isHead, type Ctx } from './app.ts';
 import { begun, concat, fileHeaders } from './body/download.ts';
+import { attachment, parseFilename } from './body/names.ts';
 import { isKnown } from './conditions.ts';
 import { send } from './download.ts';
 import { serviceOf } from './env.ts';
@@ -25,7 +26,7 @@ export async function gateway(c: Ctx): Promise<Response> {
   if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
   const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
-  if (asked === probe && form === 'raw') return await send(c, { headers: headersOf(probe, form), bytes: 0, body: async () => concat([]), ranges: false });
+  if (asked === probe && form === 'raw') return await send(c, { headers: headersOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const sources = await sourcesOf(c, cid);
@@ -36,16 +37,16 @@ export async function gateway(c: Ctx): Promise<Response> {
   if (selection) return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
   if (form === 'raw') {
     const block = await readBlock(cid, sources, { signal });
-    return await send(c, { headers: headersOf(cid, form), bytes: block.length, body: async () => concat([block]), ranges: false });
+    return await send(c, { headers: headersOf(c, cid, form), bytes: block.length, body: async () => concat([block]), ranges: false });
   }
   const file = await openFile(cid, sources, { signal });
-  return await send(c, { headers: headersOf(cid, form), bytes: file.size, body: (span) => whenBegun(file.read(span?.start, span?.end)), ranges: true });
+  return await send(c, { headers: headersOf(c, cid, form), bytes: file.size, body: (span) => whenBegun(file.read(span?.start, span?.end)), ranges: true });
 }
 
 /** A CAR has no length that is known beforehand: whoever reads one verifies that it is complete. */
 async function sendCar(c: Ctx, cid: string, { scope, entityBytes, dups }: Selection, body: () => Promise<ReadableStream<Uint8Array>>): Promise<Response> {
   const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
-  const headers = headersOf(cid, 'car', `.${scope}${part}.${dups ? 'y' : 'n'}`);
+  const headers = headersOf(c, cid, 'car', `.${scope}${part}.${dups ? 'y' : 'n'}`);
   if (isKnown(c.req.raw.headers, headers.get('ETag')!)) return new Response(null, { status: 304, headers: notModified(headers) });
   headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups ? 'y' : 'n'}`);
   headers.set('Accept-Ranges', 'none');
@@ -65,13 +66,14 @@ async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   throw new SealpinError(gone ? 'gone' : 'not_found');
 }
 
-function headersOf(cid: string, form: Form, variant = ''): Headers {
-  const name = { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form];
+function headersOf(c: Ctx, cid: string, form: Form, variant = ''): Headers {
+  const asked = c.req.query('filename');
+  const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : parseFilename(asked);
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   return new Headers({
     ...fileHeaders,
     'Content-Type': types[form],
-    'Content-Disposition': `attachment; filename="${name}"`,
+    'Content-Disposition': attachment(name),
     ETag: `"${tag}"`,
     'X-Ipfs-Path': `/ipfs/${cid}`,
     'X-Ipfs-Roots': cid,

@@ -130,6 +130,6 @@ export const operations: readonly Operation[] = [
     },
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
-    codes: ['invalid_request', 'invalid_cid', 'not_found', 'gone', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],
+    codes: ['invalid_request', 'invalid_cid', 'invalid_filename', 'not_found', 'gone', 'not_acceptable', 'precondition_failed', 'range_not_satisfiable', ...reading],
   },
 ];
