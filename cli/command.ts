@@ -130,7 +130,7 @@ function check(argv: readonly string[], o: { name: string; args: Args; rest: str
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value);
     if (token.kind !== 'option') continue;
-    const arg = o.args[token.name];
+    const arg = Object.hasOwn(o.args, token.name) ? o.args[token.name] : undefined;
     // Only the name is repeated: what follows `=` may be a secret.
     if (arg === undefined || arg.type === 'positional' || !token.rawName.startsWith('--')) {
       throw misused(`${o.name} has no flag ${token.rawName.split('=')[0]}`, suggestion(token.name, flags.map(([name]) => name), '--') ?? `see: sealpin ${o.name} --help; an argument that begins with - goes after --`);

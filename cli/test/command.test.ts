@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Args, defineCommand, suggestion } from '../command.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -12,6 +13,8 @@ const args = {
   'password-file': { type: 'string', valueHint: 'file', description: 'Where it is' },
   force: { type: 'boolean', description: 'Replace it' },
 } as const satisfies Args;
+
+const probe = defineCommand({ name: 'probe', summary: 'Probe', args, examples: [], run: async () => undefined });
 
 /** What a command of these arguments gets. */
 async function parsed(argv: readonly string[], rest?: string): Promise<unknown> {
@@ -63,6 +66,25 @@ describe('a command refuses', () => {
     expect(error).toMatchObject({ code: 'usage', message: says });
     expect((error as SealpinError).hint).not.toContain('canary');
   });
+});
+
+test('whatever the words are, a command takes them as they were typed or refuses them as misuse', () => {
+  const word = fc.oneof(fc.string(), fc.constantFrom('--', '-', '--force', '--password-file', '--password-file=x', '--no-force', '--__proto__', '--constructor=x', '-f', '--_', '---', '--=', '__proto__'));
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 6 }), (argv) => {
+      try {
+        probe.parse(argv);
+      } catch (error) {
+        if (!(error instanceof SealpinError)) throw error;
+        expect(error.code).toBe('usage');
+        return;
+      }
+      const end = argv.indexOf('--');
+      const flags = argv.slice(0, end < 0 ? undefined : end).filter((word, index, all) => word.startsWith('-') && word !== '-' && all[index - 1] !== '--password-file');
+      for (const flag of flags) expect(flag).toMatch(/^--(force|json|quiet|password-file|data-dir)(=.+)?$/s);
+    }),
+    { numRuns: 2000 },
+  );
 });
 
 describe('the entry', () => {
