@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Args, defineCommand, suggestion } from '../command.ts';
 import { SealpinError } from '../../shared/errors.ts';

@@ -37,6 +37,9 @@ async function kill(argv: readonly string[], signal: NodeJS.Signals, when: numbe
 
 const files = async (): Promise<string[]> => (JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as { files: { blobId: string; state: string }[] }).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
 
+/** How many files the IPFS node keeps. */
+const blocks = async (): Promise<number> => (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter((file) => file.isFile()).length;
+
 /** A container and the key that opens it, as `in` and `key`. */
 async function containerIn(directory: string, bytes: number): Promise<void> {
   const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), { format: 'sealpin', recipients: [recipientFromSpki(pair.spki)], backend: nodeBackend });
@@ -102,11 +105,13 @@ describe('encrypt', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), randomBytes(64 * mib));
     const before = await files();
+    const blocksBefore = await blocks();
     const ended = await kill(['ecc-encrypt', 'in', pair.recipient], signal, 700, directory);
     // On a fast machine it may be through already.
     if (ended.code !== 0) {
       expect(ended).toMatchObject({ code, stdout: '' });
       expect(await files()).toEqual(before);
+      await expect.poll(blocks, { timeout: 10_000 }).toBe(blocksBefore);
     }
     expect((await recall(local.dataDir)).damagedLines).toEqual([]);
   });
