@@ -1,4 +1,7 @@
-/** The Workers that the service is measured beside: one that only passes a body on, and one that makes one KV read and one object call. */
+/**
+ * The Workers that the service is measured beside: one that only passes a body on, one that does the least that an upload needs (it
+ * reads MiB by MiB, hashes each and sends it on), and one that makes one KV read and one object call.
+ */
 import { DurableObject } from 'cloudflare:workers';
 import { Hono } from 'hono';
 
@@ -22,6 +25,21 @@ app.get('/small', async (c) => {
 app.post('/pass', async (c) => {
   const answer = await fetch(`${c.env.SINK}/api/v0/add`, { method: 'POST', body: c.req.raw.body });
   return c.text(await answer.text());
+});
+
+app.post('/least', async (c) => {
+  const bytes = 1024 * 1024;
+  const { readable, writable } = new FixedLengthStream(Number(c.req.header('Content-Length')));
+  const answer = fetch(`${c.env.SINK}/api/v0/add`, { method: 'POST', body: readable });
+  const writer = writable.getWriter();
+  const reader = c.req.raw.body!.getReader({ mode: 'byob' });
+  for (;;) {
+    const { value, done } = await reader.readAtLeast(bytes, new Uint8Array(bytes));
+    if (value !== undefined && value.length > 0) await Promise.all([crypto.subtle.digest('SHA-256', value), writer.write(value)]);
+    if (done) break;
+  }
+  await writer.close();
+  return c.text(await (await answer).text());
 });
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
