@@ -49,15 +49,14 @@ export async function add(store: Store, { request, response, query }: Call): Pro
         files.push(current);
       }
     }
-    const written = files.map((file) => file.written!);
-    if (written.length === 0) throw new RpcError('argument "path" is required', { client: true });
-    if (keep) await store.publish(written, { pin: pin ? { name } : undefined });
-    lines(
-      response,
-      files.map((file, i) => ({ Name: file.name || written[i]!.cid, Hash: written[i]!.cid, Size: String(written[i]!.dagBytes) })),
-    );
+    if (files.length === 0) throw new RpcError('argument "path" is required', { client: true });
+    if (keep) await store.publish(files.map((file) => file.written!), { pin: pin ? { name } : undefined });
   } catch (cause) {
     await Promise.all(files.map((file) => file.writer.abort()));
     throw cause;
   }
+  lines(
+    response,
+    files.map(({ name, written }) => ({ Name: name || written!.cid, Hash: written!.cid, Size: String(written!.dagBytes) })),
+  );
 }

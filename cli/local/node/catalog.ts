@@ -20,6 +20,8 @@ export type NewFile = { file: string; cid: string; blocks: readonly BlockRow[]; 
 export interface Catalog {
   /** Rows ahead of their file, so that a huge one needs no memory; not visible before `publish`. */
   stage(file: string, blocks: readonly BlockRow[]): void;
+  /** Forgets the rows ahead of a file that will not come. */
+  unstage(file: string): void;
   /** Takes files in, all or none. Returns the names on disk that are not needed, because the same bytes are held already. */
   publish(files: readonly NewFile[]): string[];
   find(cid: string): Place | undefined;
@@ -80,6 +82,7 @@ export function openCatalog(path: string): Catalog {
     AND NOT EXISTS (SELECT 1 FROM block AS other JOIN file ON file.id = other.file
       WHERE other.cid = block.cid AND other.file <> ?1 AND file.cid IS NOT NULL) LIMIT 1`);
   const cidsOf = db.prepare('SELECT cid FROM block WHERE file = ?');
+  const deleteStaged = db.prepare('DELETE FROM file WHERE name = ? AND cid IS NULL');
   const deleteFile = db.prepare('DELETE FROM file WHERE id = ?');
 
   function transaction<T>(work: () => T): T {
@@ -109,6 +112,7 @@ export function openCatalog(path: string): Catalog {
 
   return {
     stage: (file, blocks) => transaction(() => void insert(file, blocks)),
+    unstage: (file) => void deleteStaged.run(file),
     publish: (files) =>
       transaction(() => {
         const spare: string[] = [];

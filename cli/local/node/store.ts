@@ -16,7 +16,7 @@ export interface Writer {
   write(bytes: Uint8Array): Promise<void>;
   /** Ends the bytes and brings them to the disk; `publish` makes the file exist. */
   finish(): Promise<Written>;
-  /** Gives up and removes what is there. */
+  /** Gives up and removes what is there; not after `publish`. */
   abort(): Promise<void>;
 }
 
@@ -73,12 +73,15 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     const blocks: BlockRow[] = [];
     let position = 0;
     let nodeBytes = 0;
+    let staged = false;
     const builder = cidBuilder({
       digest: (block) => hash('sha256', block, 'buffer'),
       onLeaf(cid, bytes) {
         blocks.push({ cid, offset: position, bytes, node: null });
         position += bytes;
-        if (keep && blocks.length >= rowsAhead) catalog.stage(file, blocks.splice(0));
+        if (!keep || blocks.length < rowsAhead) return;
+        staged = true;
+        catalog.stage(file, blocks.splice(0));
       },
       onNode(cid, node, bytes) {
         nodeBytes += node.length;
@@ -107,6 +110,7 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
         // Whoever gives up knows why: an error of a write is no news here.
         await sink.drain().catch(() => undefined);
         await handle?.close();
+        if (staged) catalog.unstage(file);
         if (keep) await unlink(join(data, file));
       },
     };
@@ -117,7 +121,9 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     writer,
     async publish(files, { pin }) {
       await folder.sync();
-      await remove(catalog.publish(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs }))));
+      const spare = catalog.publish(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })));
+      // They exist now, so nothing may look as if they did not; what cannot be removed here is swept at the next start.
+      await remove(spare).catch(() => undefined);
     },
     open: (place) => openSync(join(data, place.file), 'r'),
     collect,

@@ -1,0 +1,37 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { openCatalog } from '../../local/node/catalog.ts';
+import { directory } from './harness.ts';
+
+const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null });
+
+test('rows ahead of a file are seen by nobody, and go when it does not come', async () => {
+  const path = join(await directory(), 'node.db');
+  const catalog = openCatalog(path);
+  catalog.stage('a', [leaf('x')]);
+  catalog.stage('a', [leaf('y')]);
+  expect(catalog.find('x')).toBeUndefined();
+  catalog.unstage('a');
+  expect(catalog.files()).toEqual(new Set());
+  catalog.stage('b', [leaf('x')]);
+  catalog.close();
+  const again = openCatalog(path);
+  expect(again.files()).toEqual(new Set());
+  again.close();
+});
+
+test('a file with rows ahead is found once it is published, and is spare when the same is there', async () => {
+  const catalog = openCatalog(join(await directory(), 'node.db'));
+  const published = (file: string) => {
+    catalog.stage(file, [leaf('x')]);
+    return catalog.publish([{ file, cid: 'r', blocks: [leaf('y')], pin: undefined, keepUntil: 5 }]);
+  };
+  expect(published('a')).toEqual([]);
+  expect(['x', 'y'].map((cid) => catalog.find(cid)?.file)).toEqual(['a', 'a']);
+  expect(published('b')).toEqual(['b']);
+  expect(catalog.files()).toEqual(new Set(['a']));
+  catalog.unstage('a');
+  expect(catalog.files()).toEqual(new Set(['a']));
+  expect(catalog.collect(5)).toEqual({ cids: ['x', 'y'], files: ['a'] });
+  catalog.close();
+});
