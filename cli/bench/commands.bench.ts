@@ -3,7 +3,8 @@ import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { atDesk, command, fill, findKubo, has, peer, sealpin, timed } from './desk.ts';
+import { kuboProgram } from '../../worker/test/pinning/real.ts';
+import { atDesk, command, fill, has, peer, sealpin, timed } from './desk.ts';
 import type { Desk } from './desk.ts';
 import { interleave } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
@@ -54,7 +55,7 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
     sealpin('delete', blob, '--quiet', data);
     return seconds;
   };
-  const kubo = findKubo();
+  const kubo = kuboProgram();
   const figure = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
   if (kubo === undefined || !has('age', '--version')) {
     const { sealpin: own } = await interleave({ sealpin: ours }, 3);

@@ -66,10 +66,3 @@ export async function fill(path: string, bytes: number): Promise<void> {
   }
   await pipeline(blocks(), createWriteStream(path));
 }
-
-/** A real Kubo: `SEALPIN_KUBO`, or the one that `.ci/kubo` has built. */
-export function findKubo(): string | undefined {
-  const built = spawnSync(join(packageRoot(), '.ci/kubo'), ['--find'], { encoding: 'utf8' });
-  const path = process.env['SEALPIN_KUBO'] ?? (built.status === 0 ? built.stdout.trim() : '');
-  return path === '' ? undefined : path;
-}
