@@ -51,7 +51,8 @@ export class ByteSource {
   async #read(wanted: number): Promise<void> {
     const { done, value } = await (this.#from.byob
       ? this.#from.reader.read(new Uint8Array(wanted <= smallReadBytes ? smallReadBytes : Math.min(wanted, readBytes)), {
-          min: Math.min(wanted, readBytes),
+          // In workerd each call is a crossing. Node (24.21) fails, and loses bytes, when a stream was closed with fewer than `min` left.
+          min: 'readAtLeast' in this.#from.reader ? Math.min(wanted, readBytes) : 1,
         })
       : this.#from.reader.read());
     // A byte stream that ends short of `min` gives its last bytes together with `done`.
