@@ -61,10 +61,10 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
 }
 
 /**
- * The password that opens something: given, else asked for once.
+ * Asks at the terminal, once, for the password that opens something.
  *
  * @param what is to be opened, for the question
- * @throws as `givenPassword`; usage when none is given and nobody can be asked
+ * @throws usage when nobody can be asked, interrupted
  */
 export async function askPassword(what: string, context: Context): Promise<string> {
   return withTerminal(context, (terminal) => terminal.ask(`Password for ${what}`, context.signal));
@@ -74,6 +74,7 @@ export async function askPassword(what: string, context: Context): Promise<strin
  * The password for something new: given, generated, or asked for twice.
  *
  * @param generate ten words of 2,048: 110 bits, which no search will find
+ * @throws as `givenPassword`; usage when none is given and nobody can be asked, interrupted
  */
 export async function newPassword(source: PasswordSource, generate: boolean, context: Context): Promise<string> {
   if (generate) {

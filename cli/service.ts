@@ -47,10 +47,9 @@ function namedService(context: Context, config: Config): URL | undefined {
 function apiKeyFor(url: URL, context: Context, config: Config): string | undefined {
   const given = context.env['SEALPIN_API_KEY'];
   if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
-  if (config.apiKey === undefined) return undefined;
   // A key that was stored for one service must not be handed to another one because of a flag.
-  if (config.service !== undefined && parseServiceUrl(config.service, '"service" in config.json').href !== url.href) return undefined;
-  if (config.service === undefined && context.service === undefined && context.env['SEALPIN_SERVICE'] === undefined) return undefined;
+  if (config.apiKey === undefined || config.service === undefined) return undefined;
+  if (parseServiceUrl(config.service, '"service" in config.json').href !== url.href) return undefined;
   return checkApiKey(config.apiKey, '"apiKey" in config.json');
 }
 

@@ -71,10 +71,10 @@ describe('which service', () => {
 });
 
 describe('S61: the API key', () => {
-  test('that is stored for one service is not sent to another one', async () => {
+  test.each([{ service: 'https://mine.example' }, {}])('that is stored for one service (%j) is not sent to another one', async (configured) => {
     const other = await hostile({});
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, service: 'https://mine.example', apiKey: someApiKey }), { mode: 0o600 });
+    await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, ...configured, apiKey: someApiKey }), { mode: 0o600 });
     const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
