@@ -1,4 +1,5 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin';
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
 
@@ -38,6 +39,8 @@ const bundled = [
 export default defineConfig({
   test: {
     reporters: ['default', closingLine],
+    // Most of the time a test waits for processes, sockets and disks; left to itself, Vitest uses one core of two.
+    maxWorkers: Math.max(3, availableParallelism()),
     projects: [
       {
         test: {

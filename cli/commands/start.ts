@@ -106,7 +106,7 @@ async function detach(context: Context, args: { port: string | undefined; 'kubo-
   const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'start', ...flags, `--data-dir=${context.dataDir}`], {
     detached: true,
     stdio: ['ignore', 'ignore', log],
-    env: context.env,
+    env: { ...context.env, SEALPIN_PASSWORD: undefined, SEALPIN_API_KEY: undefined }, // secrets that are none of its business
     cwd: '/',
   });
   closeSync(log);

@@ -98,6 +98,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
           MAX_UPLOAD_BYTES: '',
           PUBLIC_GATEWAY: 'on',
           CORS_ORIGINS: '',
+          // Nobody can turn this machine's objects back to an earlier point in time.
+          RECOVERY_DAYS: '0',
         },
       });
       return { workerd, url };

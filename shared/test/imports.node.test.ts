@@ -11,7 +11,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/api.ts': { rooms: ['shared/errors.ts'], npm: /^valibot$/ },
   'shared/crypto': { rooms: ['shared/errors.ts'], npm: /^(@noble\/|@scure\/base$)/ },
   'shared/ipfs': { rooms: ['shared/errors.ts'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },
-  worker: { rooms: ['shared'], npm: /^(hono|hono-openapi|valibot|cloudflare:workers)($|\/)/ },
+  worker: { rooms: ['shared'], npm: /^(hono|valibot|cloudflare:workers)($|\/)/ },
   cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
 };
 

@@ -39,6 +39,10 @@ export async function startLocal(o: { dataDir?: string; args?: readonly string[]
     env: { ...process.env, NO_COLOR: '1', ...o.env },
   });
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  // A test that is given up before the service is ready never ends it.
+  const last = (): void => void child.kill('SIGKILL');
+  process.once('exit', last);
+  child.once('close', () => process.off('exit', last));
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const line = await new Promise<string>((resolve, reject) => {
