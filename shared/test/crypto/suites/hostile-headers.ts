@@ -191,7 +191,10 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const other = await generateKeyPair(backend);
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), text('hello'));
     const messages = new Set<string>();
-    for (const [bytes, key] of [[container, other.privatePem], ...[200, container.length - 1, container.length - 30, container.length - 70].map((at) => [container.map((byte, index) => (index === at ? byte ^ 1 : byte)), privatePem] as const)] as const) {
+    // The first one stands in the base64 of the MAC, and stays base64.
+    const places = [200, container.length - 1, container.length - 30, container.length - 70];
+    const damaged = places.map((at) => container.map((byte, index) => (index !== at ? byte : at > 200 ? byte ^ 1 : byte === 0x41 ? 0x42 : 0x41)));
+    for (const [bytes, key] of [[container, other.privatePem], ...damaged.map((bytes) => [bytes, privatePem] as const)] as const) {
       await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => messages.add('opened'), (error: Error) => messages.add(error.message));
     }
     equal([...messages], ['It cannot be decrypted: wrong password or key, or the data is damaged']);
