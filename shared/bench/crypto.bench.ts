@@ -1,24 +1,20 @@
 /** The container formats beside what else does the same: in Node, in workerd and in Chromium. */
 import { spawnSync } from 'node:child_process';
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { Decrypter, Encrypter } from 'age-encryption';
+import { Worker } from 'node:worker_threads';
 import { build } from 'esbuild';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
-import * as openpgp from 'openpgp';
 import { chromium } from 'playwright-core';
 import { interleave, type Bench, type Figure, type Sample } from '../../cli/bench/figure.ts';
 import { nodeBackend } from '../../cli/crypto.ts';
-import { encrypt, generateKeyPair, open, parseIdentities, parseRecipients, passwordRecipient, type Format, type PasswordKdf } from '../crypto/index.ts';
+import { passwordRecipient, type PasswordKdf } from '../crypto/index.ts';
 import { pathOf } from '../test/crypto/programs.ts';
 import type { Kind } from './isolate.ts';
+import { totalMebibytes, type Task } from './task.ts';
 
 const mebibyte = 2 ** 20;
-const totalMebibytes = 256;
-/** What is decrypted is held in memory, which costs collecting garbage: a smaller container, several times over. */
-const heldMebibytes = 32;
-const block = new Uint8Array(randomBytes(mebibyte));
 
 export const bench: Bench = { name: 'crypto', run };
 
@@ -27,32 +23,6 @@ async function* run(): AsyncGenerator<Figure> {
   yield* passwords();
   yield* inWorkerd();
   yield* inChromium();
-}
-
-function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Array> {
-  const count = typeof parts === 'number' ? parts : parts.length;
-  let index = 0;
-  return new ReadableStream({
-    pull(controller) {
-      const piece = typeof parts === 'number' ? block : parts[index];
-      if (index === count || piece === undefined) controller.close();
-      // None of the measured readers changes what it is given, so that nothing is copied here.
-      else controller.enqueue(piece);
-      index += 1;
-    },
-  });
-}
-
-async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
-  const reader = stream.getReader();
-  while (!(await reader.read()).done);
-}
-
-async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
-  const parts: Uint8Array[] = [];
-  const reader = stream.getReader();
-  for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value);
-  return parts;
 }
 
 /** MiB a second of a piece of work. */
@@ -71,103 +41,38 @@ const figure = (name: string, ours: Sample, peerName: string, peer: Sample, targ
   ...(target === undefined ? {} : { target }),
 });
 
-/** As often as makes the total. */
-async function repeated(decrypt: () => Promise<void>): Promise<void> {
-  for (let done = 0; done < totalMebibytes; done += heldMebibytes) await decrypt();
-}
-
-/** Ours, on `node:crypto`. */
-function ours(format: Format, pair: { recipient: string; privatePem: string }) {
-  return {
-    encrypt: async (mebibytes: number) => (await encrypt(source(mebibytes), { format, recipients: parseRecipients(pair.recipient), backend: nodeBackend })).stream,
-    async decrypt(container: ReadableStream<Uint8Array>) {
-      const opened = await open(container, { backend: nodeBackend });
-      if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
-      await drain(await opened.decrypt(parseIdentities(pair.privatePem)));
-    },
-  };
-}
-
-/** The cipher of node:crypto on the same chunks, with nothing around it. */
-function cipherAlone(name: 'aes-256-gcm' | 'chacha20-poly1305', chunkBytes: number, direction: 'encrypt' | 'decrypt'): void {
-  const key = createSecretKey(block.subarray(0, 32));
-  const nonce = block.subarray(32, 44);
-  // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
-  const cipher = name as 'aes-256-gcm';
-  for (let index = 0; index < totalMebibytes; index += 1) {
-    for (let at = 0; at < mebibyte; at += chunkBytes) {
-      const chunk = block.subarray(at, at + chunkBytes);
-      if (direction === 'encrypt') {
-        const sealing = createCipheriv(cipher, key, nonce, { authTagLength: 16 });
-        sealing.update(chunk);
-        sealing.final();
-        sealing.getAuthTag();
-      } else createDecipheriv(cipher, key, nonce, { authTagLength: 16 }).update(chunk);
-    }
-  }
-}
-
 async function* inNode(): AsyncGenerator<Figure> {
-  const pair = await generateKeyPair(nodeBackend);
   for (const { format, cipher, chunkBytes, peer } of [
-    { format: 'sealpin', cipher: 'aes-256-gcm', chunkBytes: 16_384, peer: openPgp() },
-    { format: 'age', cipher: 'chacha20-poly1305', chunkBytes: 65_536, peer: await typage(pair) },
+    { format: 'sealpin', cipher: 'aes-256-gcm', chunkBytes: 16_384, peer: 'openpgp' },
+    { format: 'age', cipher: 'chacha20-poly1305', chunkBytes: 65_536, peer: 'typage' },
   ] as const) {
-    const mine = ours(format, pair);
-    const container = await collect(await mine.encrypt(heldMebibytes));
-    const theirs = await collect(await peer.encrypt(source(heldMebibytes)));
     const least = format === 'sealpin' ? { value: { atLeast: 700 }, ratio: { atLeast: 3 } } : { ratio: { atLeast: 6 } };
     for (const direction of ['encrypt', 'decrypt'] as const) {
-      const results = await interleave(
-        {
-          ours: speed(totalMebibytes, async () => (direction === 'encrypt' ? drain(await mine.encrypt(totalMebibytes)) : repeated(() => mine.decrypt(source(container))))),
-          peer: speed(totalMebibytes, async () => (direction === 'encrypt' ? drain(await peer.encrypt(source(totalMebibytes))) : repeated(() => peer.decrypt(source(theirs))))),
-          alone: speed(totalMebibytes, () => cipherAlone(cipher, chunkBytes, direction)),
-        },
-        3,
-      );
-      const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
-      yield figure(name, results.ours, peer.name, results.peer, least);
-      yield figure(name, results.ours, `node:crypto alone, ${chunkBytes / 1024} KiB`, results.alone);
+      const runners = [format, peer, cipher].map((name) => runner({ name, direction, chunkBytes }));
+      try {
+        const [mine, theirs, alone] = runners.map(({ run }) => speed(totalMebibytes, run));
+        const results = await interleave({ ours: mine!, peer: theirs!, alone: alone! }, 5);
+        const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
+        yield figure(name, results.ours, peer, results.peer, least);
+        yield figure(name, results.ours, `node:crypto alone, ${chunkBytes / 1024} KiB`, results.alone);
+      } finally {
+        await Promise.all(runners.map(({ end }) => end()));
+      }
     }
     yield* opensslSpeed(cipher, chunkBytes);
   }
 }
 
-/** age in TypeScript, to the same kind of key; it has no P-256 identity, so that it opens with an X25519 one. */
-async function typage({ recipient }: { recipient: string }) {
-  const { generateX25519Identity, identityToRecipient } = await import('age-encryption');
-  const identity = await generateX25519Identity();
+/** A thread with a heap of its own, so that nobody collects the garbage of another one. */
+function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
+  const worker = new Worker(new URL('./runner.ts', import.meta.url), { workerData: task });
   return {
-    name: 'typage',
-    async encrypt(plaintext: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
-      const encrypter = new Encrypter();
-      encrypter.addRecipient(recipient);
-      encrypter.addRecipient(await identityToRecipient(identity));
-      return encrypter.encrypt(plaintext);
+    async run() {
+      worker.postMessage('run');
+      const [failure] = (await once(worker, 'message')) as [string | undefined];
+      if (failure !== undefined) throw new Error(`${task.name}: ${failure}`);
     },
-    async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
-      const decrypter = new Decrypter();
-      decrypter.addIdentity(identity);
-      await drain(await decrypter.decrypt(container));
-    },
-  };
-}
-
-/** OpenPGP.js with AES-256 in its default AEAD mode, under a session key, so that no password is derived. */
-function openPgp() {
-  const sessionKey = { data: randomBytes(32), algorithm: 'aes256' as const, aeadAlgorithm: 'gcm' as const };
-  return {
-    name: 'openpgp',
-    async encrypt(plaintext: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
-      const message = await openpgp.createMessage({ binary: plaintext });
-      return openpgp.encrypt({ message, sessionKey, passwords: 'x', format: 'binary', config: { s2kIterationCountByte: 0, preferredAEADAlgorithm: openpgp.enums.aead.gcm, aeadProtect: true } });
-    },
-    async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
-      const message = await openpgp.readMessage({ binaryMessage: container });
-      const { data } = await openpgp.decrypt({ message, sessionKeys: [sessionKey], format: 'binary', config: { allowUnauthenticatedStream: true } });
-      await drain(data);
-    },
+    end: () => worker.terminate(),
   };
 }
 
