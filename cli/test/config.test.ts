@@ -6,9 +6,9 @@ import { dataDirectory, makeDataDirectory } from '../paths.ts';
 import { run, temporaryDirectory } from './world.ts';
 
 describe('the data directory is', () => {
-  const base = { cwd: '/work', home: '/home/ann', platform: 'linux' as const, env: {} };
+  const base = { cwd: '/desk', home: '/home/ann', platform: 'linux' as const, env: {} };
   test.each([
-    { title: 'the flag first of all', o: { ...base, flag: 'here', env: { SEALPIN_HOME: '/there' } }, want: '/work/here' },
+    { title: 'the flag first of all', o: { ...base, flag: 'here', env: { SEALPIN_HOME: '/there' } }, want: '/desk/here' },
     { title: 'SEALPIN_HOME then', o: { ...base, env: { SEALPIN_HOME: '/there', XDG_DATA_HOME: '/xdg' } }, want: '/there' },
     { title: 'XDG_DATA_HOME/sealpin', o: { ...base, env: { XDG_DATA_HOME: '/xdg' } }, want: '/xdg/sealpin' },
     { title: '~/.local/share/sealpin when XDG_DATA_HOME is relative', o: { ...base, env: { XDG_DATA_HOME: 'xdg' } }, want: '/home/ann/.local/share/sealpin' },

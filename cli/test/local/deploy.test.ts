@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { bundleWorker, packageRoot } from '../../local/bundle.ts';
 
 test('wrangler deploy sends the very Worker that start runs, under 1 MiB compressed', async () => {
   const out = await mkdtemp(join(tmpdir(), 'sealpin-deploy-'));
+  onTestFinished(() => rm(out, { recursive: true }));
   const wrangler = join(packageRoot(), 'node_modules/wrangler/bin/wrangler.js');
   const { stdout } = await promisify(execFile)(process.execPath, [wrangler, 'deploy', '--dry-run', `--outdir=${out}`], {
     cwd: packageRoot(),
@@ -18,5 +19,4 @@ test('wrangler deploy sends the very Worker that start runs, under 1 MiB compres
   const sent = await readFile(join(out, 'worker.js'));
   expect(sent.equals(Buffer.from(await bundleWorker()))).toBe(true);
   expect(gzipSync(sent).length).toBeLessThan(2 ** 20);
-  await rm(out, { recursive: true });
 });
