@@ -1,9 +1,9 @@
 /** The service for tests: the Worker as it is deployed, in workerd, before a pinning service that really speaks Kubo's RPC. */
-import { build } from 'esbuild';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { bundle } from '../../cli/local/bundle.ts';
 import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
 import { childrenNamed } from '../../cli/local/process.ts';
 import type { NewAccountAnswer } from '../../shared/api.ts';
@@ -46,23 +46,10 @@ export type Service = {
 
 const bundles = new Map<string, Promise<string>>();
 
-/** Bundles the Worker with the settings that `wrangler deploy` uses. */
-function bundle(entry: string): Promise<string> {
-  let text = bundles.get(entry);
-  if (text === undefined) {
-    text = build({
-      entryPoints: [join(import.meta.dirname, '../..', entry)],
-      bundle: true,
-      write: false,
-      format: 'esm',
-      target: 'es2024',
-      platform: 'browser',
-      conditions: ['workerd', 'worker', 'browser'],
-      mainFields: ['browser', 'module', 'main'],
-      external: ['cloudflare:*', 'node:*'],
-    }).then((result) => result.outputFiles[0]!.text);
-    bundles.set(entry, text);
-  }
+/** The Worker as `wrangler deploy` sends it, built once a test file. */
+function bundled(entry: string): Promise<string> {
+  const text = bundles.get(entry) ?? bundle(entry);
+  bundles.set(entry, text);
   return text;
 }
 
@@ -83,7 +70,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
       name: 'sealpin',
       modulesRoot: '/',
-      modules: [{ type: 'ESModule', path: '/worker.js', contents: await bundle(o.entry ?? 'worker/index.ts') }],
+      modules: [{ type: 'ESModule', path: '/worker.js', contents: await bundled(o.entry ?? 'worker/index.ts') }],
       compatibilityDate: '2026-11-01',
       kvNamespaces: ['API_KEYS'],
       durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },

@@ -43,11 +43,7 @@ export function withProgram(program: string, o: { probe: readonly string[]; isOp
     test(`${program} is installed`, () => {
       throw new Error(`${program} is missing, and SEALPIN_REQUIRE_ALL is set`);
     });
-  } else {
-    test.skip(`${program} is not here: its tests do not run`);
-    // oxlint-disable-next-line no-console -- a run that leaves tests out says so
-    console.log(`${program} is not here: its tests do not run`);
-  }
+  } else test.skip(`${program} is not here: its tests do not run`);
 }
 
 /** Calls `body` with a directory of its own, which is gone afterwards. */
