@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { kuboProgram } from '../../worker/test/pinning/real.ts';
-import { atDesk, command, fill, has, peer, sealpin, timed } from './desk.ts';
+import { atDesk, command, fill, has, peer, sealpin, timed, watched } from './desk.ts';
 import type { Desk } from './desk.ts';
 import { interleave } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
@@ -87,24 +87,6 @@ async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
   await handle.close();
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
   yield { figure: 'memory of ecc-encrypt at 4 GiB', unit: 'MiB', value: stored.peakMiB, target: { value: { atMost: 200 } } };
-  const fetched = await watched(['ecc-decrypt', stored.stdout.trim(), join(dir, 'out'), '--force', '--quiet', data]);
+  const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--force', '--quiet', data]);
   yield { figure: 'memory of ecc-decrypt at 4 GiB', unit: 'MiB', value: fetched.peakMiB, target: { value: { atMost: 200 } } };
-}
-
-/** Runs a command line and watches the high-water mark of its resident set (proc(5), VmHWM). */
-async function watched(args: readonly string[]): Promise<{ stdout: string; peakMiB: number }> {
-  const child = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let stdout = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-  let peakMiB = 0;
-  const look = setInterval(() => {
-    const mark = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1];
-    if (mark !== undefined) peakMiB = Number(mark) / 1024;
-  }, 50);
-  const code = await new Promise((resolve) => {
-    child.once('exit', () => clearInterval(look));
-    child.once('close', resolve);
-  });
-  if (code !== 0) throw new Error(`sealpin ${args[0]} ended with ${String(code)}`);
-  return { stdout, peakMiB };
 }

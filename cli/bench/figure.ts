@@ -23,14 +23,16 @@ export function isMet({ value, peer, target }: Figure): boolean | undefined {
   return within(target.value, value) && within(target.ratio, peer && value / peer.value);
 }
 
-export type Sample = { median: number; spread: number };
+/** `low` and `high`: the fastest and the slowest run, or the other way round where more is better. */
+export type Sample = { median: number; spread: number; low: number; high: number };
 
-/** The median of the runs and half of their range. */
+/** The median of the runs, half of their range, and its ends. */
 export function summarize(runs: readonly number[]): Sample {
   const sorted = runs.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   const median = sorted.length % 2 === 1 ? sorted[Math.floor(middle)]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-  return { median, spread: (sorted.at(-1)! - sorted[0]!) / 2 };
+  const [low, high] = [sorted[0]!, sorted.at(-1)!];
+  return { median, spread: (high - low) / 2, low, high };
 }
 
 /**

@@ -7,11 +7,11 @@
  */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../local/bundle.ts';
+import { residentMiB } from './memory.ts';
 
 const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
@@ -44,12 +44,12 @@ try {
   const middle = performance.now() + seconds * 500;
   let warm: number[] | undefined;
   const watch = setInterval(() => {
-    if (warm === undefined && performance.now() > middle) warm = pids.map(residentMiB);
+    if (warm === undefined && performance.now() > middle) warm = resident(pids);
   }, 100);
   await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end })));
   clearInterval(watch);
   for (const file of files) await readWhole({ url, apiKey }, file);
-  const last = pids.map(residentMiB);
+  const last = resident(pids);
   const [node, workerd] = last.map((mib, index) => `${Math.round(warm?.[index] ?? 0)} → ${Math.round(mib)} MiB`);
   console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
   console.log(`resident, in the middle and at the end: node ${node}, workerd ${workerd}`);
@@ -154,6 +154,6 @@ function sumOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64');
 }
 
-function residentMiB(pid: number): number {
-  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024;
+function resident(pids: readonly number[]): number[] {
+  return pids.map((pid) => residentMiB(pid) ?? 0);
 }

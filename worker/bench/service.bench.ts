@@ -1,11 +1,10 @@
 /** The service in workerd: CPU and memory of uploads, small requests a second, and pages of long lists. */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
-import { join } from 'node:path';
 import { interleave, summarize, type Bench, type Figure, type Sample } from '../../cli/bench/figure.ts';
+import { residentMiB } from '../../cli/bench/memory.ts';
 import { startService, type Service } from '../test/service.ts';
+import { filled, filledAccount, send, startSink } from './desk.ts';
 
 const MiB = 1024 * 1024;
 
@@ -121,19 +120,11 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
 
 /** A page of a list, and one GET, in a short and in a long account. */
 async function* lists(sink: string): AsyncGenerator<Figure> {
-  const service = await startService({ entry: 'worker/bench/filled.ts', through: () => sink });
+  const service = await startService({ entry: filled, through: () => sink });
   try {
-    const fill = async (count: number): Promise<{ headers: Record<string, string>; fileId: string }> => {
-      const { account, apiKey } = await service.account();
-      const objects = await service.miniflare.getDurableObjectNamespace('ACCOUNT');
-      const object = objects.get(objects.idFromName(account.id)) as unknown as { fill(count: number, cid: string): Promise<string> };
-      return { headers: { Authorization: `Bearer ${apiKey}` }, fileId: await object.fill(count, 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e') };
-    };
-    const short = await fill(10);
-    const long = await fill(100_000);
-    const page = ({ headers }: typeof short) => () => latency(() => send(service.url, 'GET', '/v1/storage?limit=10', headers));
-    const one = ({ headers, fileId }: typeof short) => () => latency(() => send(service.url, 'GET', `/v1/storage/${fileId}?data=false`, headers));
-    const times = await interleave({ shortPage: page(short), longPage: page(long), shortOne: one(short), longOne: one(long) }, 9);
+    const short = await filledAccount(service, 10);
+    const long = await filledAccount(service, 100_000);
+    const times = await interleave({ shortPage: short.page, longPage: long.page, shortOne: short.one, longOne: long.one }, 9);
     // Equal within noise: what differs is less than the runs of one differ among themselves, or a fifth.
     const bound = ({ median, spread }: Sample): Figure['target'] => ({ ratio: { atMost: Math.max(1.2, 1 + spread / median) } });
     yield { figure: 'a page of a list of 100,000', unit: 'ms', value: times.longPage.median, spread: times.longPage.spread, peer: named('of 10', times.shortPage), target: bound(times.shortPage)! };
@@ -151,9 +142,9 @@ async function* memory(): AsyncGenerator<Figure> {
     const service = await startService();
     try {
       const headers = { Authorization: `Bearer ${(await service.account()).apiKey}`, 'Content-Disposition': 'attachment; filename=x' };
-      const idle = rssMiB(service.pid);
+      const idle = residentMiB(service.pid) ?? 0;
       let peak = idle;
-      const watch = setInterval(() => (peak = Math.max(peak, rssMiB(service.pid))), 5);
+      const watch = setInterval(() => (peak = Math.max(peak, residentMiB(service.pid) ?? 0)), 5);
       await Promise.all(
         Array.from({ length: count }, (_, index) =>
           index % 4 === 3
@@ -173,24 +164,6 @@ function named(name: string, { median, spread }: Sample): NonNullable<Figure['pe
   return { name, value: median, spread };
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: 32 });
-
-/** One request; the text of its answer, which has to be a good one. */
-function send(url: string, method: string, path: string, headers: Record<string, string>, body?: Buffer): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const sent = request(`${url}${path}`, { method, agent, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Length': body.length }) } }, (answer) => {
-      const chunks: Buffer[] = [];
-      answer.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
-      answer.on('end', () => {
-        const text = Buffer.concat(chunks).toString();
-        if ((answer.statusCode ?? 500) < 300) resolve(text);
-        else reject(new Error(`${method} ${path}: ${answer.statusCode} ${text}`));
-      });
-    });
-    sent.on('error', reject).end(body);
-  });
-}
-
 /** Requests a second, with so many on their way. */
 async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Promise<number> {
   let left = count;
@@ -206,32 +179,8 @@ async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Pro
   return count / ((performance.now() - begun) / 1000);
 }
 
-/** The median time of a request, in ms. */
-async function latency(ask: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let index = 0; index < 40; index += 1) {
-    const begun = performance.now();
-    await ask();
-    times.push(performance.now() - begun);
-  }
-  return summarize(times).median;
-}
-
 /** CPU that a process has used, in ms (proc(5): utime and stime in hundredths of a second). */
 function cpuMs(pid: number): number {
   const times = (/\) (.*)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? '').split(' ');
   return (Number(times[11]) + Number(times[12])) * 10;
-}
-
-function rssMiB(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
-}
-
-async function startSink(block: Buffer): Promise<{ url: string; process: ChildProcess }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'sink.ts'), block.toString('base64')], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout.once('data', (line: Buffer) => resolve(line.toString().trim()));
-    child.once('exit', () => reject(new Error('the sink ended')));
-  });
-  return { url, process: child };
 }
