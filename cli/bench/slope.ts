@@ -1,0 +1,76 @@
+/** Whether something grows with what it depends on, and where that changes: slopes where both axes are logarithmic. */
+import { textOf } from './series.ts';
+import type { Axis } from './series.ts';
+
+/** Between two x: the exponent with which y grows. 0 is flat, 1 is linear. */
+export type Part = { from: number; to: number; slope: number };
+
+/** `bends`: where one part ends and the next begins. */
+export type Shape = { parts: Part[]; bends: number[] };
+
+/** What a flat line may have of a slope: 1.5 times as much for ten times as much. */
+const flat = 0.18;
+/** What a linear line may have more or less: what it began with, and noise. */
+const near = 0.2;
+/** Between flat and linear. Where a + b·x crosses it, a and b·x are the same. */
+const middle = 0.5;
+
+type Place = { x: number; y: number };
+
+/**
+ * Finds the parts of a line. The slope at a point is taken over three of them, so that one disturbed run makes no bend. It bends
+ * where the slope crosses 0.5, or half of the steepest where all of it is less steep than linear.
+ *
+ * @param points with x and median above 0, by rising x
+ */
+export function shapeOf(points: readonly { x: number; median: number }[]): Shape {
+  const places = points.map(({ x, median }) => ({ x: Math.log(x), y: Math.log(median) }));
+  if (places.length < 2) return { parts: [], bends: [] };
+  const slopes = places.map((_, index) => {
+    const begin = Math.max(0, Math.min(index - 1, places.length - 3));
+    return slopeOf(places.slice(begin, begin + 3));
+  });
+  const steepest = Math.max(...slopes.map(Math.abs));
+  const bound = steepest < flat ? Infinity : Math.min(middle, steepest / 2);
+  const kinds = slopes.map((slope) => (slope >= bound ? 1 : slope <= -bound ? -1 : 0));
+  const parts: Part[] = [];
+  const bends: number[] = [];
+  let begin = 0;
+  for (let index = 0; index < places.length; index += 1) {
+    if (index < places.length - 1 && kinds[index] === kinds[index + 1]) continue;
+    const slope = index === begin ? slopes[index]! : slopeOf(places.slice(begin, index + 1));
+    const from = bends.at(-1) ?? points[0]!.x;
+    if (index < places.length - 1) {
+      // From rising to falling, it crosses 0.
+      const crossed = (kinds[index]! + kinds[index + 1]!) * bound;
+      const share = (crossed - slopes[index]!) / (slopes[index + 1]! - slopes[index]!);
+      bends.push(Math.exp(places[index]!.x + share * (places[index + 1]!.x - places[index]!.x)));
+    }
+    parts.push({ from, to: bends.length > parts.length ? bends.at(-1)! : points.at(-1)!.x, slope });
+    begin = index + 1;
+  }
+  return { parts, bends };
+}
+
+/** The shape in words: each part with its numbers, and where it bends. */
+export function wordsOf({ parts }: Shape, axis: Axis): string {
+  return parts.map(({ from, to, slope }, index) => `${index === 0 ? `${textOf(from, axis)} ` : ''}to ${textOf(to, axis)} ${kindOf(slope)}`).join(', bends, ');
+}
+
+function kindOf(slope: number): string {
+  if (Math.abs(slope) < middle) {
+    const name = Math.abs(slope) < flat ? 'flat' : slope > 0 ? 'growing slowly' : 'falling slowly';
+    return `${name} (× ${(10 ** slope).toFixed(2)} per × 10)`;
+  }
+  const name = slope < 0 ? 'falling' : Math.abs(slope - 1) <= near ? 'linear' : `growing ${slope > 1 ? 'faster' : 'slower'} than linear`;
+  return `${name} (slope ${slope.toFixed(2)})`;
+}
+
+/** Least squares. */
+function slopeOf(places: readonly Place[]): number {
+  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const x = mean(places.map((place) => place.x));
+  const y = mean(places.map((place) => place.y));
+  const over = places.reduce((sum, place) => sum + (place.x - x) * (place.y - y), 0);
+  return over / places.reduce((sum, place) => sum + (place.x - x) ** 2, 0);
+}
