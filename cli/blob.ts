@@ -1,7 +1,8 @@
 /** The bytes of a blob, from whoever has them: every block is checked against the blob ID, so nobody has to be trusted. */
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { type BlockSource, carOf, openFile, parseCid, type IpfsFile } from '../shared/ipfs/index.ts';
+import { type BlockSource, carOf, openFile, parseCid, type IpfsFile, type OpenOptions } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
+import { nodeBackend } from './crypto.ts';
 import { send } from './http.ts';
 import { findService, noService } from './service.ts';
 
@@ -32,7 +33,7 @@ export function parseBlobId(text: string, more = ''): string {
  */
 export async function openBlob(cid: string, context: Context): Promise<IpfsFile> {
   try {
-    const file = await openFile(cid, await sourcesOf(context), { signal: context.signal, limits: { idleMs: context.pace.stallMs } });
+    const file = await openFile(cid, await sourcesOf(context), optionsOf(context));
     return { size: file.size, read: (start, end) => explained(file.read(start, end)) };
   } catch (error) {
     throw explain(error);
@@ -41,7 +42,12 @@ export async function openBlob(cid: string, context: Context): Promise<IpfsFile>
 
 /** The same as a CAR file, its blocks in the order of the file. */
 export async function blobAsCar(cid: string, context: Context): Promise<ReadableStream<Uint8Array>> {
-  return explained(carOf(cid, await sourcesOf(context), { signal: context.signal, limits: { idleMs: context.pace.stallMs } }));
+  return explained(carOf(cid, await sourcesOf(context), optionsOf(context)));
+}
+
+/** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
+function optionsOf({ signal, pace }: Context): OpenOptions {
+  return { signal, digest: nodeBackend.sha256, limits: { idleMs: pace.stallMs } };
 }
 
 async function sourcesOf(context: Context): Promise<BlockSource[]> {

@@ -3,6 +3,7 @@ import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, c
 import { promisify } from 'node:util';
 import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { release } from './memory.ts';
 
 const tagBytes = 16;
 /** Without it, OpenSSL accepts a tag of 4 bytes. */
@@ -14,7 +15,9 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
     seal(nonce, plaintext, aad, out = new Uint8Array(plaintext.length + tagBytes)) {
       const sealing = createCipheriv(cipher, key, nonce, options);
       if (aad !== undefined) sealing.setAAD(aad);
-      out.set(sealing.update(plaintext));
+      const sealed = sealing.update(plaintext);
+      out.set(sealed);
+      release(sealed);
       sealing.final();
       out.set(sealing.getAuthTag(), plaintext.length);
       return out;
@@ -31,6 +34,7 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
         throw new SealpinError('decrypt_failed');
       }
       out.set(opened);
+      release(opened);
       return out;
     },
   };

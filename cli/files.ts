@@ -8,14 +8,19 @@ import { access, type FileHandle, link, lstat, open, readdir, rename, rm, stat }
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { SealpinError } from '../shared/errors.ts';
+import { type BlockWriter, blockWriter } from './blocks.ts';
 import type { World } from './context.ts';
 import { errnoOf, writeFailure } from './errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from './output.ts';
 
+/** Bytes of one write. */
+const blockBytes = 1024 * 1024;
+
 export interface Sink {
   /** For messages. */
   readonly name: string;
+  /** Takes bytes. A failure of the disk may be told later, at the latest by `commit`. */
   write(chunk: Uint8Array): Promise<void>;
   /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
   commit(): Promise<string | undefined>;
@@ -105,7 +110,7 @@ class FileSink implements Sink {
   readonly #force: boolean;
   readonly #mode: number;
   readonly #temporary: string;
-  #file: FileHandle | undefined;
+  #opened: { file: FileHandle; blocks: BlockWriter } | undefined;
 
   constructor(name: string, target: string, o: Pick<SinkOptions, 'force' | 'mode'>) {
     this.name = name;
@@ -117,8 +122,11 @@ class FileSink implements Sink {
 
   async write(chunk: Uint8Array): Promise<void> {
     try {
-      const file = await this.#open();
-      for (let done = 0; done < chunk.length; ) done += (await file.write(chunk, done)).bytesWritten;
+      const { blocks } = await this.#open();
+      for (let done = 0; done < chunk.length; ) {
+        done += blocks.fill(chunk.subarray(done));
+        if (blocks.full()) await blocks.flush();
+      }
     } catch (error) {
       throw writeFailure(this.name, error);
     }
@@ -126,7 +134,9 @@ class FileSink implements Sink {
 
   async commit(): Promise<string> {
     try {
-      const file = await this.#open();
+      const { file, blocks } = await this.#open();
+      await blocks.flush();
+      await blocks.drain();
       await file.sync();
       await this.#close();
       await this.#publish();
@@ -142,18 +152,21 @@ class FileSink implements Sink {
     await rm(this.#temporary, { force: true });
   }
 
-  async #open(): Promise<FileHandle> {
-    if (this.#file === undefined) {
+  async #open(): Promise<{ file: FileHandle; blocks: BlockWriter }> {
+    if (this.#opened === undefined) {
       await removeLeftovers(dirname(this.#target));
-      this.#file = await open(this.#temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0), this.#mode);
+      const file = await open(this.#temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0), this.#mode);
+      this.#opened = { file, blocks: blockWriter(file, blockBytes) };
     }
-    return this.#file;
+    return this.#opened;
   }
 
   async #close(): Promise<void> {
-    const file = this.#file;
-    this.#file = undefined;
-    await file?.close();
+    const opened = this.#opened;
+    this.#opened = undefined;
+    // It was drained before, unless something failed; then that is told, and not what the other writes came to.
+    await opened?.blocks.drain().catch(() => undefined);
+    await opened?.file.close();
   }
 
   async #publish(): Promise<void> {

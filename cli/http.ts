@@ -6,6 +6,7 @@ import { request as requestHttp, type ClientRequest, type IncomingMessage } from
 import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../shared/errors.ts';
+import { release } from './memory.ts';
 import { visible } from './output.ts';
 import type { Pace } from './pace.ts';
 
@@ -121,27 +122,49 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
+/** A byte stream: who asks for so many bytes gets them in one piece, however small those are that the network gives. */
 function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Uint8Array> = message[Symbol.asyncIterator]();
   const patience = patient(o.pace);
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
-          if (done === true) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          message.destroy();
-          controller.error(failure(error, url, o.signal));
+  let piece = new Uint8Array(0);
+  let used = 0;
+
+  /** Bytes that have come and were not given on: none at the end. */
+  async function next(): Promise<Uint8Array> {
+    if (used === piece.length) {
+      const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
+      release(piece);
+      piece = done === true ? new Uint8Array(0) : new Uint8Array(value.buffer as ArrayBuffer, value.byteOffset, value.length);
+      used = 0;
+    }
+    return piece.subarray(used);
+  }
+
+  return new ReadableStream({
+    type: 'bytes',
+    async pull(controller) {
+      try {
+        const view = controller.byobRequest?.view as Uint8Array | undefined;
+        let filled = 0;
+        for (let bytes = await next(); bytes.length > 0; bytes = await next()) {
+          const part = bytes.subarray(0, (view?.length ?? bytes.length) - filled);
+          used += part.length;
+          if (view === undefined) return controller.enqueue(part.slice());
+          view.set(part, filled);
+          filled += part.length;
+          if (filled === view.length) return controller.byobRequest!.respond(filled);
         }
-      },
-      cancel() {
+        if (filled === 0) controller.close();
+        controller.byobRequest?.respond(filled);
+      } catch (error) {
         message.destroy();
-      },
+        controller.error(failure(error, url, o.signal));
+      }
     },
-    { highWaterMark: 0 },
-  );
+    cancel() {
+      message.destroy();
+    },
+  });
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -1,9 +1,9 @@
 /** From a stream of container bytes to a blob that is stored and checked. */
-import { createHash } from 'node:crypto';
 import type { StoredFile } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { cidBuilder } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
+import { nodeBackend } from './crypto.ts';
 import { sizeText } from './progress.ts';
 import { type Api } from './service.ts';
 
@@ -21,7 +21,7 @@ export async function store(
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'>; readonly onBytes: (bytes: number) => void },
 ): Promise<StoredFile> {
   // Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash.
-  const builder = cidBuilder({ digest: (block) => createHash('sha256').update(block).digest() });
+  const builder = cidBuilder({ digest: nodeBackend.sha256 });
   const reader = container.stream.getReader();
   let measured: Measured | undefined;
   const next = async (): Promise<Uint8Array | undefined> => {

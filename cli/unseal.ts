@@ -6,6 +6,7 @@ import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
 import { type FileIdentity, openInput } from './input.ts';
+import { release } from './memory.ts';
 import { silentProgress, sizeText } from './progress.ts';
 
 export type Unsealing = {
@@ -43,7 +44,9 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     // A bar in the middle of the text on the same terminal would help nobody.
     const shown = () => (o.outputFile === '-' && context.stdout.isTTY ? silentProgress : output.progress('fetching and decrypting', source.bytes));
     const plaintext = await openWith(opened, o, context);
-    const bytes = await pour(plaintext, sink, shown(), context.signal);
+    // Plaintext is made for us alone, and a file keeps a copy.
+    const written = opened.kind === 'plain' || o.outputFile === '-' ? () => undefined : release;
+    const bytes = await pour(plaintext, sink, shown(), context.signal, written);
     const path = await sink.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
@@ -93,13 +96,15 @@ async function identitiesFor(kind: 'password' | 'keys', o: Unsealing): Promise<r
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-async function pour(plaintext: ReadableStream<Uint8Array>, sink: Sink, progress: { add(bytes: number): void; done(): void }, signal: AbortSignal): Promise<number> {
+async function pour(plaintext: ReadableStream<Uint8Array>, sink: Sink, progress: { add(bytes: number): void; done(): void }, signal: AbortSignal, written: (chunk: Uint8Array) => void): Promise<number> {
   let bytes = 0;
   for await (const chunk of plaintext) {
     signal.throwIfAborted();
+    const { length } = chunk;
     await sink.write(chunk);
-    bytes += chunk.length;
-    progress.add(chunk.length);
+    written(chunk);
+    bytes += length;
+    progress.add(length);
   }
   progress.done();
   return bytes;

@@ -1,5 +1,6 @@
 /** Reading a file by its CID from sources that nobody has to trust. */
 import { SealpinError } from '../errors.ts';
+import type { Digest } from './builder.ts';
 import { parseCid } from './cid.ts';
 import { supply, type Faults, type Supply } from './supply.ts';
 import { takeRoot, walk, type Block, type Root } from './walk.ts';
@@ -28,7 +29,12 @@ export type Limits = {
 
 const usualIdleMs = 60_000;
 
-export type OpenOptions = { signal?: AbortSignal; limits?: Limits };
+export type OpenOptions = {
+  signal?: AbortSignal;
+  limits?: Limits;
+  /** SHA-256 of a block: WebCrypto when left out. */
+  digest?: Digest;
+};
 
 export type IpfsFile = {
   /** Bytes of the file. */
@@ -73,9 +79,9 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
 }
 
 /** One verified block, whatever it holds. Fails as `openFile`. */
-export async function readBlock(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {} }: OpenOptions = {}): Promise<Uint8Array> {
+export async function readBlock(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {}, digest }: OpenOptions = {}): Promise<Uint8Array> {
   const cid = parseCid(text);
-  const source = supply(cid, sources, { signal, idleMs: limits.idleMs ?? usualIdleMs, faults: new Map() });
+  const source = supply(cid, sources, { signal, idleMs: limits.idleMs ?? usualIdleMs, faults: new Map(), digest });
   try {
     return await source.take({ cid, start: 0, fileBytes: undefined, run: 0 });
   } finally {
@@ -84,12 +90,12 @@ export async function readBlock(text: string, sources: readonly BlockSource[], {
 }
 
 /** Opens the blocks of a file. */
-export async function openDag(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {} }: OpenOptions): Promise<Dag> {
+export async function openDag(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {}, digest }: OpenOptions): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = usualIdleMs, totalMs = 86_400_000 } = limits;
   const faults: Faults = new Map();
   // The stream that the root came in may go on with the rest of the file.
-  let first: Supply | undefined = supply(cid, sources, { signal, idleMs, faults });
+  let first: Supply | undefined = supply(cid, sources, { signal, idleMs, faults, digest });
   let root: Root;
   try {
     root = await takeRoot(cid, first.take);
@@ -104,7 +110,7 @@ export async function openDag(text: string, sources: readonly BlockSource[], { s
       const stop = new AbortController();
       const timer = setTimeout(() => stop.abort(new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`)), totalMs);
       if (start > 0) first?.close();
-      const source = first && start === 0 ? first : supply(cid, sources, { end, signal: AbortSignal.any([signal, stop.signal]), idleMs, faults });
+      const source = first && start === 0 ? first : supply(cid, sources, { end, signal: AbortSignal.any([signal, stop.signal]), idleMs, faults, digest });
       first = undefined;
       const order = walk(root, start, end, source.take);
 

@@ -5,6 +5,6 @@
 export { leafBytes, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type Measure } from './builder.ts';
 export { measured } from './measured.ts';
-export { openFile, readBlock, type BlockSource, type IpfsFile, type Limits } from './file.ts';
+export { openFile, readBlock, type BlockSource, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
 export { carOf, fileFromCar, type CarOptions } from './car.ts';
 export { gateway, type GatewayOptions } from './gateway.ts';

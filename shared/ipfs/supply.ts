@@ -1,6 +1,6 @@
 /** Blocks from a list of sources, each hashed before it is passed on: the next source on any fault, at the block that failed. */
 import { isSealpinError, SealpinError } from '../errors.ts';
-import { sha256 } from './builder.ts';
+import { sha256, type Digest } from './builder.ts';
 import { maxBlockBytes, type Cid } from './cid.ts';
 import { feed, sameBytes, type Feed } from './feed.ts';
 import type { BlockSource } from './file.ts';
@@ -34,7 +34,8 @@ type Open = { feed: Feed; stop: AbortController; signal: AbortSignal };
  * Blocks of the file of `root` up to byte `end`.
  * Each source is asked once for a block; the one whose stream broke off after it had given good blocks once more, at last.
  */
-export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults }): Supply {
+export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults; digest: Digest | undefined }): Supply {
+  const digest = o.digest ?? sha256;
   const open = new Map<BlockSource, Open>();
   let current = sources[0];
   let proven = false;
@@ -76,7 +77,7 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
       open.set(source, (asked = { feed: feed(root, o.end, source), stop, signal: AbortSignal.any([o.signal, stop.signal]) }));
     }
     const bytes = await timely(asked.feed.take(want, asked.signal));
-    if (bytes.length > maxBlockBytes || !sameBytes(await sha256(bytes), want.cid.digest)) throw new Lie(want);
+    if (bytes.length > maxBlockBytes || !sameBytes(await digest(bytes), want.cid.digest)) throw new Lie(want);
     return bytes;
   }
 

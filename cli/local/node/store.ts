@@ -4,10 +4,11 @@
  * on the disk (fsync), and what is not in the catalog is swept at the next start.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, unlink, type FileHandle } from 'node:fs/promises';
+import { mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
+import { blockWriter } from '../../blocks.ts';
 import { openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
 import { openReserve } from './reserve.ts';
 
@@ -39,9 +40,6 @@ export interface Store {
 
 /** How long an added file that nobody pinned is kept. */
 export const unpinnedMs = 3_600_000;
-
-/** Blocks being written at once: one is filled and hashed while the others go to the disk. */
-const writesInFlight = 4;
 
 /** Rows that are kept in memory before they go to the catalog: those of 4 GiB. */
 const rowsAhead = 4096;
@@ -88,7 +86,7 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
         blocks.push({ cid, offset: position - bytes, bytes, node });
       },
     });
-    const sink = blockSink(handle);
+    const sink = blockWriter(handle, leafBytes);
     return {
       async write(bytes) {
         for (let rest = bytes; rest.length > 0; ) {
@@ -135,53 +133,6 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     async close() {
       catalog.close();
       await folder.close();
-    },
-  };
-}
-
-/** Collects bytes into blocks of one leaf and writes each to the file, several at once. */
-function blockSink(handle: FileHandle | undefined) {
-  const free: Buffer<ArrayBuffer>[] = [];
-  const writing = new Set<Promise<void>>();
-  let failed: { cause: unknown } | undefined;
-  let block = Buffer.allocUnsafeSlow(leafBytes);
-  let filled = 0;
-  let position = 0;
-
-  async function put(bytes: Buffer, at: number, whole: Buffer<ArrayBuffer>): Promise<void> {
-    try {
-      for (let done = 0; done < bytes.length; ) done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
-    } catch (cause) {
-      failed ??= { cause };
-    }
-    free.push(whole);
-  }
-
-  return {
-    fill(bytes: Uint8Array): number {
-      const part = bytes.subarray(0, leafBytes - filled);
-      block.set(part, filled);
-      filled += part.length;
-      return part.length;
-    },
-    full: () => filled === leafBytes,
-    /** Starts the write of what was collected and returns it; it stays as it is until the next block is full. */
-    async flush(): Promise<Buffer> {
-      const bytes = block.subarray(0, filled);
-      if (handle && filled > 0) {
-        if (writing.size >= writesInFlight) await Promise.race(writing);
-        if (failed) throw failed.cause;
-        const write = put(bytes, position, block).then(() => void writing.delete(write));
-        writing.add(write);
-        block = free.pop() ?? Buffer.allocUnsafeSlow(leafBytes);
-      }
-      position += filled;
-      filled = 0;
-      return bytes;
-    },
-    async drain(): Promise<void> {
-      await Promise.all(writing);
-      if (failed) throw failed.cause;
     },
   };
 }
