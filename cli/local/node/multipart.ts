@@ -3,6 +3,8 @@
  * the closing boundary has come: what was cut off before it must not look complete.
  */
 
+import { release } from '../../memory.ts';
+
 /** A part begins, some of its bytes, or the closing boundary. */
 export type PartEvent = { kind: 'part'; name: string; filename: string; type: string } | { kind: 'bytes'; bytes: Buffer } | { kind: 'closed' };
 
@@ -26,17 +28,20 @@ export function boundaryOf(contentType: string | undefined): string {
   return boundary;
 }
 
-/** Splits a body into its parts. */
+/** Splits a body into its parts. The chunks are used up, and the bytes of an event are good until the next one is asked for. */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
   const chunks = body[Symbol.asyncIterator]();
   // The first delimiter may stand at the very start, without the line break that belongs to the others.
   let rest: Buffer = Buffer.from('\r\n');
+  let chunk = rest;
 
   async function more(): Promise<void> {
     const { done, value } = await chunks.next();
     if (done) throw new MultipartError('multipart: unexpected end of the body');
     rest = rest.length === 0 ? value : Buffer.concat([rest, value]);
+    release(chunk);
+    chunk = rest;
   }
 
   async function until(mark: string): Promise<string> {
