@@ -5,7 +5,6 @@ import { SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
 import { parseQuery, type Ctx } from './app.ts';
-import { hashed } from './body/hashed.ts';
 import { parseDisposition, parseFilename } from './body/names.ts';
 import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
 import { callerOf, identityOf, type Caller } from './caller.ts';
@@ -37,7 +36,7 @@ export function upload(mode: Mode) {
       const announced = parseAnnounced(c, mode);
       if (begun.first !== undefined) return await replayed(c, caller, begun, begun.first, announced);
       checkLength(c.req.raw, limitBytes);
-      body = uploadBody(c.req.raw, limitBytes, announced.json);
+      body = uploadBody(c.req.raw, limitBytes, announced.json ? 'json' : mode);
       const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
       const { record, about } = await store(c, caller, { fileId, mode, spki, announced, body, signal });
       return created(c, key, record, about);
@@ -82,8 +81,7 @@ async function store(
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
   const encrypted = mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
-  const raw = encrypted === undefined && !announced.json;
-  const measure = raw ? measured(body.stream) : hashed(encrypted?.payload ?? body.stream);
+  const measure = measured(encrypted?.payload ?? body.stream);
 
   let about: About | undefined;
   let record: FileRecord | undefined;

@@ -9,6 +9,8 @@ import type { ByteSource } from './source.ts';
 const tagBytes = 16;
 /** How much plaintext is in flight at once. */
 const batchBytes = 1024 * 1024;
+/** Of what is sealed, as it goes out. */
+const pieceBytes = 1024 * 1024;
 
 /** How a payload is cut. */
 export type Chunking = {
@@ -76,40 +78,90 @@ function pulled(source: ByteSource, next: (controller: ReadableStreamDefaultCont
   });
 }
 
+/** A run of bytes written out of order, as pieces of `pieceBytes`. */
+class Pieces {
+  #first = new Uint8Array(pieceBytes);
+  #filled = 0;
+
+  /** Makes room for so many more bytes, and gives what writes into it at an offset. */
+  append(bytes: number): { target(offset: number, length: number): Uint8Array | undefined; set(bytes: Uint8Array, offset: number): void; full(): Uint8Array[] } {
+    const from = this.#filled;
+    const end = from + bytes;
+    const pieces = [this.#first];
+    while (pieces.length * pieceBytes < end) pieces.push(new Uint8Array(pieceBytes));
+    return {
+      /** Where `length` bytes go, unless they fall into two pieces. */
+      target(offset, length) {
+        const at = (from + offset) % pieceBytes;
+        return at + length > pieceBytes ? undefined : pieces[Math.floor((from + offset) / pieceBytes)]!.subarray(at, at + length);
+      },
+      set(part, offset) {
+        const index = Math.floor((from + offset) / pieceBytes);
+        const at = (from + offset) % pieceBytes;
+        pieces[index]!.set(part.subarray(0, pieceBytes - at), at);
+        if (part.length > pieceBytes - at) pieces[index + 1]!.set(part.subarray(pieceBytes - at));
+      },
+      /** The pieces that are full, which are given away. */
+      full: () => {
+        const full = pieces.splice(0, Math.floor(end / pieceBytes));
+        this.#first = pieces[0] ?? new Uint8Array(pieceBytes);
+        this.#filled = end - full.length * pieceBytes;
+        return full;
+      },
+    };
+  }
+
+  /** What is left at the end. */
+  rest(): Uint8Array {
+    return this.#first.subarray(0, this.#filled);
+  }
+}
+
 /**
- * Seals all of the source.
+ * Seals all of the source, into pieces of 1 MiB whatever the cut: those are the leaves of its CID.
  * @param prefix goes out before the first chunk
  */
 export function sealChunks(source: ByteSource, chunks: Chunks, prefix: Uint8Array): ReadableStream<Uint8Array> {
   let index = 0;
-  let before: Uint8Array | undefined = prefix;
+  const pieces = new Pieces();
+  const before = pieces.append(prefix.length);
+  before.set(prefix, 0);
+  const ahead = before.full();
   return pulled(source, async (controller) => {
-    if (before !== undefined) {
-      controller.enqueue(before);
-      before = undefined;
-      return true;
+    for (const piece of ahead.splice(0)) controller.enqueue(piece);
+    for (;;) {
+      await source.fill(batchBytes);
+      const batch = cut(source, chunks, index, false);
+      const room = pieces.append(batch.outBytes);
+      const pending: Promise<void>[] = [];
+      let offset = 0;
+      for (const [at, input] of batch.inputs.entries()) {
+        const nonce = chunks.nonce(index + at, batch.last && at === batch.inputs.length - 1);
+        const start = offset;
+        const target = room.target(start, input.length + tagBytes);
+        const sealed = chunks.aead.seal(nonce, input, undefined, target);
+        const place = (bytes: Uint8Array): void => void (bytes === target || room.set(bytes, start));
+        if (sealed instanceof Promise) pending.push(sealed.then(place));
+        else place(sealed);
+        offset += input.length + tagBytes;
+      }
+      if (pending.length > 0) await Promise.all(pending);
+      source.recycle();
+      index += batch.inputs.length;
+      const full = room.full();
+      for (const piece of full) controller.enqueue(piece);
+      if (batch.last) {
+        const rest = pieces.rest();
+        if (rest.length > 0) controller.enqueue(rest);
+        return false;
+      }
+      if (full.length > 0) return true;
     }
-    await source.fill(batchBytes);
-    const batch = cut(source, chunks, index, false);
-    const out = new Uint8Array(batch.outBytes);
-    const pending: Promise<void>[] = [];
-    let offset = 0;
-    for (const [at, input] of batch.inputs.entries()) {
-      const nonce = chunks.nonce(index + at, batch.last && at === batch.inputs.length - 1);
-      const target = out.subarray(offset, offset + input.length + tagBytes);
-      const placed = place(chunks.aead.seal(nonce, input, undefined, target), target);
-      if (placed !== undefined) pending.push(placed);
-      offset += target.length;
-    }
-    if (pending.length > 0) await Promise.all(pending);
-    index += batch.inputs.length;
-    controller.enqueue(out);
-    return !batch.last;
   });
 }
 
 function place(result: Awaitable<Uint8Array>, target: Uint8Array): Promise<void> | undefined {
-  if (result instanceof Promise) return result.then((bytes) => target.set(bytes));
+  if (result instanceof Promise) return result.then((bytes) => void (bytes === target || target.set(bytes)));
   if (result !== target) target.set(result);
   return undefined;
 }
@@ -170,6 +222,7 @@ function opened(source: ByteSource, begin: () => Awaitable<Chunks>, next: (chunk
     chunks ??= await begin();
     const { batch, more } = await next(chunks);
     const { bytes, failure: found } = await openBatch(batch, chunks);
+    source.recycle();
     failure = found;
     if (bytes.length > 0) controller.enqueue(bytes);
     // A stream that fails drops what was not read yet: what is authentic goes out first, and the next pull fails.

@@ -34,6 +34,9 @@ export class ByteSource {
   readonly #from: Reader;
   #pieces: Uint8Array[] = [];
   #first = 0;
+  /** Buffers of our own that were taken to their end; one that can be used again. */
+  #spent: ArrayBuffer[] = [];
+  #spare: ArrayBuffer | undefined;
   /** Bytes at hand. */
   length = 0;
   /** Whether the stream has ended: what is at hand is all that is left. */
@@ -50,7 +53,7 @@ export class ByteSource {
 
   async #read(wanted: number): Promise<void> {
     const { done, value } = await (this.#from.byob
-      ? this.#from.reader.read(new Uint8Array(wanted <= smallReadBytes ? smallReadBytes : Math.min(wanted, readBytes)), {
+      ? this.#from.reader.read(this.#buffer(wanted), {
           // In workerd each call is a crossing. Node (24.21) fails, and loses bytes, when a stream was closed with fewer than `min` left.
           min: 'readAtLeast' in this.#from.reader ? Math.min(wanted, readBytes) : 1,
         })
@@ -62,6 +65,19 @@ export class ByteSource {
       this.length += value.length;
     }
     if (done) this.ended = true;
+  }
+
+  #buffer(wanted: number): Uint8Array {
+    if (wanted <= smallReadBytes) return new Uint8Array(smallReadBytes);
+    const spare = this.#spare ?? new ArrayBuffer(readBytes);
+    this.#spare = undefined;
+    return new Uint8Array(spare, 0, Math.min(wanted, readBytes));
+  }
+
+  /** Nothing of what was taken is looked at any more: its memory is read into again. */
+  recycle(): void {
+    this.#spare ??= this.#spent.at(-1);
+    this.#spent = [];
   }
 
   /** Takes the next `bytes`, which must be at hand, as one array. */
@@ -97,6 +113,7 @@ export class ByteSource {
         return;
       }
       left -= piece.length;
+      if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent.push(piece.buffer as ArrayBuffer);
       // Its memory goes at once; its place, with others, below.
       this.#pieces[this.#first] = taken;
       this.#first += 1;

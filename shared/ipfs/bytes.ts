@@ -25,6 +25,35 @@ export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   return byob ? fillingReader(byob) : copyingReader(stream.getReader());
 }
 
+export interface PieceReader {
+  /** The next piece, which has bytes; undefined at the end. Asks once at a time. */
+  next(): Promise<Uint8Array | undefined>;
+  cancel(reason?: unknown): Promise<void>;
+}
+
+/** Locks a stream for reading it in pieces: a byte stream fills buffers of `length`; what any other gives comes as it is. */
+export function pieceReader(stream: ReadableStream<Uint8Array>, length: number): PieceReader {
+  const byob = byobReader(stream);
+  if (byob) {
+    const { read, cancel } = fillingReader(byob);
+    return { next: async () => ofAny(await read(length)), cancel };
+  }
+  const reader = stream.getReader();
+  return {
+    async next() {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || value.length > 0) return value;
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  };
+}
+
+function ofAny(bytes: Uint8Array): Uint8Array | undefined {
+  return bytes.length === 0 ? undefined : bytes;
+}
+
 function byobReader(stream: ReadableStream<Uint8Array>): ByobReader | undefined {
   try {
     return stream.getReader({ mode: 'byob' }) as ByobReader;

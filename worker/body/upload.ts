@@ -34,9 +34,10 @@ export function checkLength(request: Request, limitBytes: number | undefined): v
 /**
  * The body of a request, read as it is asked for.
  * @param limitBytes how long the body may be; counted, because a length need not be announced
- * @param json whether the body is `{filename, data}` rather than the bytes themselves
+ * @param form `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their CID,
+ *   or `encrypted`: as a byte stream, whose reader uses the same memory for all of it
  */
-export function uploadBody(request: Request, limitBytes: number | undefined, json: boolean): UploadBody {
+export function uploadBody(request: Request, limitBytes: number | undefined, form: 'json' | 'plain' | 'encrypted'): UploadBody {
   const body = countedBody(request, limitBytes);
   let size = 0;
   let head = new Uint8Array(0);
@@ -60,6 +61,13 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
     };
   }
 
+  async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    const bytes = await body.read(new Uint8Array(readBytes));
+    see(bytes);
+    if (bytes.length === 0) controller.close();
+    else controller.enqueue(bytes);
+  }
+
   /** The reader's own buffer goes to the network and back, so that nothing is copied. */
   async function pullBytes(controller: ReadableByteStreamController): Promise<void> {
     const view = controller.byobRequest?.view ?? new Uint8Array(readBytes);
@@ -71,7 +79,7 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
   }
 
   const parser = jsonUpload();
-  let buffer = new Uint8Array(json ? jsonReadBytes : 0);
+  let buffer = new Uint8Array(form === 'json' ? jsonReadBytes : 0);
 
   async function pullData(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     for (;;) {
@@ -91,9 +99,10 @@ export function uploadBody(request: Request, limitBytes: number | undefined, jso
   }
 
   const cancel = (reason: unknown): Promise<void> => body.cancel(reason);
-  const stream = json
-    ? new ReadableStream<Uint8Array>({ pull: faulty(pullData), cancel }, { highWaterMark: 0 })
-    : new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel });
+  const stream =
+    form === 'encrypted'
+      ? new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel })
+      : new ReadableStream<Uint8Array>({ pull: faulty(form === 'json' ? pullData : pullPieces), cancel }, { highWaterMark: 0 });
   return { stream, filename: () => filename, size: () => size, head: () => head, fault: () => fault };
 }
 

@@ -17,7 +17,7 @@ export type Upload = { contentType: string; body: ReadableStream<Uint8Array>; se
 
 /**
  * Streams a file as multipart/form-data (RFC 7578). When it fails, the body is left open: an errored stream can reach the
- * other side as a clean end, so the caller must abort the request by its signal.
+ * other side as a clean end, so the caller must abort the request by its signal. The pieces of the file are used up.
  */
 export function upload(file: ReadableStream<Uint8Array>, { bytes, beforeLast, signal, handOver }: UploadOptions): Upload {
   const boundary = `sealpin-${crypto.randomUUID()}`;
@@ -41,6 +41,8 @@ export function upload(file: ReadableStream<Uint8Array>, { bytes, beforeLast, si
       count += value.length;
       if (bytes !== undefined && count > bytes) break;
       await handOver(writer.write(value));
+      // It is nobody's any more: with many uploads at once an isolate has no room for what waits to be collected.
+      if (isFixed && value.buffer.byteLength === value.length) (value.buffer as ArrayBuffer).transfer(0);
     }
     if (bytes !== undefined && count !== bytes) throw new SealpinError('body_incomplete', `${bytes} bytes were announced, and others came`);
     await beforeLast();
@@ -55,8 +57,11 @@ export function upload(file: ReadableStream<Uint8Array>, { bytes, beforeLast, si
 
 type Pipe = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 
-/** Only workerd has streams of a fixed length, which make a Content-Length; elsewhere, and without a length, it is chunked. */
+/** Only workerd has streams of a fixed length, which make a Content-Length. In them a write that has resolved is done with its bytes. */
+const isFixed = 'FixedLengthStream' in globalThis;
+
+/** Elsewhere, and without a length, it is chunked. */
 function pipe(bytes: number | undefined): Pipe {
-  if (!('FixedLengthStream' in globalThis)) return new TransformStream<Uint8Array, Uint8Array>();
+  if (!isFixed) return new TransformStream<Uint8Array, Uint8Array>();
   return bytes === undefined ? new IdentityTransformStream() : new FixedLengthStream(bytes);
 }

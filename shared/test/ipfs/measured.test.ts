@@ -35,11 +35,16 @@ describe('measured', () => {
     }
   });
 
-  it('gives pieces of one leaf', async () => {
-    const { stream } = measured(streamOf(...pieces(randomBytes(2 * leafBytes + 5), 99_999)));
-    const sizes: number[] = [];
-    for await (const piece of stream) sizes.push(piece.length);
-    expect(sizes).toEqual([leafBytes, leafBytes, 5]);
+  it('gives pieces of one leaf of a byte stream, and those of any other as they come', async () => {
+    const data = randomBytes(2 * leafBytes + 5);
+    const sizesOf = async (source: ReadableStream<Uint8Array>): Promise<number[]> => {
+      const sizes: number[] = [];
+      for await (const piece of measured(source).stream) sizes.push(piece.length);
+      return sizes;
+    };
+    expect(await sizesOf(byteStream(data, 99_999))).toEqual([leafBytes, leafBytes, 5]);
+    const cut = pieces(data, 99_999);
+    expect(await sizesOf(streamOf(...cut))).toEqual(cut.map(({ length }) => length));
   });
 
   it('fails as its source fails, in stream and result', async () => {
