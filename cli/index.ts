@@ -11,11 +11,26 @@ if (major < 22 || (major === 22 && minor < 13)) {
   process.exit(1);
 }
 
+// What we allocate is mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until
+// V8 marks the whole heap for them: a third of the user CPU of decrypting 1 GiB, and 50 MiB of RSS, measured. It stays small.
+const { setFlagsFromString } = await import('node:v8');
+setFlagsFromString('--semi-space-growth-factor=1');
+
 const { main } = await import('./main.ts');
 const { streamFailure } = await import('./output.ts');
 const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
 const { usualPace } = await import('./pace.ts');
+
+/** The current directory; ends the process where that was deleted under our feet. */
+function here(): string {
+  try {
+    return process.cwd();
+  } catch {
+    process.stderr.write('sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n');
+    return process.exit(1);
+  }
+}
 
 const interruption = new AbortController();
 let exitBySignal: number | undefined;
@@ -40,7 +55,7 @@ const world: World = {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  cwd: process.cwd(),
+  cwd: here(),
   home: homedir(),
   platform: process.platform,
   signal: interruption.signal,

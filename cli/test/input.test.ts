@@ -1,10 +1,11 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, mkdir, open, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { openInput, readSmall } from '../input.ts';
+import { entry } from './local.ts';
 import { temporaryDirectory, worldIn } from './world.ts';
 
 const mib = 1024 * 1024;
@@ -115,4 +116,10 @@ test('a small file is refused when it is not small', async () => {
   await writeFile(join(directory, 'big'), Buffer.alloc(101));
   await expect(readSmall('big', { limitBytes: 100, what: 'a password', world: worldIn(directory) })).rejects.toMatchObject({ code: 'file_unreadable', message: 'big is too large to be a password' });
   await expect(readSmall('big', { limitBytes: 101, what: 'a password', world: worldIn(directory) })).resolves.toHaveLength(101);
+});
+
+test('a current directory that was deleted is told, without a stack', async () => {
+  const directory = await temporaryDirectory();
+  const ran = spawnSync('sh', ['-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$NODE" "$ENTRY" cid in'], { cwd: directory, env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry }, encoding: 'utf8' });
+  expect(ran).toMatchObject({ status: 1, stdout: '', stderr: 'sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n' });
 });
