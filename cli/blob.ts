@@ -4,6 +4,7 @@ import { type BlockSource, carOf, openFile, parseCid, type IpfsFile, type OpenOp
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { send } from './http.ts';
+import { bytesFrom } from './memory.ts';
 import { findService, noService } from './service.ts';
 
 /** A leaf has 1 MiB, an interior node far less; more than this is no block. */
@@ -94,20 +95,15 @@ async function readBlock(body: ReadableStream<Uint8Array>): Promise<Uint8Array> 
 
 function explained(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          controller.error(explain(error));
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
+  return bytesFrom(
+    async () => {
+      try {
+        return (await reader.read()).value;
+      } catch (error) {
+        throw explain(error);
+      }
     },
-    { highWaterMark: 0 },
+    (reason) => reader.cancel(reason),
   );
 }
 

@@ -6,7 +6,7 @@ import { request as requestHttp, type ClientRequest, type IncomingMessage } from
 import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../shared/errors.ts';
-import { release } from './memory.ts';
+import { bytesFrom, release } from './memory.ts';
 import { visible } from './output.ts';
 import type { Pace } from './pace.ts';
 
@@ -19,7 +19,7 @@ export type Answer = {
 export type SendOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as it comes; `bytes` is its exact length, if known (else it goes chunked). */
+  /** Sent as it comes, and its pieces are used up: they are empty once sent. `bytes` is its exact length, if known (else it goes chunked). */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
   readonly pace: Pace;
@@ -87,7 +87,10 @@ async function sendBody(request: ClientRequest, body: AsyncIterator<Uint8Array>,
     const { done, value } = await body.next();
     if (answered) return false;
     if (done === true) return true;
-    if (!request.write(value)) await patience(Promise.race([once(request, 'drain'), over]), value.length);
+    const { length } = value;
+    // After a failure the system may still be reading it.
+    const room = request.write(value, (failed) => failed ?? release(value));
+    if (!room) await patience(Promise.race([once(request, 'drain'), over]), length);
   }
 }
 
@@ -122,49 +125,21 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
-/** A byte stream: who asks for so many bytes gets them in one piece, however small those are that the network gives. */
 function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStream<Uint8Array> {
-  const iterator: AsyncIterator<Uint8Array> = message[Symbol.asyncIterator]();
+  const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
   const patience = patient(o.pace);
-  let piece = new Uint8Array(0);
-  let used = 0;
-
-  /** Bytes that have come and were not given on: none at the end. */
-  async function next(): Promise<Uint8Array> {
-    if (used === piece.length) {
-      const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
-      release(piece);
-      piece = done === true ? new Uint8Array(0) : new Uint8Array(value.buffer as ArrayBuffer, value.byteOffset, value.length);
-      used = 0;
-    }
-    return piece.subarray(used);
-  }
-
-  return new ReadableStream({
-    type: 'bytes',
-    async pull(controller) {
+  return bytesFrom(
+    async () => {
       try {
-        const view = controller.byobRequest?.view as Uint8Array | undefined;
-        let filled = 0;
-        for (let bytes = await next(); bytes.length > 0; bytes = await next()) {
-          const part = bytes.subarray(0, (view?.length ?? bytes.length) - filled);
-          used += part.length;
-          if (view === undefined) return controller.enqueue(part.slice());
-          view.set(part, filled);
-          filled += part.length;
-          if (filled === view.length) return controller.byobRequest!.respond(filled);
-        }
-        if (filled === 0) controller.close();
-        controller.byobRequest?.respond(filled);
+        const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
+        return done === true ? undefined : value;
       } catch (error) {
         message.destroy();
-        controller.error(failure(error, url, o.signal));
+        throw failure(error, url, o.signal);
       }
     },
-    cancel() {
-      message.destroy();
-    },
-  });
+    () => void message.destroy(),
+  );
 }
 
 const reasons: Readonly<Record<string, string>> = {

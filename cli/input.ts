@@ -75,18 +75,22 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
   const bytes = Number(before.size);
   let position = 0;
   const changed = (how: string): SealpinError => new SealpinError('file_changed', `${path} ${how} while it was read`);
-  const stream = new ReadableStream<Uint8Array>({
+  const stream = new ReadableStream({
+    type: 'bytes',
+    autoAllocateChunkSize: readBytes,
     async pull(controller) {
       try {
-        const buffer = new Uint8Array(readBytes);
-        const { bytesRead } = await read(descriptor, buffer, 0, readBytes, position);
+        const request = controller.byobRequest!;
+        const view = request.view as Uint8Array;
+        const { bytesRead } = await read(descriptor, view, 0, view.length, position);
         position += bytesRead;
         if (position > bytes) throw changed('grew');
-        if (bytesRead > 0) return controller.enqueue(buffer.subarray(0, bytesRead));
+        if (bytesRead > 0) return request.respond(bytesRead);
         const after = await statOf(descriptor);
         if (position < bytes || after.size < before.size) throw changed('shrank');
         if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changed('changed');
-        return controller.close();
+        controller.close();
+        return request.respond(0);
       } catch (error) {
         return controller.error(readFailure(path, error));
       }

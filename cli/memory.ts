@@ -7,3 +7,51 @@ export function release(bytes: Uint8Array): void {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) buffer.transfer(0);
 }
+
+/**
+ * A byte stream out of pieces that nobody else holds. Who asks for so many bytes gets them in one go, however small the pieces are, and
+ * the memory of each is given back as soon as it was copied.
+ *
+ * @param next the next piece; undefined at the end. What it throws ends the stream, after all that came before
+ */
+export function bytesFrom(next: () => Promise<Uint8Array | undefined>, cancel: (reason: unknown) => void | Promise<void>): ReadableStream<Uint8Array> {
+  let piece: Uint8Array | undefined = new Uint8Array(0);
+  let used = 0;
+  let failure: { error: unknown } | undefined;
+
+  /** What is left of a piece, which is at least a byte; undefined at the end. */
+  async function rest(): Promise<Uint8Array | undefined> {
+    while (piece !== undefined && used === piece.length) {
+      release(piece);
+      piece = await next();
+      used = 0;
+    }
+    return piece?.subarray(used);
+  }
+
+  return new ReadableStream({
+    type: 'bytes',
+    async pull(controller) {
+      if (failure !== undefined) throw failure.error;
+      const request = controller.byobRequest;
+      const view = request?.view as Uint8Array | undefined;
+      let filled = 0;
+      try {
+        for (let bytes = await rest(); bytes !== undefined; bytes = await rest()) {
+          const part = bytes.subarray(0, (view?.length ?? bytes.length) - filled);
+          used += part.length;
+          filled += part.length;
+          if (view === undefined) return controller.enqueue(new Uint8Array(part));
+          view.set(part, filled - part.length);
+          if (filled === view.length) break;
+        }
+      } catch (error) {
+        if (filled === 0) throw error;
+        failure = { error };
+      }
+      if (filled === 0) controller.close();
+      request?.respond(filled);
+    },
+    cancel,
+  });
+}

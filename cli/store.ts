@@ -64,14 +64,12 @@ function complete(measured: Measured | undefined): Measured {
 }
 
 async function* passOn(held: Uint8Array[], next: (() => Promise<Uint8Array | undefined>) | undefined, onBytes: (bytes: number) => void): AsyncGenerator<Uint8Array> {
-  for (let chunk = held.shift(); chunk !== undefined; chunk = held.shift()) {
+  for (;;) {
+    const chunk = held.shift() ?? (await next?.());
+    if (chunk === undefined) return;
+    const { length } = chunk; // empty once sent
     yield chunk;
-    onBytes(chunk.length);
-  }
-  if (next === undefined) return;
-  for (let chunk = await next(); chunk !== undefined; chunk = await next()) {
-    yield chunk;
-    onBytes(chunk.length);
+    onBytes(length);
   }
 }
 
