@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { kuboProgram } from '../../worker/test/pinning/real.ts';
 import { atDesk, command, fill, has, peer, sealpin, timed, watched } from './desk.ts';
 import type { Desk } from './desk.ts';
-import { interleave } from './figure.ts';
-import type { Bench, Figure } from './figure.ts';
+import { interleave, summarize } from './figure.ts';
+import type { Bench, Figure, Sample } from './figure.ts';
 
 const GiB = 2 ** 30;
 
@@ -46,20 +46,15 @@ async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
 async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
   const file = join(dir, 'big');
   await fill(file, GiB);
-  const ours = async (): Promise<number> => {
-    let blob = '';
-    const seconds = await timed(() => {
-      blob = sealpin('ecc-encrypt', file, publicKey, '--quiet', data);
-      sealpin('ecc-decrypt', blob, join(dir, 'out'), '--force', '--quiet', data);
-    })();
-    sealpin('delete', blob, '--quiet', data);
-    return seconds;
-  };
+  const ours = inTwoSteps({
+    store: () => sealpin('ecc-encrypt', file, publicKey, '--quiet', data),
+    fetch: (blob) => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--force', '--quiet', data),
+    remove: (blob) => sealpin('delete', blob, '--quiet', data),
+  });
   const kubo = kuboProgram();
-  const figure = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
   if (kubo === undefined || !has('age', '--version')) {
-    const { sealpin: own } = await interleave({ sealpin: ours }, 3);
-    yield { figure, unit: 's', value: own.median, spread: own.spread };
+    await interleave({ stored: ours.stored, fetched: ours.fetched }, 3);
+    yield { figure: whole, unit: 's', value: ours.whole().median, spread: ours.whole().spread };
     return;
   }
   const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
@@ -67,17 +62,39 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   execFileSync('age-keygen', ['-o', join(dir, 'age.key')], { stdio: 'ignore' });
   const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
   const shell = (line: string): string => execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
-  const theirs = async (): Promise<number> => {
-    let cid = '';
-    const seconds = await timed(() => {
-      cid = shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`);
-      shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`);
-    })();
-    shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`);
-    return seconds;
+  const theirs = inTwoSteps({
+    store: () => shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`),
+    fetch: (cid) => shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`),
+    remove: (cid) => shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`),
+  });
+  const times = await interleave({ stored: ours.stored, fetched: ours.fetched, theirsStored: theirs.stored, theirsFetched: theirs.fetched }, 5);
+  const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({ figure, unit: 's', value: own.median, spread: own.spread, peer: peer(other, sample) });
+  yield { ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()), target: { ratio: { atMost: 1 } } };
+  yield beside('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);
+  yield beside('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
+}
+
+const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
+
+/** Storing a file and fetching it, each timed alone and both together; what was stored is removed after it. */
+function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): { stored(): Promise<number>; fetched(): Promise<number>; whole(): Sample } {
+  const wholes: number[] = [];
+  let id = '';
+  let storing = 0;
+  return {
+    async stored() {
+      storing = await timed(() => (id = o.store()))();
+      return storing;
+    },
+    async fetched() {
+      const fetching = await timed(() => o.fetch(id))();
+      wholes.push(storing + fetching);
+      o.remove(id);
+      return fetching;
+    },
+    // The first round is a warm-up, as in `interleave`.
+    whole: () => summarize(wholes.slice(1)),
   };
-  const times = await interleave({ sealpin: ours, age: theirs }, 5);
-  yield { figure, unit: 's', value: times.sealpin.median, spread: times.sealpin.spread, peer: peer('age | ipfs add, ipfs cat | age', times.age), target: { ratio: { atMost: 1 } } };
 }
 
 async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
