@@ -95,16 +95,16 @@ async function readBlock(body: ReadableStream<Uint8Array>): Promise<Uint8Array> 
 
 function explained(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
-  return bytesFrom(
-    async () => {
+  return bytesFrom({
+    async next() {
       try {
         return (await reader.read()).value;
       } catch (error) {
         throw explain(error);
       }
     },
-    (reason) => reader.cancel(reason),
-  );
+    cancel: (reason) => reader.cancel(reason),
+  });
 }
 
 /** Says what to do where the sources' own words do not. */

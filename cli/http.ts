@@ -128,8 +128,8 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
 function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
   const patience = patient(o.pace);
-  return bytesFrom(
-    async () => {
+  return bytesFrom({
+    async next() {
       try {
         const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
         return done === true ? undefined : value;
@@ -138,8 +138,9 @@ function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStr
         throw failure(error, url, o.signal);
       }
     },
-    () => void message.destroy(),
-  );
+    used: release,
+    cancel: () => void message.destroy(),
+  });
 }
 
 const reasons: Readonly<Record<string, string>> = {

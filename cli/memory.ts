@@ -9,12 +9,12 @@ export function release(bytes: Uint8Array): void {
 }
 
 /**
- * A byte stream out of pieces that nobody else holds. Who asks for so many bytes gets them in one go, however small the pieces are, and
- * the memory of each is given back as soon as it was copied.
+ * A byte stream out of pieces: who asks for so many bytes gets them in one go, however small the pieces are.
  *
- * @param next the next piece; undefined at the end. What it throws ends the stream, after all that came before
+ * @param o.next the next piece; undefined at the end. What it throws ends the stream, after all that came before
+ * @param o.used told of each piece when all of it was copied
  */
-export function bytesFrom(next: () => Promise<Uint8Array | undefined>, cancel: (reason: unknown) => void | Promise<void>): ReadableStream<Uint8Array> {
+export function bytesFrom({ next, used: done, cancel }: { next(): Promise<Uint8Array | undefined>; used?(piece: Uint8Array): void; cancel(reason: unknown): void | Promise<void> }): ReadableStream<Uint8Array> {
   let piece: Uint8Array | undefined = new Uint8Array(0);
   let used = 0;
   let failure: { error: unknown } | undefined;
@@ -22,7 +22,7 @@ export function bytesFrom(next: () => Promise<Uint8Array | undefined>, cancel: (
   /** What is left of a piece, which is at least a byte; undefined at the end. */
   async function rest(): Promise<Uint8Array | undefined> {
     while (piece !== undefined && used === piece.length) {
-      release(piece);
+      done?.(piece);
       piece = await next();
       used = 0;
     }

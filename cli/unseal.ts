@@ -44,8 +44,8 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     // A bar in the middle of the text on the same terminal would help nobody.
     const shown = () => (o.outputFile === '-' && context.stdout.isTTY ? silentProgress : output.progress('fetching and decrypting', source.bytes));
     const plaintext = await openWith(opened, o, context);
-    // Plaintext is made for us alone, and a file keeps a copy.
-    const written = opened.kind === 'plain' || o.outputFile === '-' ? () => undefined : release;
+    // What was decrypted was made for us alone, and is out of our hands once written.
+    const written = opened.kind === 'plain' ? () => undefined : release;
     const bytes = await pour(plaintext, sink, shown(), context.signal, written);
     const path = await sink.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);

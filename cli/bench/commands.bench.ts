@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../../worker/test/pinning/real.ts';
 import { atDesk, command, fill, has, peer, sealpin, timed, watched } from './desk.ts';
 import type { Desk } from './desk.ts';
@@ -74,6 +75,12 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   yield beside('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
 }
 
+/**
+ * A pause before each step. A virtual machine lends free memory to its host, after seconds, and gets it back page by page: who writes a
+ * file right after another was removed has it easier, by half, and that shall not decide.
+ */
+const settled = (): Promise<void> => setTimeout(5000);
+
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 
 /** Storing a file and fetching it, each timed alone and both together; what was stored is removed after it. */
@@ -83,10 +90,12 @@ function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id:
   let storing = 0;
   return {
     async stored() {
+      await settled();
       storing = await timed(() => (id = o.store()))();
       return storing;
     },
     async fetched() {
+      await settled();
       const fetching = await timed(() => o.fetch(id))();
       wholes.push(storing + fetching);
       o.remove(id);

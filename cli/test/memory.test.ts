@@ -19,7 +19,7 @@ describe('a byte stream out of pieces', () => {
       if (piece instanceof Error) throw piece;
       return piece;
     };
-    return { stream: bytesFrom(next, (reason) => void cancelled.push(reason)), cancelled };
+    return { stream: bytesFrom({ next, used: release, cancel: (reason) => void cancelled.push(reason) }), cancelled };
   }
   const byob = (stream: ReadableStream<Uint8Array>) => {
     const reader = stream.getReader({ mode: 'byob' });
@@ -50,7 +50,7 @@ describe('a byte stream out of pieces', () => {
     expect([...shared]).toEqual([1, 2, 3, 4]);
   });
 
-  test('gives the memory of each piece back when it was copied', async () => {
+  test('tells of each piece that was copied', async () => {
     const pieces = [new Uint8Array(2), new Uint8Array(2)];
     const read = byob(from(pieces).stream);
     await read(4);

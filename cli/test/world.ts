@@ -22,7 +22,8 @@ export class Collector extends Writable {
   columns = 80;
   readonly chunks: Uint8Array[] = [];
   override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
-    this.chunks.push(chunk);
+    // Who writes may use its memory again once it is told.
+    this.chunks.push(Buffer.from(chunk));
     done();
   }
   get bytes(): Buffer {

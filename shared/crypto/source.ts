@@ -34,8 +34,8 @@ export class ByteSource {
   readonly #from: Reader;
   #pieces: Uint8Array[] = [];
   #first = 0;
-  /** Buffers of our own that were taken to their end; one that can be used again. */
-  #spent: ArrayBuffer[] = [];
+  /** A buffer of our own that was taken to its end; one that can be used again. */
+  #spent: ArrayBuffer | undefined;
   #spare: ArrayBuffer | undefined;
   /** Bytes at hand. */
   length = 0;
@@ -76,8 +76,8 @@ export class ByteSource {
 
   /** Nothing of what was taken is looked at any more: its memory is read into again. */
   recycle(): void {
-    this.#spare ??= this.#spent.at(-1);
-    this.#spent = [];
+    this.#spare ??= this.#spent;
+    this.#spent = undefined;
   }
 
   /** Takes the next `bytes`, which must be at hand, as one array. */
@@ -113,7 +113,7 @@ export class ByteSource {
         return;
       }
       left -= piece.length;
-      if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent.push(piece.buffer as ArrayBuffer);
+      if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
       // Its memory goes at once; its place, with others, below.
       this.#pieces[this.#first] = taken;
       this.#first += 1;
