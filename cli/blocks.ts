@@ -20,30 +20,51 @@ export interface BlockWriter {
 }
 
 /**
+ * Bytes of one call. Linux takes page cache in pieces as large as the call, and large pieces are what a virtual machine has lent to its
+ * host and gets back page by page: there, 1 GiB takes 3.5 s in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
+ */
+const callBytes = 128 * 1024;
+/** So often the disk is asked to take what was written, so that not all of it is left for the end. */
+const syncBytes = 64 * 1024 * 1024;
+
+/**
  * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is used again and again.
  *
  * @param handle undefined: the blocks are made and not written
- * @param blockBytes of one write
+ * @param blockBytes of one block
  */
 export function blockWriter(handle: FileHandle | undefined, blockBytes: number): BlockWriter {
   let block = Buffer.allocUnsafeSlow(blockBytes);
   let spare = Buffer.allocUnsafeSlow(handle ? blockBytes : 0);
-  // More than one write at a time would only wait for each other: a file is written under a lock.
+  // More than one block at a time would only wait for each other: a file is written under a lock.
   let writing: Promise<void> | undefined;
+  let syncing: Promise<void> | undefined;
   let failed: { cause: unknown } | undefined;
   let filled = 0;
   let position = 0;
 
   async function put(bytes: Buffer, at: number): Promise<void> {
+    const calls: Promise<void>[] = [];
+    for (let start = 0; start < bytes.length; start += callBytes) calls.push(call(bytes.subarray(start, start + callBytes), at + start));
+    // All of them must have ended before the memory is used again.
+    for (const ended of await Promise.allSettled(calls)) if (ended.status === 'rejected') failed ??= { cause: ended.reason };
+  }
+
+  async function call(bytes: Buffer, at: number): Promise<void> {
+    for (let done = 0; done < bytes.length; ) done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+  }
+
+  async function sync(): Promise<void> {
     try {
-      for (let done = 0; done < bytes.length; ) done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+      await handle!.datasync();
     } catch (cause) {
-      failed = { cause };
+      failed ??= { cause };
     }
+    syncing = undefined;
   }
 
   async function drain(): Promise<void> {
-    await writing;
+    await Promise.all([writing, syncing]);
     if (failed) throw failed.cause;
   }
 
@@ -58,7 +79,9 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
     async flush() {
       const bytes = block.subarray(0, filled);
       if (handle && filled > 0) {
-        await drain();
+        await writing;
+        if (failed) throw failed.cause;
+        if (position > 0 && position % syncBytes === 0) syncing ??= sync();
         writing = put(bytes, position);
         [block, spare] = [spare, block];
       }

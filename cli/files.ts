@@ -14,7 +14,7 @@ import { errnoOf, writeFailure } from './errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from './output.ts';
 
-/** Bytes of one write. */
+/** Bytes that are collected before they go to the disk. */
 const blockBytes = 1024 * 1024;
 
 export interface Sink {

@@ -1,5 +1,6 @@
 /** Passwords: where they come from, in the order of the manual, and what is said about them. */
 import { randomInt } from 'node:crypto';
+import { parsePassword } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Args } from './command.ts';
 import type { Context } from './context.ts';
@@ -50,14 +51,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
   if (file === '-' && stdinTaken) throw new SealpinError('usage', 'standard input cannot be both the file and the password', { hint: 'put the password into a file, or into SEALPIN_PASSWORD' });
   const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
   if (await isOpenToOthers(file, context)) context.output.warn(`${file} has a password in it and is open to other users; close it with: chmod 600 ${file}`);
-  let text;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    // The decoder's error could repeat what it read.
-    throw new SealpinError('password_invalid', 'the password is not valid UTF-8');
-  }
-  return text.replace(/\r?\n$/, '');
+  return parsePassword(bytes);
 }
 
 /**

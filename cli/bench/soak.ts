@@ -11,14 +11,18 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../local/bundle.ts';
+import { summarize } from './figure.ts';
 import { residentMiB } from './memory.ts';
 
 const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
 /** Bytes that may lie on the disk at a time. */
 const heldBytes = 2 ** 30;
-/** MiB by which the memory may move between the first half of the time and its end: garbage, and what allocators keep. */
+/** MiB by which the memory may move between the middle of the time and its end: garbage, and what allocators keep. */
 const slackMiB = 64;
+/** The memory is told in so many medians, each of so many looks. */
+const spans = 10;
+const looks = 20;
 
 type Stored = { fileId: string; size: number; seed: number; sum: string };
 
@@ -41,19 +45,17 @@ try {
   const run = JSON.parse(await readFile(join(dir, 'local/run.json'), 'utf8')) as { service: { pid: number }; workerd: { pid: number }[] };
   const pids = [run.service.pid, ...run.workerd.map(({ pid }) => pid)];
   const end = performance.now() + seconds * 1000;
-  const middle = performance.now() + seconds * 500;
-  let warm: number[] | undefined;
-  const watch = setInterval(() => {
-    if (warm === undefined && performance.now() > middle) warm = resident(pids);
-  }, 100);
+  const seen: number[][] = [];
+  const watch = setInterval(() => seen.push(resident(pids)), (seconds * 1000) / spans / looks);
   await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end })));
   clearInterval(watch);
   for (const file of files) await readWhole({ url, apiKey }, file);
-  const last = resident(pids);
-  const [node, workerd] = last.map((mib, index) => `${Math.round(warm?.[index] ?? 0)} → ${Math.round(mib)} MiB`);
   console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
-  console.log(`resident, in the middle and at the end: node ${node}, workerd ${workerd}`);
-  if (last.some((mib, index) => mib > (warm?.[index] ?? mib) + slackMiB)) throw new Error('the memory of the service grew');
+  for (const [index, name] of ['node', 'workerd'].entries()) {
+    const medians = mediansOf(seen.map((each) => each[index]!));
+    console.log(`resident memory of ${name}, MiB: ${medians.map((mib) => mib.toFixed(0)).join(' ')}`);
+    if (medians.at(-1)! > medians[Math.floor(medians.length / 2)]! + slackMiB) throw new Error(`the memory of ${name} grew`);
+  }
 } catch (error) {
   console.error(`✗ ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
@@ -152,6 +154,12 @@ async function ask(o: { url: string; apiKey: string }, path: string, expected: n
 
 function sumOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64');
+}
+
+/** Of each tenth of the time. */
+function mediansOf(values: readonly number[]): number[] {
+  const size = Math.ceil(values.length / spans);
+  return Array.from({ length: Math.ceil(values.length / size) }, (_, index) => summarize(values.slice(index * size, (index + 1) * size)).median);
 }
 
 function resident(pids: readonly number[]): number[] {

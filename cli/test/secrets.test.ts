@@ -53,7 +53,7 @@ describe('S56: a password', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), Buffer.from([0x63, 0x61, 0xff]), { mode: 0o600 });
     const error: unknown = await givenPassword({ ...none, file: 'p' }, contextIn(directory)).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ code: 'password_invalid', message: 'the password is not valid UTF-8' });
+    expect(error).toMatchObject({ code: 'password_invalid', message: 'The password is not valid UTF-8' });
     expect((error as Error).cause).toBeUndefined();
   });
 

@@ -11,7 +11,7 @@ export interface PinningService {
   readonly id: string;
 
   /**
-   * Streams `body` to the service and pins it as `unixfs-v1-2025`.
+   * Streams `body` to the service and pins it as `unixfs-v1-2025`. The body's pieces are used up: they may be empty after it.
    * When the body has ended it awaits `beforeLast()`, and only then sends the last bytes without which the service keeps
    * nothing. A throw from the body or from `beforeLast` aborts the request and is thrown on; nothing is pinned then.
    * @param o.bytes the exact length of the body where it is known; a body of another length is `body_incomplete`
