@@ -50,20 +50,15 @@ async function wrapKey(backend: Backend, format: Format, password: Uint8Array, {
   return format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key);
 }
 
-function refuseEmpty(password: string): string {
-  if (password === '') throw new SealpinError('password_invalid', 'The password is empty');
-  return password;
-}
-
 function normalize(password: string): string {
-  refuseEmpty(password);
+  if (password === '') throw new SealpinError('password_invalid', 'The password is empty');
   if (!password.isWellFormed()) throw new SealpinError('password_invalid', 'The password is not valid Unicode');
   return password.normalize('NFC');
 }
 
 /**
  * A password from bytes of a file or pipe: UTF-8, one line feed (with or without a carriage return) at the end left out; else as it is,
- * since age files of others may be made with one that is not in NFC. Throws `password_invalid`.
+ * since age files of others may be made with one that is not in NFC. Bytes that are not UTF-8: `password_invalid`.
  */
 export function parsePassword(bytes: Uint8Array): string {
   let text: string;
@@ -72,7 +67,7 @@ export function parsePassword(bytes: Uint8Array): string {
   } catch {
     throw new SealpinError('password_invalid', 'The password is not valid UTF-8');
   }
-  return refuseEmpty(text.replace(/\r?\n$/, ''));
+  return text.replace(/\r?\n$/, '');
 }
 
 /**
