@@ -1,6 +1,6 @@
 /** The command line as a user runs it: starting, storing and fetching a large file, and what it takes of memory. */
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -49,8 +49,11 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   await fill(file, GiB);
   const ours = inTwoSteps({
     store: () => sealpin('ecc-encrypt', file, publicKey, '--quiet', data),
-    fetch: (blob) => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--force', '--quiet', data),
-    remove: (blob) => sealpin('delete', blob, '--quiet', data),
+    fetch: (blob) => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--quiet', data),
+    remove(blob) {
+      rmSync(join(dir, 'out'));
+      sealpin('delete', blob, '--quiet', data);
+    },
   });
   const kubo = kuboProgram();
   if (kubo === undefined || !has('age', '--version')) {
@@ -113,6 +116,6 @@ async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
   await handle.close();
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
   yield { figure: 'memory of ecc-encrypt at 4 GiB', unit: 'MiB', value: stored.peakMiB, target: { value: { atMost: 200 } } };
-  const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--force', '--quiet', data]);
+  const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--quiet', data]);
   yield { figure: 'memory of ecc-decrypt at 4 GiB', unit: 'MiB', value: fetched.peakMiB, target: { value: { atMost: 200 } } };
 }
