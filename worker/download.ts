@@ -29,13 +29,22 @@ export async function download(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
   const fileId = fileIdOf(c);
   const form = acceptable(c.req.header('Accept') ?? null, [json, raw, container]);
-  const answer = await settled(caller.account.file(caller.key.hash, fileId, { sealed: form !== container && needsSealed(caller) }));
+  const ask = (o: { sealed: boolean }) => settled(caller.account.file(caller.key.hash, fileId, o));
+  const answer = await ask({ sealed: form !== container && needsSealed(caller) });
   const record = answer.file;
-  if (form === container) return send(c, wholeContainer(c, record));
+  const body = (opened?: Opened): Body => async (span) => {
+    try {
+      return await fileBytes(c, record, opened, span);
+    } catch (error) {
+      // It may have been deleted just now: then that is told, and not what became of its bytes.
+      await ask({ sealed: false });
+      throw error;
+    }
+  };
+  if (form === container) return send(c, wholeContainer(record, body()));
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
-  const body: Body = (span) => fileBytes(c, record, opened, span);
-  return send(c, form === json ? inJson(record, about, body, data === 'false') : asBytes(record, about, body));
+  return send(c, form === json ? inJson(record, about, body(opened), data === 'false') : asBytes(record, about, body(opened)));
 }
 
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
@@ -82,13 +91,13 @@ function asBytes(record: FileRecord, about: About, body: Body): Representation {
   return { headers: headersOf(record, 'raw', about.contentType, about.filename), bytes: about.size, body, ranges: true };
 }
 
-function wholeContainer(c: Ctx, record: FileRecord): Representation {
+function wholeContainer(record: FileRecord, sealed: Body): Representation {
   const { header } = record;
   if (header === null) throw new SealpinError('not_acceptable', 'only files of the encrypted mode have a container');
   return {
     headers: headersOf(record, 'container', container, `${record.fileId}.sealpin`),
     bytes: header.length + record.bytes,
-    body: async () => concat([header, await fileBytes(c, record, undefined)]),
+    body: async () => concat([header, await sealed()]),
     ranges: false,
   };
 }

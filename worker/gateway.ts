@@ -30,6 +30,16 @@ export async function gateway(c: Ctx): Promise<Response> {
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const sources = await sourcesOf(c, cid);
+  try {
+    return await answer(c, { cid, form, selection, sources });
+  } catch (error) {
+    // It may have been deleted just now: then that is told, and not what became of its bytes.
+    await sourcesOf(c, cid);
+    throw error;
+  }
+}
+
+async function answer(c: Ctx, { cid, form, selection, sources }: { cid: string; form: Form; selection: Selection | undefined; sources: BlockSource[] }): Promise<Response> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   const whenBegun = (stream: ReadableStream<Uint8Array>) => begun(stream, (reason) => abort.abort(reason));

@@ -47,8 +47,7 @@ try {
   const end = performance.now() + seconds * 1000;
   const seen: number[][] = [];
   const watch = setInterval(() => seen.push(resident(pids)), (seconds * 1000) / spans / looks);
-  await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end })));
-  clearInterval(watch);
+  await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end }))).finally(() => clearInterval(watch));
   for (const file of files) await readWhole({ url, apiKey }, file);
   console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
   for (const [index, name] of ['node', 'workerd'].entries()) {

@@ -113,6 +113,31 @@ describe('the answer for a file', () => {
   });
 });
 
+describe('a file that is deleted while it is opened', () => {
+  it.each([
+    { form: 'as bytes', mode: 'plain', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: raw, says: [404, 'not_found'] },
+    { form: 'as JSON', mode: 'encrypted', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: {}, says: [404, 'not_found'] },
+    { form: 'as a container', mode: 'encrypted', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: { Accept: 'application/vnd.sealpin' }, says: [404, 'not_found'] },
+    { form: 'at the gateway', mode: 'plain', path: (file: StoredFile) => `/ipfs/${file.cid}`, headers: raw, says: [404, 'not_found'] },
+  ] as const)('is gone, and no fault of the pinning service: $form', async ({ mode, path, headers, says }) => {
+    const file = await call.store(mode, randomBytes(5000));
+    peer.onCommand = async (turn) => {
+      peer.onCommand = undefined;
+      await jsonOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+      (await turn.pass()).deliver();
+    };
+    expect(await problemOf(call(path(file), { headers }))).toEqual(says);
+  });
+
+  it('and one that the pinning service has lost is its fault', async () => {
+    const file = await call.store('plain', randomBytes(5000));
+    peer.onCommand = (turn) => turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), { 'content-type': 'application/json' });
+    const answer = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
+    peer.onCommand = undefined;
+    expect(answer).toEqual([502, 'pinning_failed']);
+  });
+});
+
 describe('an upload with an Idempotency-Key', () => {
   const post = (mode: string, headers: Record<string, string>, body = 'once', by = call): Promise<Response> =>
     by(`/v1/storage/${mode}`, { method: 'POST', headers: { 'Content-Disposition': 'attachment; filename="n"', 'Content-Type': 'text/a', ...headers }, body });
