@@ -4,7 +4,7 @@ import { type BlockSource, carOf, openFile, parseCid, type IpfsFile, type OpenOp
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { send } from './http.ts';
-import { bytesFrom } from './memory.ts';
+import { bytesFrom } from './bytes.ts';
 import { findService, noService } from './service.ts';
 
 /** A leaf has 1 MiB, an interior node far less; more than this is no block. */

@@ -3,7 +3,7 @@ import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, c
 import { promisify } from 'node:util';
 import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { release } from './memory.ts';
+import { release } from './bytes.ts';
 
 const tagBytes = 16;
 /** Without it, OpenSSL accepts a tag of 4 bytes. */

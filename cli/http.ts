@@ -6,7 +6,7 @@ import { request as requestHttp, type ClientRequest, type IncomingMessage } from
 import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../shared/errors.ts';
-import { bytesFrom, release } from './memory.ts';
+import { bytesFrom, release } from './bytes.ts';
 import { visible } from './output.ts';
 import type { Pace } from './pace.ts';
 

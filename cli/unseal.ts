@@ -2,11 +2,11 @@
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { openBlob, parseBlobId } from './blob.ts';
+import { release } from './bytes.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
 import { type FileIdentity, openInput } from './input.ts';
-import { release } from './memory.ts';
 import { silentProgress, sizeText } from './progress.ts';
 
 export type Unsealing = {

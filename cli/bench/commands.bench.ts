@@ -57,7 +57,7 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   });
   const kubo = kuboProgram();
   if (kubo === undefined || !has('age', '--version')) {
-    await interleave({ stored: ours.stored, fetched: ours.fetched }, 3);
+    await interleave({ stored: ours.stored, fetched: ours.fetched });
     yield { figure: whole, unit: 's', value: ours.whole().median, spread: ours.whole().spread };
     return;
   }
@@ -71,7 +71,7 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
     fetch: (cid) => shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`),
     remove: (cid) => shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`),
   });
-  const times = await interleave({ stored: ours.stored, fetched: ours.fetched, theirsStored: theirs.stored, theirsFetched: theirs.fetched }, 5);
+  const times = await interleave({ stored: ours.stored, fetched: ours.fetched, theirsStored: theirs.stored, theirsFetched: theirs.fetched });
   const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({ figure, unit: 's', value: own.median, spread: own.spread, peer: peer(other, sample) });
   yield { ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()), target: { ratio: { atMost: 1 } } };
   yield beside('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);

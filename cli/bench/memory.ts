@@ -17,6 +17,14 @@ export function forgetPeak(pid: number): void {
 }
 
 function field(pid: number, name: 'VmRSS' | 'VmHWM'): number | undefined {
-  const kib = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  let status;
+  try {
+    status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  } catch (error) {
+    // It was collected (ENOENT), or just while it was read (ESRCH).
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+  const kib = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1];
   return kib === undefined ? undefined : Number(kib) / 1024;
 }

@@ -21,10 +21,10 @@ async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
     const keys = pairs.slice(0, count).map(({ recipient }) => recipient);
     const to = parseRecipients(keys.join('\n'));
     const last = parseIdentities(pairs[count - 1]!.privatePem);
-    const seal = async () => bytesOf((await encrypt(streamOf(plaintext), { format: 'age', recipients: to, backend })).stream);
+    const seal = async () => bytesOf((await encrypt(new Blob([plaintext]).stream(), { format: 'age', recipients: to, backend })).stream);
     const container = await seal();
     const unseal = async () => {
-      const opened = await open(streamOf(container), { backend });
+      const opened = await open(new Blob([new Uint8Array(container)]).stream(), { backend });
       if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
       return bytesOf(await opened.decrypt(last));
     };
@@ -59,17 +59,6 @@ function headerBytes(container: Buffer): number {
   return container.indexOf('\n', container.indexOf('\n--- ') + 1) + 1;
 }
 
-function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    start(controller) {
-      controller.enqueue(bytes);
-      controller.close();
-    },
-  });
-}
-
 async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
-  for await (const part of stream) parts.push(part);
-  return Buffer.concat(parts);
+  return Buffer.from(await new Response(stream).arrayBuffer());
 }

@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, type TestContext } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../crypto.ts';
+import { onSmallDisk } from './disk.ts';
 import { entry } from './local.ts';
 import { run, temporaryDirectory } from './world.ts';
 
-const noDisk = 'no small disk can be made here (unshare, mount)';
 const pair = await generateKeyPair(nodeBackend);
 
 async function containerIn(directory: string, bytes: number): Promise<void> {
@@ -18,16 +18,9 @@ async function containerIn(directory: string, bytes: number): Promise<void> {
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
-/** Runs a shell script where /small is a file system of 1 MiB; undefined where the machine does not let us make one. */
-function onSmallDisk(script: string, directory: string): { status: number | null; stdout: string; stderr: string } | undefined {
-  const mount = `mount -t tmpfs -o size=1m sealpin-test "$DIRECTORY/small" || exit 77; ${script}`;
-  const ran = spawnSync('unshare', ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', mount], {
-    cwd: directory,
-    env: { PATH: process.env['PATH'] ?? '', HOME: directory, DIRECTORY: directory, NODE: process.execPath, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') },
-    encoding: 'utf8',
-  });
-  return ran.status === 77 || ran.stderr?.includes('unshare') || ran.error !== undefined ? undefined : ran;
-}
+/** Runs a shell script in a folder whose `small` is a file system of 1 MiB. */
+const run1MiB = (context: TestContext, script: string, directory: string) =>
+  onSmallDisk(context, { disk: join(directory, 'small'), mebibytes: 1, script, cwd: directory, env: { HOME: directory, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') } });
 
 describe('S49: on a full disk', () => {
   test.for([
@@ -37,7 +30,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, bytes);
-    const ran = onSmallDisk(`head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`, directory) ?? context.skip(noDisk);
+    const ran = run1MiB(context, `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`, directory);
     expect(ran.stderr).toBe('sealpin: error: small/out cannot be written: the disk is full\nsealpin: hint: free some space and try again\n');
     expect(ran.stdout).toBe('exit 1\nfiller\n');
   });
@@ -46,7 +39,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
-    const ran = onSmallDisk('echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small', directory) ?? context.skip(noDisk);
+    const ran = run1MiB(context, 'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small', directory);
     expect(ran.stdout).toBe('old\nout\n');
   });
 

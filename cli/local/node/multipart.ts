@@ -3,7 +3,7 @@
  * the closing boundary has come: what was cut off before it must not look complete.
  */
 
-import { release } from '../../memory.ts';
+import { release } from '../../bytes.ts';
 
 /** A part begins, some of its bytes, or the closing boundary. */
 export type PartEvent = { kind: 'part'; name: string; filename: string; type: string } | { kind: 'bytes'; bytes: Buffer } | { kind: 'closed' };

@@ -1,14 +1,14 @@
-/** A disk that fills up: a tmpfs of 16 MiB in a mount namespace of its own. */
-import { spawnSync } from 'node:child_process';
+/** The node on a disk of 16 MiB that fills up. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { onSmallDisk } from '../disk.ts';
 import { directory } from './harness.ts';
 
 const program = `
   import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/index.ts', import.meta.url)))};
   import { randomBytes } from 'node:crypto';
   import { readdirSync } from 'node:fs';
-  const dir = process.env.DIRECTORY + '/node';
+  const dir = process.env.DISK + '/node';
   const node = await startNode({ dir, token: 't' });
   const ask = async (path, body) => {
     const reply = await fetch(node.url + '/api/v0/' + path, { method: 'POST', headers: { authorization: 'Bearer t' }, ...(body && { body }) });
@@ -41,14 +41,7 @@ const program = `
 
 test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
   const dir = await directory();
-  const script = 'mount -t tmpfs -o size=16m sealpin-test "$DIRECTORY" || exit 77; exec "$NODE" --input-type=module -e "$PROGRAM"';
-  const ran = spawnSync('unshare', ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', script], {
-    env: { PATH: process.env['PATH'] ?? '', NODE: process.execPath, DIRECTORY: dir, PROGRAM: program },
-    encoding: 'utf8',
-  });
-  if (ran.error || ran.status === 77 || ran.stderr.includes('unshare:')) {
-    context.skip('no small disk can be made here (unshare, mount)');
-  }
+  const ran = onSmallDisk(context, { disk: dir, mebibytes: 16, script: 'exec "$NODE" --input-type=module -e "$PROGRAM"', env: { PROGRAM: program } });
   expect(ran.stderr).toBe('');
   const result = JSON.parse(ran.stdout) as Record<string, Record<string, unknown>>;
   const told = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };

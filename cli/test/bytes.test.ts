@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { bytesFrom, release } from '../memory.ts';
+import { bytesFrom, release } from '../bytes.ts';
 
 test('what has a buffer to itself is given back, and a part of a larger one is left alone', () => {
   const whole = Uint8Array.of(1, 2, 3);

@@ -1,3 +1,5 @@
+/** Bytes whose memory is ours to give back. */
+
 /**
  * Gives the memory of bytes back at once, if they have a buffer to themselves: they are empty after it. Only for bytes that
  * nobody else holds. V8 counts buffers and collects all of its heap for each few dozen MiB of them: of the CPU time of a large file,
