@@ -14,7 +14,8 @@ const closingLine: Reporter = {
       for (const test of module.children.allTests()) {
         const result = test.result();
         if (result.state === 'passed') passed += 1;
-        else if (result.state === 'skipped') left.add(result.note === undefined ? test.name : `${test.name}: ${result.note}`);
+        else if (result.state === 'skipped')
+          left.add(result.note === undefined ? test.name : `${test.name}: ${result.note}`);
         else failed += 1;
       }
     }

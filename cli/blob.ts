@@ -66,8 +66,12 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
     const type = answer.headers['content-type'];
     if (answer.status === 200 && typeof type === 'string' && type.startsWith(accept.split(';')[0]!)) return answer.body;
     await answer.body.cancel();
-    if (answer.status === 404 || answer.status === 410) throw new SealpinError('not_found', 'it does not have this blob');
-    throw new SealpinError('service_answer', answer.status === 200 ? 'it gave something that is not of IPFS' : `it answered with status ${answer.status}`);
+    if (answer.status === 404 || answer.status === 410)
+      throw new SealpinError('not_found', 'it does not have this blob');
+    throw new SealpinError(
+      'service_answer',
+      answer.status === 200 ? 'it gave something that is not of IPFS' : `it answered with status ${answer.status}`,
+    );
   };
   return {
     id,
@@ -77,7 +81,11 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
     },
     car(cid, start, end, signal) {
       const range = start > 0 || end !== undefined ? `&entity-bytes=${start}:${end === undefined ? '*' : end - 1}` : '';
-      return get(`ipfs/${cid}?format=car&dag-scope=entity&car-dups=y${range}`, 'application/vnd.ipld.car;version=1;order=dfs;dups=y', signal);
+      return get(
+        `ipfs/${cid}?format=car&dag-scope=entity&car-dups=y${range}`,
+        'application/vnd.ipld.car;version=1;order=dfs;dups=y',
+        signal,
+      );
     },
   };
 }
@@ -109,10 +117,27 @@ function explained(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Arra
 
 /** Says what to do where the sources' own words do not. */
 function explain(error: unknown): unknown {
-  if (isSealpinError(error, 'not_found')) return new SealpinError('not_found', error.message, { hint: 'check the blob ID, or name a service or gateway that has it', cause: error });
-  if (isSealpinError(error, 'content_mismatch')) return new SealpinError('content_mismatch', `${error.message}: nothing of it was used`, { hint: 'ask another service or gateway for the same blob ID', cause: error });
-  if (isSealpinError(error, 'service_unreachable')) return new SealpinError('service_unreachable', error.message, { hint: 'check the address and the line; a local service starts with: sealpin start', cause: error });
-  if (isSealpinError(error, 'service_answer')) return new SealpinError('service_answer', error.message, { hint: 'check the address of the service', cause: error });
-  if (isSealpinError(error, 'pinning_timeout')) return new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error });
+  if (isSealpinError(error, 'not_found'))
+    return new SealpinError('not_found', error.message, {
+      hint: 'check the blob ID, or name a service or gateway that has it',
+      cause: error,
+    });
+  if (isSealpinError(error, 'content_mismatch'))
+    return new SealpinError('content_mismatch', `${error.message}: nothing of it was used`, {
+      hint: 'ask another service or gateway for the same blob ID',
+      cause: error,
+    });
+  if (isSealpinError(error, 'service_unreachable'))
+    return new SealpinError('service_unreachable', error.message, {
+      hint: 'check the address and the line; a local service starts with: sealpin start',
+      cause: error,
+    });
+  if (isSealpinError(error, 'service_answer'))
+    return new SealpinError('service_answer', error.message, {
+      hint: 'check the address of the service',
+      cause: error,
+    });
+  if (isSealpinError(error, 'pinning_timeout'))
+    return new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error });
   return error;
 }

@@ -45,13 +45,16 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
 
   async function put(bytes: Buffer, at: number): Promise<void> {
     const calls: Promise<void>[] = [];
-    for (let start = 0; start < bytes.length; start += callBytes) calls.push(call(bytes.subarray(start, start + callBytes), at + start));
+    for (let start = 0; start < bytes.length; start += callBytes)
+      calls.push(call(bytes.subarray(start, start + callBytes), at + start));
     // All of them must have ended before the memory is used again.
-    for (const ended of await Promise.allSettled(calls)) if (ended.status === 'rejected') failed ??= { cause: ended.reason };
+    for (const ended of await Promise.allSettled(calls))
+      if (ended.status === 'rejected') failed ??= { cause: ended.reason };
   }
 
   async function call(bytes: Buffer, at: number): Promise<void> {
-    for (let done = 0; done < bytes.length; ) done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+    for (let done = 0; done < bytes.length;)
+      done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
   }
 
   async function sync(): Promise<void> {

@@ -16,7 +16,15 @@ export function release(bytes: Uint8Array): void {
  * @param o.next the next piece; undefined at the end. What it throws ends the stream, after all that came before
  * @param o.used told of each piece when all of it was copied
  */
-export function bytesFrom({ next, used: done, cancel }: { next(): Promise<Uint8Array | undefined>; used?(piece: Uint8Array): void; cancel(reason: unknown): void | Promise<void> }): ReadableStream<Uint8Array> {
+export function bytesFrom({
+  next,
+  used: done,
+  cancel,
+}: {
+  next(): Promise<Uint8Array | undefined>;
+  used?(piece: Uint8Array): void;
+  cancel(reason: unknown): void | Promise<void>;
+}): ReadableStream<Uint8Array> {
   let piece: Uint8Array | undefined = new Uint8Array(0);
   let used = 0;
   let failure: { error: unknown } | undefined;

@@ -72,7 +72,11 @@ const commonArgs = {
 } as const satisfies Args;
 
 const serviceArgs = {
-  service: { type: 'string', valueHint: 'url', description: 'The service to use instead of the configured or local one' },
+  service: {
+    type: 'string',
+    valueHint: 'url',
+    description: 'The service to use instead of the configured or local one',
+  },
 } as const satisfies Args;
 
 /** Whether these words ask for help, before `--`. */
@@ -95,7 +99,10 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
       const positionals = check(argv, { name: definition.name, args, rest: definition.rest });
       const parsed: Record<string, unknown> = parseArgs([...argv], toCitty(args));
       const values = Object.fromEntries(
-        Object.entries(args).map(([name, arg]) => [name, arg.type === 'boolean' ? parsed[name] === true : parsed[name]]),
+        Object.entries(args).map(([name, arg]) => [
+          name,
+          arg.type === 'boolean' ? parsed[name] === true : parsed[name],
+        ]),
       ) as Values<A> & { json: boolean; quiet: boolean; 'data-dir': string | undefined; service?: string };
       const own = Object.values(args).filter((arg) => arg.type === 'positional').length;
       return {
@@ -116,11 +123,14 @@ function toCitty(args: Args): Record<string, { type: Arg['type']; required: fals
 
 /** Refuses what the command does not know, and gives its positionals. */
 function check(argv: readonly string[], o: { name: string; args: Args; rest: string | undefined }): string[] {
-  const misused = (detail: string, hint = `see: sealpin ${o.name} --help`): SealpinError => new SealpinError('usage', detail, { hint });
+  const misused = (detail: string, hint = `see: sealpin ${o.name} --help`): SealpinError =>
+    new SealpinError('usage', detail, { hint });
   const flags = Object.entries(o.args).filter(([, arg]) => arg.type !== 'positional');
   const { tokens } = split({
     args: [...argv],
-    options: Object.fromEntries(flags.map(([name, arg]) => [name, { type: arg.type === 'boolean' ? ('boolean' as const) : ('string' as const) }])),
+    options: Object.fromEntries(
+      flags.map(([name, arg]) => [name, { type: arg.type === 'boolean' ? ('boolean' as const) : ('string' as const) }]),
+    ),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -133,21 +143,36 @@ function check(argv: readonly string[], o: { name: string; args: Args; rest: str
     const arg = Object.hasOwn(o.args, token.name) ? o.args[token.name] : undefined;
     // Only the name is repeated: what follows `=` may be a secret.
     if (arg === undefined || arg.type === 'positional' || !token.rawName.startsWith('--')) {
-      throw misused(`${o.name} has no flag ${token.rawName.split('=')[0]}`, suggestion(token.name, flags.map(([name]) => name), '--') ?? `see: sealpin ${o.name} --help; an argument that begins with - goes after --`);
+      throw misused(
+        `${o.name} has no flag ${token.rawName.split('=')[0]}`,
+        suggestion(
+          token.name,
+          flags.map(([name]) => name),
+          '--',
+        ) ?? `see: sealpin ${o.name} --help; an argument that begins with - goes after --`,
+      );
     }
     if (seen.has(token.name)) throw misused(`${token.rawName} is given more than once`);
     seen.add(token.name);
     if (arg.type === 'boolean' && token.value !== undefined) throw misused(`${token.rawName} takes no value`);
-    if (arg.type === 'string' && (token.value === undefined || token.value === '')) throw misused(`${token.rawName} needs a value: ${token.rawName} <${arg.valueHint}>`);
+    if (arg.type === 'string' && (token.value === undefined || token.value === ''))
+      throw misused(`${token.rawName} needs a value: ${token.rawName} <${arg.valueHint}>`);
     if (arg.type === 'string' && token.inlineValue === false && token.value !== '-' && token.value?.startsWith('-')) {
-      throw misused(`${token.rawName} needs a value, and what follows is a flag`, `a value that begins with - is written ${token.rawName}=<${arg.valueHint}>`);
+      throw misused(
+        `${token.rawName} needs a value, and what follows is a flag`,
+        `a value that begins with - is written ${token.rawName}=<${arg.valueHint}>`,
+      );
     }
   }
   const named = Object.entries(o.args).filter(([, arg]) => arg.type === 'positional');
-  const missing = named.find(([, arg], index) => arg.type === 'positional' && arg.required !== false && positionals[index] === undefined);
+  const missing = named.find(
+    ([, arg], index) => arg.type === 'positional' && arg.required !== false && positionals[index] === undefined,
+  );
   if (missing !== undefined) throw misused(`${o.name} needs <${missing[0]}>`);
   if (o.rest === undefined && positionals.length > named.length) {
-    throw misused(`${o.name} takes ${named.length === 0 ? 'no arguments' : `at most ${named.length} argument${named.length > 1 ? 's' : ''}`}, and ${positionals.length} are given`);
+    throw misused(
+      `${o.name} takes ${named.length === 0 ? 'no arguments' : `at most ${named.length} argument${named.length > 1 ? 's' : ''}`}, and ${positionals.length} are given`,
+    );
   }
   return positionals;
 }

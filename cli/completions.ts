@@ -8,7 +8,9 @@ type Flag = { readonly name: string; readonly description: string; readonly take
 
 function flagsOf(command: Command): Flag[] {
   const flags = Object.entries(command.args).flatMap(([name, arg]): Flag[] =>
-    arg.type === 'positional' ? [] : [{ name: `--${name}`, description: arg.description, takes: arg.type === 'string' ? arg.valueHint : undefined }],
+    arg.type === 'positional'
+      ? []
+      : [{ name: `--${name}`, description: arg.description, takes: arg.type === 'string' ? arg.valueHint : undefined }],
   );
   return [...flags, { name: '--help', description: 'Explain the command', takes: undefined }];
 }
@@ -30,8 +32,17 @@ const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\'
 
 const bash = (commands: readonly Command[]): string => {
   const groups = [...groupsOf(commands)];
-  const subcommands = groups.filter(([, members]) => isGroup(members)).map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
-  const flags = commands.map((command) => `    ${quoted(command.name)}) words=${quoted(flagsOf(command).map(({ name }) => name).join(' '))} ;;`);
+  const subcommands = groups
+    .filter(([, members]) => isGroup(members))
+    .map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
+  const flags = commands.map(
+    (command) =>
+      `    ${quoted(command.name)}) words=${quoted(
+        flagsOf(command)
+          .map(({ name }) => name)
+          .join(' '),
+      )} ;;`,
+  );
   return `# sealpin for bash: source <(sealpin completions bash)
 _sealpin() {
   local current=\${COMP_WORDS[COMP_CWORD]} command=\${COMP_WORDS[1]} words=''
@@ -70,12 +81,19 @@ const zsh = (commands: readonly Command[]): string => {
   const groups = [...groupsOf(commands)];
   const escaped = (text: string): string => text.replaceAll(/[\][:]/g, String.raw`\$&`);
   const described = (word: string, summary: string): string => quoted(`${word}:${escaped(summary)}`);
-  const first = groups.map(([word, members]) => described(word, isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members[0]!.summary));
+  const first = groups.map(([word, members]) =>
+    described(word, isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members[0]!.summary),
+  );
   const subcommands = groups
     .filter(([, members]) => isGroup(members))
-    .map(([word, members]) => `    ${word}) subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`);
+    .map(
+      ([word, members]) =>
+        `    ${word}) subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
+    );
   const cases = commands.map((command) => {
-    const flags = flagsOf(command).map(({ name, description, takes }) => quoted(`${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:_files`}`));
+    const flags = flagsOf(command).map(({ name, description, takes }) =>
+      quoted(`${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:_files`}`),
+    );
     return `    ${quoted(command.name)}) _arguments ${[...flags, "'*:file:_files'"].join(' ')} ;;`;
   });
   return `#compdef sealpin
@@ -108,20 +126,33 @@ if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _sealpin "$@"; else compdef
 
 const fish = (commands: readonly Command[]): string => {
   const groups = [...groupsOf(commands)];
-  const lines = groups.map(([word, members]) => `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(isGroup(members) ? `${word}s` : members[0]!.summary)}`);
+  const lines = groups.map(
+    ([word, members]) =>
+      `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(isGroup(members) ? `${word}s` : members[0]!.summary)}`,
+  );
   for (const [word, members] of groups) {
     if (!isGroup(members)) continue;
     const names = members.map(secondWord).join(' ');
     for (const member of members) {
-      lines.push(`complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' -f -a ${secondWord(member)} -d ${quoted(member.summary)}`);
+      lines.push(
+        `complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' -f -a ${secondWord(member)} -d ${quoted(member.summary)}`,
+      );
     }
   }
-  const groupWords = groups.filter(([, members]) => isGroup(members)).map(([word]) => word).join(' ');
+  const groupWords = groups
+    .filter(([, members]) => isGroup(members))
+    .map(([word]) => word)
+    .join(' ');
   for (const command of commands) {
     const [word = '', second] = command.name.split(' ');
-    const condition = second === undefined ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}` : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
+    const condition =
+      second === undefined
+        ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}`
+        : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
     for (const { name, description, takes } of flagsOf(command)) {
-      lines.push(`complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : ' -r'} -d ${quoted(description)}`);
+      lines.push(
+        `complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : ' -r'} -d ${quoted(description)}`,
+      );
     }
   }
   return `# sealpin for fish: sealpin completions fish > ~/.config/fish/completions/sealpin.fish\n${lines.join('\n')}\n`;

@@ -32,7 +32,10 @@ export async function readConfig(dataDir: string): Promise<Config> {
   const config = parseConfig(text, path);
   const open = process.platform !== 'win32' && ((await stat(path)).mode & 0o077) !== 0;
   return config.apiKey !== undefined && open
-    ? { ...config, warning: `${path} has an API key in it and is open to other users; close it with: chmod 600 ${path}` }
+    ? {
+        ...config,
+        warning: `${path} has an API key in it and is open to other users; close it with: chmod 600 ${path}`,
+      }
     : config;
 }
 
@@ -41,7 +44,8 @@ export async function readConfig(dataDir: string): Promise<Config> {
  * @throws config_invalid
  */
 export function parseConfig(text: string, path: string): Config {
-  const invalid = (detail: string, hint = 'mend it or move it away; nothing was changed'): SealpinError => new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
+  const invalid = (detail: string, hint = 'mend it or move it away; nothing was changed'): SealpinError =>
+    new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -51,12 +55,23 @@ export function parseConfig(text: string, path: string): Config {
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
-  if (typeof v === 'number' && v > 1) throw invalid(`it is of version ${v}, and this sealpin knows version 1`, 'use the sealpin that wrote it, or a newer one');
+  if (typeof v === 'number' && v > 1)
+    throw invalid(
+      `it is of version ${v}, and this sealpin knows version 1`,
+      'use the sealpin that wrote it, or a newer one',
+    );
   if (v !== 1) throw invalid('it has no "v": 1');
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw invalid(`it has an unknown field ${JSON.stringify(unknown)}`, 'known fields: v, service, apiKey, gateways');
+  if (unknown !== undefined)
+    throw invalid(`it has an unknown field ${JSON.stringify(unknown)}`, 'known fields: v, service, apiKey, gateways');
   if (service !== undefined && typeof service !== 'string') throw invalid('"service" is not a text');
   if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" is not a text');
-  if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string'))) throw invalid('"gateways" is not a list of texts');
-  return { v, ...(service === undefined ? {} : { service }), ...(apiKey === undefined ? {} : { apiKey }), gateways: gateways ?? [] };
+  if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string')))
+    throw invalid('"gateways" is not a list of texts');
+  return {
+    v,
+    ...(service === undefined ? {} : { service }),
+    ...(apiKey === undefined ? {} : { apiKey }),
+    gateways: gateways ?? [],
+  };
 }

@@ -1,5 +1,20 @@
 /** The crypto backend on `node:crypto`: the same formats as `webBackend`, at the speed of OpenSSL. */
-import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, createPrivateKey, createPublicKey, createSecretKey, diffieHellman, ECDH, pbkdf2, randomFillSync, scrypt, type CipherGCMTypes } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createECDH,
+  createHash,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  diffieHellman,
+  ECDH,
+  pbkdf2,
+  randomFillSync,
+  scrypt,
+  type CipherGCMTypes,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -46,7 +61,8 @@ function convert(point: Uint8Array, length: number, form: 'compressed' | 'uncomp
   // OpenSSL knows a hybrid form as well (06, 07), which no format here has.
   const isForm = point[0] === 4 ? length === 65 : point[0] === 2 || point[0] === 3;
   try {
-    if (isForm && point.length === length) return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
+    if (isForm && point.length === length)
+      return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
   } catch {
     // Not a point: refused below, like one of another length.
   }
@@ -76,10 +92,12 @@ const p256: CompressibleCurve = {
 /** PKCS#8 and SPKI of X25519 (RFC 8410), up to the 32 bytes of the key. */
 const x25519Pkcs8 = Buffer.from('302e020100300506032b656e04220420', 'hex');
 const x25519Spki = Buffer.from('302a300506032b656e032100', 'hex');
-const x25519Private = (secret: Uint8Array) => createPrivateKey({ key: Buffer.concat([x25519Pkcs8, secret]), format: 'der', type: 'pkcs8' });
+const x25519Private = (secret: Uint8Array) =>
+  createPrivateKey({ key: Buffer.concat([x25519Pkcs8, secret]), format: 'der', type: 'pkcs8' });
 
 const x25519: Curve = {
-  publicKey: (secret) => new Uint8Array(createPublicKey(x25519Private(secret)).export({ format: 'der', type: 'spki' }).subarray(-32)),
+  publicKey: (secret) =>
+    new Uint8Array(createPublicKey(x25519Private(secret)).export({ format: 'der', type: 'spki' }).subarray(-32)),
   agree(secret, peer) {
     try {
       const publicKey = createPublicKey({ key: Buffer.concat([x25519Spki, peer]), format: 'der', type: 'spki' });
@@ -91,7 +109,13 @@ const x25519: Curve = {
   },
 };
 
-const scryptAsync = promisify<Uint8Array, Uint8Array, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(scrypt);
+const scryptAsync = promisify<
+  Uint8Array,
+  Uint8Array,
+  number,
+  { N: number; r: number; p: number; maxmem: number },
+  Buffer
+>(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
 /** For the command line: ciphers on the main thread, where they cost least; passwords on the thread pool. */
@@ -111,9 +135,15 @@ export const nodeBackend: Backend = {
   async scrypt(password, salt, { logN, r, p }) {
     const memoryBytes = 128 * r * (2 ** logN + p);
     try {
-      return new Uint8Array(await scryptAsync(password, salt, 32, { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 }));
+      return new Uint8Array(
+        await scryptAsync(password, salt, 32, { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 }),
+      );
     } catch (cause) {
-      throw new SealpinError('kdf_unavailable', `The password needs ${Math.ceil(memoryBytes / 2 ** 20)} MiB, which this machine does not give`, { cause });
+      throw new SealpinError(
+        'kdf_unavailable',
+        `The password needs ${Math.ceil(memoryBytes / 2 ** 20)} MiB, which this machine does not give`,
+        { cause },
+      );
     }
   },
   async pbkdf2(password, salt, iterations) {

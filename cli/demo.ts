@@ -14,7 +14,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 type Ran = { stdout: string; stderr: string };
 
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-demo-'));
-const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], { stdio: ['ignore', 'pipe', 'pipe'] });
+const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], {
+  stdio: ['ignore', 'pipe', 'pipe'],
+});
 const serviceEnded = new Promise<void>((resolve) => service.once('close', () => resolve()));
 
 try {
@@ -22,13 +24,18 @@ try {
   process.exitCode = 0;
 } catch (error) {
   process.exitCode = interrupted.signal.aborted ? 130 : 1;
-  console.log(interrupted.signal.aborted ? '\nInterrupted; cleaning up.' : `\n✗ ${error instanceof Error ? error.message : String(error)}`);
+  console.log(
+    interrupted.signal.aborted
+      ? '\nInterrupted; cleaning up.'
+      : `\n✗ ${error instanceof Error ? error.message : String(error)}`,
+  );
 } finally {
   service.kill('SIGTERM');
   await serviceEnded;
   await rm(dir, { recursive: true, force: true });
 }
-if (process.exitCode === 0) console.log('\nEverything is stopped and nothing is left behind. Yours begins with: sealpin start');
+if (process.exitCode === 0)
+  console.log('\nEverything is stopped and nothing is left behind. Yours begins with: sealpin start');
 
 async function demo(): Promise<void> {
   const { size } = await stat(original);
@@ -57,18 +64,28 @@ async function demo(): Promise<void> {
     const output = join(dir, `${made}-${keys[0] === undefined ? 'back' : basename(dirname(keys[0]))}`);
     await sealpin(reader, blobs[made], output, ...keys);
     await compare(output);
-    say(reader, `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: every byte is back, ${seconds(begun)}`);
+    say(
+      reader,
+      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: every byte is back, ${seconds(begun)}`,
+    );
   }
 
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   const api = (path: string, init: RequestInit = {}): Promise<Response> =>
-    fetch(url + path, { ...init, signal: interrupted.signal, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${apiKey}` } });
+    fetch(url + path, {
+      ...init,
+      signal: interrupted.signal,
+      headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${apiKey}` },
+    });
   const data = await readFile(original);
 
   const sealed = await answer<{ fileId: string; cid: string }>(
     await api('/v1/storage/encrypted', {
       method: 'POST',
-      headers: { 'content-type': 'application/javascript', 'content-disposition': `attachment; filename*=UTF-8''${basename(original)}` },
+      headers: {
+        'content-type': 'application/javascript',
+        'content-disposition': `attachment; filename*=UTF-8''${basename(original)}`,
+      },
       body: data,
     }),
     201,
@@ -91,8 +108,14 @@ async function demo(): Promise<void> {
   same(Buffer.from(json.data, 'base64'), data);
   say('GET', `the plain one as JSON, ${json.filename}: every byte is back`);
 
-  const receipt = await answer<{ key: string; pins: { service: string; status: string }[] }>(await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }), 200);
-  say('DELETE', `receipt: key ${receipt.key}, ${receipt.pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`);
+  const receipt = await answer<{ key: string; pins: { service: string; status: string }[] }>(
+    await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }),
+    200,
+  );
+  say(
+    'DELETE',
+    `receipt: key ${receipt.key}, ${receipt.pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`,
+  );
   const again = await api(`/v1/storage/${sealed.fileId}`);
   await again.body?.cancel();
   if (again.status !== 404) throw new Error(`a deleted file answers ${again.status}`);
@@ -104,7 +127,10 @@ function sealpin(...args: string[]): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [entry, ...args, `--data-dir=${dir}`], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...(/^(encrypt|chacha-encrypt|decrypt)$/.test(args[0]!) ? { SEALPIN_PASSWORD: password } : {}) },
+      env: {
+        ...process.env,
+        ...(/^(encrypt|chacha-encrypt|decrypt)$/.test(args[0]!) ? { SEALPIN_PASSWORD: password } : {}),
+      },
       signal: interrupted.signal,
       killSignal: 'SIGTERM',
     });
@@ -112,7 +138,9 @@ function sealpin(...args: string[]): Promise<Ran> {
     child.stdout.setEncoding('utf8').on('data', (text: string) => (ran.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (ran.stderr += text));
     child.once('error', reject);
-    child.once('close', (code) => (code === 0 ? resolve(ran) : reject(new Error(`sealpin ${args[0]} ended with ${code}\n${ran.stderr}`))));
+    child.once('close', (code) =>
+      code === 0 ? resolve(ran) : reject(new Error(`sealpin ${args[0]} ended with ${code}\n${ran.stderr}`)),
+    );
   });
 }
 

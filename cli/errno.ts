@@ -32,7 +32,8 @@ export function errnoOf(thrown: unknown): string | undefined {
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
-  if (errno === 'ENOENT' || errno === 'ENOTDIR') return new SealpinError('file_not_found', `there is no file ${path}`, { cause: thrown });
+  if (errno === 'ENOENT' || errno === 'ENOTDIR')
+    return new SealpinError('file_not_found', `there is no file ${path}`, { cause: thrown });
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
@@ -41,7 +42,13 @@ export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
   if (errno === 'ENOSPC' || errno === 'EDQUOT') {
-    return new SealpinError('disk_full', `${path} cannot be written: ${errno === 'EDQUOT' ? 'your quota is used up' : 'the disk is full'}`, { cause: thrown });
+    return new SealpinError(
+      'disk_full',
+      `${path} cannot be written: ${errno === 'EDQUOT' ? 'your quota is used up' : 'the disk is full'}`,
+      { cause: thrown },
+    );
   }
-  return new SealpinError('file_unwritable', `${path} cannot be written: ${writing[errno] ?? errno}`, { cause: thrown });
+  return new SealpinError('file_unwritable', `${path} cannot be written: ${writing[errno] ?? errno}`, {
+    cause: thrown,
+  });
 }

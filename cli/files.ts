@@ -47,7 +47,8 @@ export type SinkOptions = {
 export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
   if (path === '-') return standardOutput(o);
   const target = resolve(o.world.cwd, path);
-  if (path.endsWith('/') || basename(target) === '') throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
+  if (path.endsWith('/') || basename(target) === '')
+    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
   try {
     const directory = await stat(dirname(target));
     if (!directory.isDirectory()) throw new SealpinError('file_unwritable', `${dirname(path)} is not a directory`);
@@ -74,8 +75,12 @@ async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, '
       throw new SealpinError('usage', `${path} is the input too`, { hint: 'choose another name for the output' });
     }
   }
-  if (found.isDirectory()) throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
-  if (!found.isFile() && !found.isSymbolicLink()) throw new SealpinError('file_unwritable', `${path} is not a regular file`, { hint: 'name - for the standard output' });
+  if (found.isDirectory())
+    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
+  if (!found.isFile() && !found.isSymbolicLink())
+    throw new SealpinError('file_unwritable', `${path} is not a regular file`, {
+      hint: 'name - for the standard output',
+    });
   if (!o.force) throw new SealpinError('file_exists', `${path} exists`);
 }
 
@@ -123,7 +128,7 @@ class FileSink implements Sink {
   async write(chunk: Uint8Array): Promise<void> {
     try {
       const { blocks } = await this.#open();
-      for (let done = 0; done < chunk.length; ) {
+      for (let done = 0; done < chunk.length;) {
         done += blocks.fill(chunk.subarray(done));
         if (blocks.full()) await blocks.flush();
       }
@@ -155,7 +160,11 @@ class FileSink implements Sink {
   async #open(): Promise<{ file: FileHandle; blocks: BlockWriter }> {
     if (this.#opened === undefined) {
       await removeLeftovers(dirname(this.#target));
-      const file = await open(this.#temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0), this.#mode);
+      const file = await open(
+        this.#temporary,
+        constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0),
+        this.#mode,
+      );
       this.#opened = { file, blocks: blockWriter(file, blockBytes) };
     }
     return this.#opened;
@@ -177,9 +186,11 @@ class FileSink implements Sink {
         await rm(this.#temporary);
         return;
       } catch (error) {
-        if (errnoOf(error) === 'EEXIST') throw new SealpinError('file_exists', `${this.name} exists: it was made meanwhile`, { cause: error });
+        if (errnoOf(error) === 'EEXIST')
+          throw new SealpinError('file_exists', `${this.name} exists: it was made meanwhile`, { cause: error });
         // Some file systems (FAT, some network ones) have no hard links.
-        if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
+        if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EACCES'].includes(errnoOf(error) ?? ''))
+          throw error;
         await refuseTarget(this.name, this.#target, { force: false });
       }
     }
@@ -214,7 +225,10 @@ function standardOutput(o: SinkOptions): Sink {
     } catch {
       bad = true;
     }
-    if (bad) throw new SealpinError('usage', 'it is not text and would go to your terminal', { hint: 'name a file, send it into a pipe, or use --force' });
+    if (bad)
+      throw new SealpinError('usage', 'it is not text and would go to your terminal', {
+        hint: 'name a file, send it into a pipe, or use --force',
+      });
   };
   return {
     name: 'standard output',

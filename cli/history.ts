@@ -83,5 +83,7 @@ function parseEntry(line: string): Entry | undefined {
   if (entry['v'] !== 1 || !texts('at')) return undefined;
   if (texts('deleted')) return json as Deleted;
   const named = entry['name'] === undefined || typeof entry['name'] === 'string';
-  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && named ? (json as Stored) : undefined;
+  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && named
+    ? (json as Stored)
+    : undefined;
 }

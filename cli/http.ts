@@ -48,7 +48,9 @@ export async function send(url: URL, o: SendOptions): Promise<Answer> {
     const { statusCode: status = 0, headers } = message;
     if (status >= 300 && status < 400 && status !== 304) {
       request.destroy();
-      throw new SealpinError('service_answer', `${url.host} sends us elsewhere (status ${status})`, { hint: 'name the right address; redirects are not followed' });
+      throw new SealpinError('service_answer', `${url.host} sends us elsewhere (status ${status})`, {
+        hint: 'name the right address; redirects are not followed',
+      });
     }
     return { status, headers, body: bodyOf(message, url, o) };
   } catch (error) {
@@ -67,7 +69,10 @@ async function exchange(request: ClientRequest, o: SendOptions): Promise<Incomin
   else {
     const iterator = o.body.stream[Symbol.asyncIterator]();
     // An answer before the end, or a broken connection, ends the sending; the answer says more than the broken pipe.
-    const over = answered.then(() => true, () => true);
+    const over = answered.then(
+      () => true,
+      () => true,
+    );
     const sent = await sendBody(request, iterator, over, o.pace);
     if (!sent) await iterator.return?.();
     else {
@@ -79,7 +84,12 @@ async function exchange(request: ClientRequest, o: SendOptions): Promise<Incomin
 }
 
 /** @returns false when the answer came first */
-async function sendBody(request: ClientRequest, body: AsyncIterator<Uint8Array>, over: Promise<boolean>, pace: Pace): Promise<boolean> {
+async function sendBody(
+  request: ClientRequest,
+  body: AsyncIterator<Uint8Array>,
+  over: Promise<boolean>,
+  pace: Pace,
+): Promise<boolean> {
   const patience = patient(pace);
   let answered = false;
   void over.then(() => (answered = true));
@@ -131,7 +141,9 @@ function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStr
   return bytesFrom({
     async next() {
       try {
-        const { done, value } = await patience(iterator.next(), (result) => (result.done === true ? 0 : result.value.length));
+        const { done, value } = await patience(iterator.next(), (result) =>
+          result.done === true ? 0 : result.value.length,
+        );
         return done === true ? undefined : value;
       } catch (error) {
         message.destroy();
@@ -157,15 +169,29 @@ const reasons: Readonly<Record<string, string>> = {
 function failure(error: unknown, url: URL, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;
-  if (error instanceof TooSlow) return new SealpinError('service_unreachable', `${url.host} is too slow: it was given up`, { hint: 'try again later' });
+  if (error instanceof TooSlow)
+    return new SealpinError('service_unreachable', `${url.host} is too slow: it was given up`, {
+      hint: 'try again later',
+    });
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
   if (code === undefined) return error;
-  const tls = url.protocol === 'https:' && (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
+  const tls =
+    url.protocol === 'https:' &&
+    (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
   if (tls) {
-    return new SealpinError('service_unreachable', `${url.host} cannot prove who it is (${code})`, { hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS', cause: error });
+    return new SealpinError('service_unreachable', `${url.host} cannot prove who it is (${code})`, {
+      hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS',
+      cause: error,
+    });
   }
-  const hint = code === 'ECONNREFUSED' ? 'is it running? See: sealpin status, sealpin start' : 'check the address and the line, and try again';
-  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, { hint, cause: error });
+  const hint =
+    code === 'ECONNREFUSED'
+      ? 'is it running? See: sealpin status, sealpin start'
+      : 'check the address and the line, and try again';
+  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, {
+    hint,
+    cause: error,
+  });
 }
 
 /**

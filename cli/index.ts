@@ -7,7 +7,9 @@ process.title = 'sealpin';
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {
-  process.stderr.write(`sealpin: error: sealpin needs Node 22.13 or newer, and this is Node ${process.versions.node}\n`);
+  process.stderr.write(
+    `sealpin: error: sealpin needs Node 22.13 or newer, and this is Node ${process.versions.node}\n`,
+  );
   process.exit(1);
 }
 
@@ -27,7 +29,9 @@ function here(): string {
   try {
     return process.cwd();
   } catch {
-    process.stderr.write('sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n');
+    process.stderr.write(
+      'sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n',
+    );
     return process.exit(1);
   }
 }
@@ -35,7 +39,11 @@ function here(): string {
 const interruption = new AbortController();
 let exitBySignal: number | undefined;
 // 128 + the number of the signal, as shells report it (POSIX.1-2024, XCU 2.8.2).
-for (const [signal, exit] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]] as const) {
+for (const [signal, exit] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const) {
   process.on(signal, () => {
     if (exitBySignal !== undefined) process.exit(exit);
     exitBySignal = exit;

@@ -40,8 +40,17 @@ export type FileIdentity = { readonly dev: bigint; readonly ino: bigint };
  */
 export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'>): Promise<Input> {
   if (path === '-') {
-    if (world.stdin.isTTY) throw new SealpinError('usage', 'standard input is a terminal', { hint: 'pipe something into sealpin, or name a file' });
-    return { name: 'standard input', bytes: undefined, identity: undefined, stream: streamOf(world.stdin, 'standard input'), close: async () => void world.stdin.destroy() };
+    if (world.stdin.isTTY)
+      throw new SealpinError('usage', 'standard input is a terminal', {
+        hint: 'pipe something into sealpin, or name a file',
+      });
+    return {
+      name: 'standard input',
+      bytes: undefined,
+      identity: undefined,
+      stream: streamOf(world.stdin, 'standard input'),
+      close: async () => void world.stdin.destroy(),
+    };
   }
   let descriptor;
   try {
@@ -54,9 +63,15 @@ export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'
     const stats = await statOf(descriptor);
     if (stats.isFIFO()) return fifo(path, descriptor);
     if (!stats.isFile()) {
-      throw new SealpinError('file_unreadable', `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`, {
-        hint: stats.isDirectory() ? `pack it first: tar -c ${path} | sealpin encrypt -` : 'pipe it into sealpin and name - as the file',
-      });
+      throw new SealpinError(
+        'file_unreadable',
+        `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
+        {
+          hint: stats.isDirectory()
+            ? `pack it first: tar -c ${path} | sealpin encrypt -`
+            : 'pipe it into sealpin and name - as the file',
+        },
+      );
     }
     return regular(path, descriptor, stats);
   } catch (error) {
@@ -68,7 +83,13 @@ export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'
 function fifo(path: string, descriptor: number): Input {
   // A socket waits for the writer without holding one of the process's few threads, as a read of a FIFO would.
   const socket = new Socket({ fd: descriptor, readable: true, writable: false });
-  return { name: path, bytes: undefined, identity: undefined, stream: streamOf(socket, path), close: async () => void socket.destroy() };
+  return {
+    name: path,
+    bytes: undefined,
+    identity: undefined,
+    stream: streamOf(socket, path),
+    close: async () => void socket.destroy(),
+  };
 }
 
 function regular(path: string, descriptor: number, before: fs.BigIntStats): Input {
@@ -127,7 +148,10 @@ function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> 
  * @param o `limitBytes` more than that is refused; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */
-export async function readSmall(path: string, o: { limitBytes: number; what: string; world: Pick<World, 'stdin' | 'cwd'> }): Promise<Uint8Array> {
+export async function readSmall(
+  path: string,
+  o: { limitBytes: number; what: string; world: Pick<World, 'stdin' | 'cwd'> },
+): Promise<Uint8Array> {
   const input = await openInput(path, o.world);
   try {
     const chunks: Uint8Array[] = [];

@@ -1,6 +1,15 @@
 /** Key files: public ones to encrypt to, private ones to open with. */
 import { nodeBackend } from './crypto.ts';
-import { encrypt, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient, type Identity, type Recipient } from '../shared/crypto/index.ts';
+import {
+  encrypt,
+  open,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+  type Identity,
+  type Recipient,
+} from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
 import { isOpenToOthers, readSmall } from './input.ts';
@@ -37,7 +46,11 @@ export async function readRecipients(files: readonly string[], context: Context)
  * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found, file_unreadable, decrypt_failed
  */
-export async function readIdentities(file: string | undefined, password: string | undefined, context: Context): Promise<Identity[]> {
+export async function readIdentities(
+  file: string | undefined,
+  password: string | undefined,
+  context: Context,
+): Promise<Identity[]> {
   if (file !== undefined) refusePasted(file, 'a private key itself is given, and the name of its file is wanted');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
@@ -45,9 +58,13 @@ export async function readIdentities(file: string | undefined, password: string 
     bytes = await readSmall(path, { limitBytes, what: 'a private key', world: context });
   } catch (error) {
     if (file !== undefined || !isSealpinError(error, 'file_not_found')) throw error;
-    throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, { hint: 'name the key file, or make a pair with: sealpin keygen', cause: error });
+    throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
+      hint: 'name the key file, or make a pair with: sealpin keygen',
+      cause: error,
+    });
   }
-  if (await isOpenToOthers(path, context)) context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
+  if (await isOpenToOthers(path, context))
+    context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
   const text = isProtected(bytes) ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return naming(path, () => parseIdentities(text));
 }
@@ -55,7 +72,9 @@ export async function readIdentities(file: string | undefined, password: string 
 /** A key on the command line is not repeated: messages end up in logs. */
 function refusePasted(argument: string, detail: string): void {
   if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
-  throw new SealpinError('key_invalid', detail, { hint: 'it stands in the history of your shell now: make a new pair with: sealpin keygen' });
+  throw new SealpinError('key_invalid', detail, {
+    hint: 'it stands in the history of your shell now: make a new pair with: sealpin keygen',
+  });
 }
 
 function isProtected(bytes: Uint8Array): boolean {
@@ -63,10 +82,17 @@ function isProtected(bytes: Uint8Array): boolean {
   return protectedStarts.some((prefix) => start.startsWith(prefix));
 }
 
-async function unprotect(path: string, bytes: Uint8Array, given: string | undefined, context: Context): Promise<string> {
+async function unprotect(
+  path: string,
+  bytes: Uint8Array,
+  given: string | undefined,
+  context: Context,
+): Promise<string> {
   const opened = await open(streamOf(bytes), { backend: nodeBackend });
   if (opened.kind !== 'age' || opened.opens !== 'password') {
-    throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, { hint: 'decrypt it first' });
+    throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, {
+      hint: 'decrypt it first',
+    });
   }
   const password = given ?? (await askPassword(path, context));
   const progress = context.output.progress('deriving the key from the password');
@@ -75,7 +101,10 @@ async function unprotect(path: string, bytes: Uint8Array, given: string | undefi
     return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
     if (!isSealpinError(error, 'decrypt_failed')) throw error;
-    throw new SealpinError('decrypt_failed', `${path} does not open: wrong password, or it is damaged`, { hint: 'there is no way around a lost password', cause: error });
+    throw new SealpinError('decrypt_failed', `${path} does not open: wrong password, or it is damaged`, {
+      hint: 'there is no way around a lost password',
+      cause: error,
+    });
   } finally {
     progress.done();
   }
@@ -88,7 +117,11 @@ async function unprotect(path: string, bytes: Uint8Array, given: string | undefi
  */
 export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
   const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
-  const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), { format: 'age', recipients: [recipient], backend: nodeBackend });
+  const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
+    format: 'age',
+    recipients: [recipient],
+    backend: nodeBackend,
+  });
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
@@ -105,7 +138,9 @@ function decode(path: string, bytes: Uint8Array): string {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
     // The decoder's error could repeat what it read.
-    throw new SealpinError('key_invalid', `${path} is not a key file`, { hint: 'a key file is text: PEM, or lines such as age1…' });
+    throw new SealpinError('key_invalid', `${path} is not a key file`, {
+      hint: 'a key file is text: PEM, or lines such as age1…',
+    });
   }
 }
 
@@ -114,6 +149,9 @@ function naming<T>(path: string, parse: () => T): T {
     return parse();
   } catch (error) {
     if (!(error instanceof SealpinError)) throw error;
-    throw new SealpinError(error.code, `${path}: ${error.message}`, { ...(error.hint === undefined ? {} : { hint: error.hint }), cause: error });
+    throw new SealpinError(error.code, `${path}: ${error.message}`, {
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause: error,
+    });
   }
 }

@@ -9,24 +9,63 @@ type Entry = { readonly summary: string; readonly load: () => Promise<Command> }
 
 /** Every command, in the order of the overview. */
 export const commands = {
-  start: { summary: 'Start the service on this machine', load: async () => (await import('./commands/start.ts')).command },
+  start: {
+    summary: 'Start the service on this machine',
+    load: async () => (await import('./commands/start.ts')).command,
+  },
   stop: { summary: 'Stop the local service', load: async () => (await import('./commands/stop.ts')).command },
-  status: { summary: 'Tell how the local service is doing', load: async () => (await import('./commands/status.ts')).command },
-  rebuild: { summary: 'Build the Worker anew and swap it in', load: async () => (await import('./commands/rebuild.ts')).command },
+  status: {
+    summary: 'Tell how the local service is doing',
+    load: async () => (await import('./commands/status.ts')).command,
+  },
+  rebuild: {
+    summary: 'Build the Worker anew and swap it in',
+    load: async () => (await import('./commands/rebuild.ts')).command,
+  },
   keygen: { summary: 'Make a key pair', load: async () => (await import('./commands/keygen.ts')).command },
-  encrypt: { summary: 'Encrypt a file with a password (AES-256-GCM) and store it', load: async () => (await import('./commands/encrypt.ts')).command },
-  'chacha-encrypt': { summary: 'The same with ChaCha20-Poly1305, as an age file', load: async () => (await import('./commands/chacha-encrypt.ts')).command },
-  'ecc-encrypt': { summary: 'Encrypt a file to public keys and store it', load: async () => (await import('./commands/ecc-encrypt.ts')).command },
-  decrypt: { summary: 'Fetch a blob and decrypt it', load: async () => (await import('./commands/decrypt.ts')).command },
-  'ecc-decrypt': { summary: 'Fetch a blob and decrypt it with a private key', load: async () => (await import('./commands/ecc-decrypt.ts')).command },
+  encrypt: {
+    summary: 'Encrypt a file with a password (AES-256-GCM) and store it',
+    load: async () => (await import('./commands/encrypt.ts')).command,
+  },
+  'chacha-encrypt': {
+    summary: 'The same with ChaCha20-Poly1305, as an age file',
+    load: async () => (await import('./commands/chacha-encrypt.ts')).command,
+  },
+  'ecc-encrypt': {
+    summary: 'Encrypt a file to public keys and store it',
+    load: async () => (await import('./commands/ecc-encrypt.ts')).command,
+  },
+  decrypt: {
+    summary: 'Fetch a blob and decrypt it',
+    load: async () => (await import('./commands/decrypt.ts')).command,
+  },
+  'ecc-decrypt': {
+    summary: 'Fetch a blob and decrypt it with a private key',
+    load: async () => (await import('./commands/ecc-decrypt.ts')).command,
+  },
   list: { summary: 'List what is stored', load: async () => (await import('./commands/list.ts')).command },
-  delete: { summary: 'Delete what is stored, as far as that goes', load: async () => (await import('./commands/delete.ts')).command },
-  export: { summary: 'Write a blob into a CAR file, checked', load: async () => (await import('./commands/export.ts')).command },
+  delete: {
+    summary: 'Delete what is stored, as far as that goes',
+    load: async () => (await import('./commands/delete.ts')).command,
+  },
+  export: {
+    summary: 'Write a blob into a CAR file, checked',
+    load: async () => (await import('./commands/export.ts')).command,
+  },
   'key create': { summary: 'Make an API key', load: async () => (await import('./commands/key.ts')).create },
-  'key list': { summary: 'List the API keys of the account', load: async () => (await import('./commands/key.ts')).list },
+  'key list': {
+    summary: 'List the API keys of the account',
+    load: async () => (await import('./commands/key.ts')).list,
+  },
   'key revoke': { summary: 'Revoke an API key', load: async () => (await import('./commands/key.ts')).revoke },
-  'key export': { summary: "Write the account's private key into a file", load: async () => (await import('./commands/key-export.ts')).command },
-  completions: { summary: 'Print the completions for a shell', load: async () => (await import('./commands/completions.ts')).command },
+  'key export': {
+    summary: "Write the account's private key into a file",
+    load: async () => (await import('./commands/key-export.ts')).command,
+  },
+  completions: {
+    summary: 'Print the completions for a shell',
+    load: async () => (await import('./commands/completions.ts')).command,
+  },
 } as const satisfies Record<string, Entry>;
 
 const entries: Readonly<Record<string, Entry>> = commands;
@@ -84,8 +123,14 @@ async function run(command: Command, words: readonly string[], world: World, jso
 async function unknownCommand(first: string, second: string | undefined): Promise<SealpinError> {
   const { suggestion } = await import('./command.ts');
   const group = Object.keys(entries).filter((name) => name.startsWith(`${first} `));
-  if (group.length > 0) return new SealpinError('usage', `which one: ${group.map((name) => `sealpin ${name}`).join(', ')}`, { hint: 'see: sealpin --help' });
-  if (first.startsWith('-')) return new SealpinError('usage', `there is no flag ${first.split('=')[0]} before the command`, { hint: 'flags go after the command: sealpin list --json' });
+  if (group.length > 0)
+    return new SealpinError('usage', `which one: ${group.map((name) => `sealpin ${name}`).join(', ')}`, {
+      hint: 'see: sealpin --help',
+    });
+  if (first.startsWith('-'))
+    return new SealpinError('usage', `there is no flag ${first.split('=')[0]} before the command`, {
+      hint: 'flags go after the command: sealpin list --json',
+    });
   const near = suggestion(first, Object.keys(entries)) ?? suggestion(`${first} ${second}`, Object.keys(entries));
   return new SealpinError('usage', 'there is no such command', { hint: near ?? 'see: sealpin --help' });
 }

@@ -44,8 +44,13 @@ export function visible(text: string): string {
 /** What a failed write to standard output or error means to people. */
 export function streamFailure(error: Error): SealpinError {
   const { code } = error as NodeJS.ErrnoException;
-  if (code === 'ENOSPC') return new SealpinError('disk_full', 'the disk under the standard output is full', { cause: error });
-  return new SealpinError('file_unwritable', code === 'EPIPE' ? 'nobody reads the output any more' : `the standard output cannot be written (${code})`, { cause: error });
+  if (code === 'ENOSPC')
+    return new SealpinError('disk_full', 'the disk under the standard output is full', { cause: error });
+  return new SealpinError(
+    'file_unwritable',
+    code === 'EPIPE' ? 'nobody reads the output any more' : `the standard output cannot be written (${code})`,
+    { cause: error },
+  );
 }
 
 /**
@@ -75,7 +80,8 @@ export function problemOf(error: SealpinError): Record<string, unknown> {
 /** The words of a thrown thing, which is not always ours. */
 export function sealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
-  const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'something that is not an error was thrown';
+  const detail =
+    thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'something that is not an error was thrown';
   return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {
     hint: 'please report it, with the command (but without passwords) and the version',
     cause: thrown,
@@ -110,7 +116,10 @@ export function output(o: OutputOptions): Output {
     },
     progress(label, bytes) {
       bar?.done();
-      bar = o.quiet || o.json || o.stderr.isTTY !== true ? silentProgress : progressBar({ stderr: o.stderr, label, bytes, now: o.now });
+      bar =
+        o.quiet || o.json || o.stderr.isTTY !== true
+          ? silentProgress
+          : progressBar({ stderr: o.stderr, label, bytes, now: o.now });
       return bar;
     },
     failure(thrown) {

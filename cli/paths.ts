@@ -36,7 +36,10 @@ export function dataDirectory(o: {
   platform: NodeJS.Platform;
 }): string {
   const given = o.flag ?? o.env['SEALPIN_HOME'];
-  if (given === '') throw new SealpinError('usage', `${o.flag === undefined ? 'SEALPIN_HOME' : '--data-dir'} is empty`, { hint: 'name a directory' });
+  if (given === '')
+    throw new SealpinError('usage', `${o.flag === undefined ? 'SEALPIN_HOME' : '--data-dir'} is empty`, {
+      hint: 'name a directory',
+    });
   if (given !== undefined) return resolve(o.cwd, given);
   if (o.platform === 'win32') return join(o.env['LOCALAPPDATA'] ?? join(o.home, 'AppData', 'Local'), 'sealpin');
   if (o.platform === 'darwin') return join(o.home, 'Library', 'Application Support', 'sealpin');
@@ -57,9 +60,13 @@ export async function makeDataDirectory(dataDir: string): Promise<string | undef
     if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
     return `the data directory ${dataDir} is open to other users; close it with: chmod 700 ${dataDir}`;
   } catch (error) {
-    throw new SealpinError('file_unwritable', `the data directory ${dataDir} cannot be made (${(error as NodeJS.ErrnoException).code})`, {
-      hint: 'choose another one with --data-dir',
-      cause: error,
-    });
+    throw new SealpinError(
+      'file_unwritable',
+      `the data directory ${dataDir} cannot be made (${(error as NodeJS.ErrnoException).code})`,
+      {
+        hint: 'choose another one with --data-dir',
+        cause: error,
+      },
+    );
   }
 }

@@ -43,7 +43,13 @@ export function timeText(seconds: number): string {
  *
  * @param o `bytes` done, `total` bytes if known, `elapsedMs` since the start, `columns` of the terminal
  */
-export function progressLine(o: { label: string; bytes: number; total: number | undefined; elapsedMs: number; columns: number }): string {
+export function progressLine(o: {
+  label: string;
+  bytes: number;
+  total: number | undefined;
+  elapsedMs: number;
+  columns: number;
+}): string {
   // Work that is not counted in bytes, such as deriving a key.
   if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
   const rate = o.elapsedMs > 0 ? (o.bytes * 1000) / o.elapsedMs : 0;
@@ -73,7 +79,13 @@ export function progressBar(o: { stderr: Out; label: string; bytes: number | und
   const draw = (): void => {
     drawn = o.now();
     shown = true;
-    const line = progressLine({ label: o.label, bytes, total: o.bytes, elapsedMs: drawn - start, columns: o.stderr.columns || defaultColumns });
+    const line = progressLine({
+      label: o.label,
+      bytes,
+      total: o.bytes,
+      elapsedMs: drawn - start,
+      columns: o.stderr.columns || defaultColumns,
+    });
     o.stderr.write(`\r\u001B[K${line}`);
   };
   const hide = (): void => {

@@ -37,10 +37,20 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
     refuseLarge(input.bytes, maxUploadBytes);
     // A service that refuses an upload hangs up under it, and its reason may be lost on the way: so it is asked before.
     const { key } = await routes.account();
-    if (!key.scopes.includes('write')) throw new SealpinError('insufficient_scope', 'the API key may not store files', { hint: 'use a key with the scope write' });
+    if (!key.scopes.includes('write'))
+      throw new SealpinError('insufficient_scope', 'the API key may not store files', {
+        hint: 'use a key with the scope write',
+      });
     const recipients = await o.recipients();
-    const derivation = recipients.some(({ kind }) => kind === 'password') ? output.progress('deriving the key from the password') : undefined;
-    const container = await encrypt(input.stream, { format: o.format, recipients, mix: o.mix ?? false, backend: nodeBackend });
+    const derivation = recipients.some(({ kind }) => kind === 'password')
+      ? output.progress('deriving the key from the password')
+      : undefined;
+    const container = await encrypt(input.stream, {
+      format: o.format,
+      recipients,
+      mix: o.mix ?? false,
+      backend: nodeBackend,
+    });
     derivation?.done();
     const bytes = input.bytes === undefined ? undefined : container.size(input.bytes);
     refuseLarge(bytes, maxUploadBytes);
@@ -49,9 +59,15 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
     const file = await store({ stream: container.stream, bytes }, { api: routes, context, onBytes: progress.add });
     progress.done();
     const name = o.file === '-' ? {} : { name: basename(o.file) };
-    await keepInHistory({ cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name }, context);
-    if (service.local) output.note('stored on this machine only: the local service is not connected to the IPFS network');
-    await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [file.cid]);
+    await keepInHistory(
+      { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name },
+      context,
+    );
+    if (service.local)
+      output.note('stored on this machine only: the local service is not connected to the IPFS network');
+    await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
+      file.cid,
+    ]);
   } finally {
     await input.close();
   }
@@ -59,10 +75,17 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
 
 function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): void {
   if (bytes === undefined || maxUploadBytes === null || bytes <= maxUploadBytes) return;
-  throw new SealpinError('too_large', `it has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`, { hint: 'split the file, or use a service with a higher limit' });
+  throw new SealpinError(
+    'too_large',
+    `it has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`,
+    { hint: 'split the file, or use a service with a higher limit' },
+  );
 }
 
-async function keepInHistory(stored: { cid: string; fileId: string; service: string; bytes: number; name?: string }, context: Context): Promise<void> {
+async function keepInHistory(
+  stored: { cid: string; fileId: string; service: string; bytes: number; name?: string },
+  context: Context,
+): Promise<void> {
   try {
     await remember(context.dataDir, { v: 1, ...stored, at: new Date(context.now()).toISOString() });
   } catch (error) {

@@ -9,7 +9,11 @@ import type { Terminal } from './terminal.ts';
 
 /** The flags of the commands that open something with a password. */
 export const passwordArgs = {
-  'password-file': { type: 'string', valueHint: 'file', description: 'Read the password from a file, or from standard input with -' },
+  'password-file': {
+    type: 'string',
+    valueHint: 'file',
+    description: 'Read the password from a file, or from standard input with -',
+  },
 } as const satisfies Args;
 
 /** The flags of the commands that set a password. */
@@ -38,9 +42,12 @@ export type PasswordSource = {
  */
 export async function givenPassword(source: PasswordSource, context: Context): Promise<string | undefined> {
   const { argument, file } = source;
-  if (argument !== undefined && file !== undefined) throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
+  if (argument !== undefined && file !== undefined)
+    throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
   if (argument !== undefined) {
-    context.output.warn('a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt');
+    context.output.warn(
+      'a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt',
+    );
     return argument;
   }
   if (file !== undefined) return passwordFromFile(file, source.stdinTaken, context);
@@ -48,9 +55,13 @@ export async function givenPassword(source: PasswordSource, context: Context): P
 }
 
 async function passwordFromFile(file: string, stdinTaken: boolean, context: Context): Promise<string> {
-  if (file === '-' && stdinTaken) throw new SealpinError('usage', 'standard input cannot be both the file and the password', { hint: 'put the password into a file, or into SEALPIN_PASSWORD' });
+  if (file === '-' && stdinTaken)
+    throw new SealpinError('usage', 'standard input cannot be both the file and the password', {
+      hint: 'put the password into a file, or into SEALPIN_PASSWORD',
+    });
   const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
-  if (await isOpenToOthers(file, context)) context.output.warn(`${file} has a password in it and is open to other users; close it with: chmod 600 ${file}`);
+  if (await isOpenToOthers(file, context))
+    context.output.warn(`${file} has a password in it and is open to other users; close it with: chmod 600 ${file}`);
   return parsePassword(bytes);
 }
 
@@ -72,7 +83,10 @@ export async function askPassword(what: string, context: Context): Promise<strin
  */
 export async function newPassword(source: PasswordSource, generate: boolean, context: Context): Promise<string> {
   if (generate) {
-    if (source.argument !== undefined || source.file !== undefined) throw new SealpinError('usage', 'a password is given and --generate asks for another one', { hint: 'leave one of them out' });
+    if (source.argument !== undefined || source.file !== undefined)
+      throw new SealpinError('usage', 'a password is given and --generate asks for another one', {
+        hint: 'leave one of them out',
+      });
     const { wordlist } = await import('@scure/bip39/wordlists/english.js');
     const password = Array.from({ length: generatedWords }, () => wordlist[randomInt(wordlist.length)]).join('-');
     context.output.secret(`password: ${password}`);
@@ -95,14 +109,18 @@ async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string
   const first = await terminal.ask('Password (there is no way to reset it)', signal);
   // An empty one is refused below, without asking for it again.
   if (first === '') return first;
-  if ((await terminal.ask('The same once more', signal)) !== first) throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
+  if ((await terminal.ask('The same once more', signal)) !== first)
+    throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
   return first;
 }
 
 async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Promise<T>): Promise<T> {
   const { openTerminal } = await import('./terminal.ts');
   const terminal = context.interactive ? openTerminal() : undefined;
-  if (terminal === undefined) throw new SealpinError('usage', 'a password is needed, and there is no terminal to ask at', { hint: 'give it with --password-file or SEALPIN_PASSWORD' });
+  if (terminal === undefined)
+    throw new SealpinError('usage', 'a password is needed, and there is no terminal to ask at', {
+      hint: 'give it with --password-file or SEALPIN_PASSWORD',
+    });
   try {
     return await use(terminal);
   } finally {

@@ -1,5 +1,17 @@
 /** Which service, with which API key, and what it answers. */
-import { AccountAnswer, ApiKeyList, FileList, Health, type NewApiKey, NewApiKeyAnswer, parseAnswer, Problem, Receipt, Revoked, StoredFile } from '../shared/api.ts';
+import {
+  AccountAnswer,
+  ApiKeyList,
+  FileList,
+  Health,
+  type NewApiKey,
+  NewApiKeyAnswer,
+  parseAnswer,
+  Problem,
+  Receipt,
+  Revoked,
+  StoredFile,
+} from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from './context.ts';
@@ -55,7 +67,10 @@ function apiKeyFor(url: URL, context: Context, config: Config): string | undefin
 
 /** The shape of an API key (its checksum is the service's business). The text is never repeated. */
 function checkApiKey(text: string, where: string): string {
-  if (!/^sp_[0-9A-Za-z]{71}$/.test(text)) throw new SealpinError('unauthorized', `${where} is not an API key`, { hint: 'an API key is sp_ and 71 letters and digits' });
+  if (!/^sp_[0-9A-Za-z]{71}$/.test(text))
+    throw new SealpinError('unauthorized', `${where} is not an API key`, {
+      hint: 'an API key is sp_ and 71 letters and digits',
+    });
   return text;
 }
 
@@ -74,8 +89,12 @@ export function parseServiceUrl(text: string, where: string): URL {
   } catch {
     throw new SealpinError('usage', `${where} is not a URL`, { hint: 'such as https://sealpin.example.com' });
   }
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new SealpinError('usage', `${where} is not an https: URL`);
-  if (url.username !== '' || url.password !== '') throw new SealpinError('usage', `${where} has a user or a password in it`, { hint: 'the API key goes into SEALPIN_API_KEY' });
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw new SealpinError('usage', `${where} is not an https: URL`);
+  if (url.username !== '' || url.password !== '')
+    throw new SealpinError('usage', `${where} has a user or a password in it`, {
+      hint: 'the API key goes into SEALPIN_API_KEY',
+    });
   if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} has a query or a fragment`);
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
@@ -90,7 +109,9 @@ export async function authorizedService(context: Context): Promise<Service & { r
   const { url, apiKey, local = false, gateways } = await findService(context);
   if (url === undefined) throw noService();
   if (apiKey === undefined) {
-    throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, { hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory' });
+    throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
+      hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory',
+    });
   }
   if (url.protocol === 'http:' && !loopback.test(url.hostname)) {
     throw new SealpinError('usage', `the API key would go to ${url.host} in the clear`, { hint: 'use https:' });
@@ -99,12 +120,18 @@ export async function authorizedService(context: Context): Promise<Service & { r
 }
 
 export function noService(): SealpinError {
-  return new SealpinError('service_unreachable', 'no service is running here and none is configured', { hint: 'start one with: sealpin start --detach (or name one with --service)' });
+  return new SealpinError('service_unreachable', 'no service is running here and none is configured', {
+    hint: 'start one with: sealpin start --detach (or name one with --service)',
+  });
 }
 
 /** One request to the API; an answer that is not a success is thrown as the problem it tells. */
 export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: string, o: SendOptions): Promise<Answer> {
-  const headers = { ...o.headers, accept: o.headers?.['accept'] ?? 'application/json', ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }) };
+  const headers = {
+    ...o.headers,
+    accept: o.headers?.['accept'] ?? 'application/json',
+    ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
+  };
   const answer = await send(new URL(path, service.url), { ...o, headers });
   if (answer.status >= 200 && answer.status < 300) return answer;
   throw await problem(answer, service.url);
@@ -116,7 +143,11 @@ async function problem(answer: Answer, url: URL): Promise<SealpinError> {
   try {
     found = parseJson(text, Problem, url);
   } catch (error) {
-    return new SealpinError('service_answer', `${url.host} answers with status ${answer.status}, and not as Sealpin does`, { hint: 'is the address right?', cause: error });
+    return new SealpinError(
+      'service_answer',
+      `${url.host} answers with status ${answer.status}, and not as Sealpin does`,
+      { hint: 'is the address right?', cause: error },
+    );
   }
   // A newer service may know codes that we do not; its words are still the best there are.
   const code = isCode(found.code) ? found.code : 'service_answer';
@@ -129,22 +160,36 @@ async function problem(answer: Answer, url: URL): Promise<SealpinError> {
   });
 }
 
-async function json<S extends Parameters<typeof parseAnswer>[0]>(answer: Answer, shape: S, url: URL): Promise<ReturnType<typeof parseAnswer<S>>> {
+async function json<S extends Parameters<typeof parseAnswer>[0]>(
+  answer: Answer,
+  shape: S,
+  url: URL,
+): Promise<ReturnType<typeof parseAnswer<S>>> {
   return parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape, url);
 }
 
-function parseJson<S extends Parameters<typeof parseAnswer>[0]>(text: string, shape: S, url: URL): ReturnType<typeof parseAnswer<S>> {
+function parseJson<S extends Parameters<typeof parseAnswer>[0]>(
+  text: string,
+  shape: S,
+  url: URL,
+): ReturnType<typeof parseAnswer<S>> {
   try {
     return parseAnswer(shape, JSON.parse(text));
   } catch (error) {
-    throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, { hint: 'is the address right?', cause: error });
+    throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, {
+      hint: 'is the address right?',
+      cause: error,
+    });
   }
 }
 
 export interface Api {
   health(): Promise<Health>;
   /** Stores bytes as they are. `cid`, if known, is checked by the service before it keeps anything. */
-  store(body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined }, o: { cid: string | undefined; onSent: () => void }): Promise<StoredFile>;
+  store(
+    body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
+    o: { cid: string | undefined; onSent: () => void },
+  ): Promise<StoredFile>;
   list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountAnswer>;
@@ -164,10 +209,16 @@ export function api(service: Pick<Service, 'url' | 'apiKey'>, context: Pick<Cont
     async store(body, o) {
       const path = o.cid === undefined ? 'v1/storage/plain' : `v1/storage/plain?cid=${o.cid}`;
       const headers = { 'content-type': 'application/octet-stream' };
-      return json(await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }), StoredFile, url);
+      return json(
+        await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }),
+        StoredFile,
+        url,
+      );
     },
     async list(o) {
-      const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+      const query = new URLSearchParams(
+        Object.entries(o).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+      );
       return json(await call(service, `v1/storage?${query}`, { method: 'GET', ...common }), FileList, url);
     },
     async remove(fileId) {
@@ -178,14 +229,27 @@ export function api(service: Pick<Service, 'url' | 'apiKey'>, context: Pick<Cont
     },
     async createKey(key) {
       const body = Buffer.from(JSON.stringify(key));
-      return json(await call(service, 'v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length }, ...common }), NewApiKeyAnswer, url);
+      return json(
+        await call(service, 'v1/keys', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: { stream: once(body), bytes: body.length },
+          ...common,
+        }),
+        NewApiKeyAnswer,
+        url,
+      );
     },
     async listKeys() {
       return json(await call(service, 'v1/keys', { method: 'GET', ...common }), ApiKeyList, url);
     },
     async revokeKey(id, o) {
       const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value ? [[name, 'true']] : [])));
-      return json(await call(service, `v1/keys/${encodeURIComponent(id)}?${query}`, { method: 'DELETE', ...common }), Revoked, url);
+      return json(
+        await call(service, `v1/keys/${encodeURIComponent(id)}?${query}`, { method: 'DELETE', ...common }),
+        Revoked,
+        url,
+      );
     },
   };
 }

@@ -32,14 +32,17 @@ export async function store(
   };
   try {
     const held: Uint8Array[] = [];
-    for (let bytes = 0; (container.bytes ?? 0) <= heldBytes && bytes <= heldBytes; ) {
+    for (let bytes = 0; (container.bytes ?? 0) <= heldBytes && bytes <= heldBytes;) {
       const chunk = await next();
       if (chunk === undefined) break;
       held.push(chunk);
       bytes += chunk.length;
     }
     let sent = false;
-    const body = { stream: passOn(held, measured === undefined ? next : undefined, o.onBytes), bytes: measured?.bytes ?? container.bytes };
+    const body = {
+      stream: passOn(held, measured === undefined ? next : undefined, o.onBytes),
+      bytes: measured?.bytes ?? container.bytes,
+    };
     let file;
     try {
       file = await o.api.store(body, { cid: measured?.cid, onSent: () => (sent = true) });
@@ -63,7 +66,11 @@ function complete(measured: Measured | undefined): Measured {
   return measured;
 }
 
-async function* passOn(held: Uint8Array[], next: (() => Promise<Uint8Array | undefined>) | undefined, onBytes: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+async function* passOn(
+  held: Uint8Array[],
+  next: (() => Promise<Uint8Array | undefined>) | undefined,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
   for (;;) {
     const chunk = held.shift() ?? (await next?.());
     if (chunk === undefined) return;
@@ -74,7 +81,11 @@ async function* passOn(held: Uint8Array[], next: (() => Promise<Uint8Array | und
 }
 
 /** The answer was lost after the last byte: every encryption has a blob ID of its own, so that a file with ours is ours. */
-async function lookUp(cid: string, lost: SealpinError, o: { readonly api: Api; readonly context: Pick<Context, 'signal'> }): Promise<StoredFile> {
+async function lookUp(
+  cid: string,
+  lost: SealpinError,
+  o: { readonly api: Api; readonly context: Pick<Context, 'signal'> },
+): Promise<StoredFile> {
   for (const pauseMs of lookUpPausesMs) {
     await new Promise((resolve) => {
       setTimeout(resolve, pauseMs);
@@ -87,15 +98,24 @@ async function lookUp(cid: string, lost: SealpinError, o: { readonly api: Api; r
       if (!isSealpinError(error, 'service_unreachable')) throw error;
     }
   }
-  throw new SealpinError('service_unreachable', `${lost.message}; all bytes were sent, and no answer came`, { hint: `see whether it was stored: sealpin list (blob ID ${cid})`, cause: lost });
+  throw new SealpinError('service_unreachable', `${lost.message}; all bytes were sent, and no answer came`, {
+    hint: `see whether it was stored: sealpin list (blob ID ${cid})`,
+    cause: lost,
+  });
 }
 
 async function undo(file: StoredFile, cid: string, api: Api): Promise<SealpinError> {
-  const detail = file.cid === cid ? `the service stored ${sizeText(file.size)} of another size` : `the service stored it as ${file.cid}, and it is ${cid}`;
+  const detail =
+    file.cid === cid
+      ? `the service stored ${sizeText(file.size)} of another size`
+      : `the service stored it as ${file.cid}, and it is ${cid}`;
   try {
     await api.remove(file.fileId);
     return new SealpinError('cid_mismatch', `${detail}; it was deleted again`);
   } catch (error) {
-    return new SealpinError('cid_mismatch', `${detail}; deleting it failed, too`, { hint: `delete it by hand: sealpin delete ${file.fileId}`, cause: error });
+    return new SealpinError('cid_mismatch', `${detail}; deleting it failed, too`, {
+      hint: `delete it by hand: sealpin delete ${file.fileId}`,
+      cause: error,
+    });
   }
 }

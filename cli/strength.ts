@@ -31,7 +31,14 @@ export async function weakness(password: string): Promise<string | undefined> {
 /** A rough time for people: `about 3 hours`. */
 export function timeText(seconds: number): string {
   if (seconds < 1) return 'less than a second';
-  const steps = [['second', 1], ['minute', 60], ['hour', 3600], ['day', 86_400], ['month', yearSeconds / 12], ['year', yearSeconds]] as const;
+  const steps = [
+    ['second', 1],
+    ['minute', 60],
+    ['hour', 3600],
+    ['day', 86_400],
+    ['month', yearSeconds / 12],
+    ['year', yearSeconds],
+  ] as const;
   const [unit, size] = steps.findLast(([, size]) => seconds >= size)!;
   const count = Math.round(seconds / size);
   if (count >= 1_000_000) return 'more than a million years';

@@ -37,7 +37,12 @@ const enter = new Set(['\r', '\n']);
 /** More than any password that a person types. */
 const limitChars = 4096;
 
-async function ask(o: { input: ReadStream; output: WriteStream; question: string; signal: AbortSignal }): Promise<string> {
+async function ask(o: {
+  input: ReadStream;
+  output: WriteStream;
+  question: string;
+  signal: AbortSignal;
+}): Promise<string> {
   const { input, output, signal } = o;
   signal.throwIfAborted();
   input.setRawMode(true);
@@ -68,12 +73,20 @@ function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
       try {
         text = decoder.decode(bytes, { stream: true });
       } catch {
-        return finish(() => reject(new SealpinError('password_invalid', 'what was typed is not valid UTF-8', { hint: 'set the terminal to UTF-8' })));
+        return finish(() =>
+          reject(
+            new SealpinError('password_invalid', 'what was typed is not valid UTF-8', {
+              hint: 'set the terminal to UTF-8',
+            }),
+          ),
+        );
       }
       for (const char of text) {
         if (enter.has(char)) return finish(() => resolve(line.join('')));
-        if (char === interrupt) return finish(() => reject(new SealpinError('interrupted', 'interrupted at the terminal')));
-        if (char === endOfInput && line.length === 0) return finish(() => reject(new SealpinError('interrupted', 'nothing was typed')));
+        if (char === interrupt)
+          return finish(() => reject(new SealpinError('interrupted', 'interrupted at the terminal')));
+        if (char === endOfInput && line.length === 0)
+          return finish(() => reject(new SealpinError('interrupted', 'nothing was typed')));
         if (char === eraseLine) line = [];
         else if (erase.has(char)) line.pop();
         else if (line.length < limitChars && char >= ' ') line.push(char);

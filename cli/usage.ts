@@ -35,7 +35,9 @@ function columns(rows: readonly (readonly [string, string])[]): string[] {
 /** Everything about one command. */
 export function commandUsage(command: Command): string {
   const args = Object.entries(command.args);
-  const positionals = args.flatMap(([name, arg]) => (arg.type === 'positional' ? [[`<${name}>`, arg.description] as const] : []));
+  const positionals = args.flatMap(([name, arg]) =>
+    arg.type === 'positional' ? [[`<${name}>`, arg.description] as const] : [],
+  );
   const flags = args.flatMap(([name, arg]) => {
     if (arg.type === 'positional') return [];
     return [[arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`, arg.description] as const];
@@ -58,6 +60,11 @@ export function mainUsage(summaries: readonly (readonly [name: string, summary: 
     'Usage: sealpin <command> [arguments] [flags]',
     ['Commands:', ...columns(summaries)].join('\n'),
     'sealpin <command> --help tells more about each, with examples.\nsealpin --version prints the version.',
-    ['A first round:', '  sealpin start --detach', '  sealpin encrypt letter.pdf          # asks for a password, prints the blob ID', '  sealpin decrypt <blob_id> copy.pdf'].join('\n'),
+    [
+      'A first round:',
+      '  sealpin start --detach',
+      '  sealpin encrypt letter.pdf          # asks for a password, prints the blob ID',
+      '  sealpin decrypt <blob_id> copy.pdf',
+    ].join('\n'),
   ].join('\n\n')}\n`;
 }

@@ -36,7 +36,9 @@ const Flag = v.picklist(['true', 'false']);
 /** `cursor` comes from the page before; `limit` is 50 when left out; `cid` asks for the files with that CID. */
 export const ListQuery = v.object({
   limit: v.optional(v.pipe(v.string(), v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'))),
-  cursor: v.optional(v.pipe(v.string(), v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'))),
+  cursor: v.optional(
+    v.pipe(v.string(), v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out')),
+  ),
   cid: v.optional(v.string()),
 });
 
@@ -80,7 +82,16 @@ export const Health = v.object({
   status: v.literal('ok'),
   version: v.string(),
   maxUploadBytes: v.nullable(Bytes),
-  services: v.optional(v.array(v.object({ id: v.string(), status: v.picklist(['ok', 'failing']), version: v.optional(v.string()), code: v.optional(v.string()) }))),
+  services: v.optional(
+    v.array(
+      v.object({
+        id: v.string(),
+        status: v.picklist(['ok', 'failing']),
+        version: v.optional(v.string()),
+        code: v.optional(v.string()),
+      }),
+    ),
+  ),
 });
 export type Health = v.InferOutput<typeof Health>;
 
@@ -103,7 +114,13 @@ export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
 /** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
 export const AccountAnswer = v.object({
-  account: v.object({ id: v.string(), label: v.string(), publicKey: v.string(), createdAt: Timestamp, recovery: v.optional(v.string()) }),
+  account: v.object({
+    id: v.string(),
+    label: v.string(),
+    publicKey: v.string(),
+    createdAt: Timestamp,
+    recovery: v.optional(v.string()),
+  }),
   usage: v.object({ files: v.pipe(v.number(), v.safeInteger(), v.minValue(0)), bytes: Bytes }),
   key: v.object({ ...ApiKeyRecord.entries, sealed: v.optional(v.string()) }),
 });
@@ -112,7 +129,11 @@ export type AccountAnswer = v.InferOutput<typeof AccountAnswer>;
 /** Scopes and expiry of a new key lie within its maker's; a maker's expiry is taken over where none is asked for. */
 export const NewApiKey = v.strictObject({
   label: Label,
-  scopes: v.pipe(v.array(Scope), v.nonEmpty(), v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice')),
+  scopes: v.pipe(
+    v.array(Scope),
+    v.nonEmpty(),
+    v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice'),
+  ),
   expiresAt: v.optional(Timestamp),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
@@ -151,6 +172,7 @@ export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;
  */
 export function parseAnswer<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
-  if (!result.success) throw new SealpinError('service_answer', `the answer is not of the expected shape: ${result.issues[0].message}`);
+  if (!result.success)
+    throw new SealpinError('service_answer', `the answer is not of the expected shape: ${result.issues[0].message}`);
   return result.output;
 }

@@ -1,5 +1,12 @@
 /** Accounts: made and deleted by the operator, seen by their keys, recovered by who has the private key. */
-import { NewAccount, Recover, scopes, type AccountAnswer, type AccountReceipt, type NewAccountAnswer } from '../shared/api.ts';
+import {
+  NewAccount,
+  Recover,
+  scopes,
+  type AccountAnswer,
+  type AccountReceipt,
+  type NewAccountAnswer,
+} from '../shared/api.ts';
 import {
   encrypt,
   generateKeyPair,
@@ -31,7 +38,9 @@ export async function requireOperator(c: Ctx): Promise<void> {
   const token = c.env.ADMIN_TOKEN ?? '';
   if (token === '') throw new SealpinError('not_found');
   if (!(await isSame(bearer(c) ?? '', token))) {
-    throw new SealpinError('unauthorized', 'the operator’s token is missing or wrong', { hint: 'send Authorization: Bearer and the ADMIN_TOKEN' });
+    throw new SealpinError('unauthorized', 'the operator’s token is missing or wrong', {
+      hint: 'send Authorization: Bearer and the ADMIN_TOKEN',
+    });
   }
 }
 
@@ -42,7 +51,13 @@ export async function createAccount(c: Ctx): Promise<Response> {
   const recipient = recovery === undefined ? undefined : parseRecovery(recovery);
   const pair = await generateKeyPair();
   const id = newAccountId();
-  const account: AccountRecord = { id, label, spki: pair.spki, recoveryKey: recipient?.text ?? null, createdAt: Date.now() };
+  const account: AccountRecord = {
+    id,
+    label,
+    spki: pair.spki,
+    recoveryKey: recipient?.text ?? null,
+    createdAt: Date.now(),
+  };
   const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
   const file = recipient === undefined ? null : await recoveryFile(pair.privatePem, recipient);
   // KV first, then the object, which commits: a key that only KV knows opens nothing.
@@ -76,7 +91,11 @@ export async function readAccount(c: Ctx): Promise<Response> {
 export async function readRecovery(c: Ctx): Promise<Response> {
   const { recovery } = await settled(namedAccount(c).object.recovery());
   return new Response(recovery, {
-    headers: { ...fileHeaders, 'Content-Type': 'application/octet-stream', 'Content-Disposition': 'attachment; filename="recovery.age"' },
+    headers: {
+      ...fileHeaders,
+      'Content-Type': 'application/octet-stream',
+      'Content-Disposition': 'attachment; filename="recovery.age"',
+    },
   });
 }
 
@@ -94,16 +113,33 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   return accountCreated(c, account, apiKey, key);
 }
 
-async function newFullKey(account: { id: string; spki: Uint8Array }, pkcs8: Uint8Array, label: string): Promise<{ apiKey: ApiKey; key: NewKey }> {
+async function newFullKey(
+  account: { id: string; spki: Uint8Array },
+  pkcs8: Uint8Array,
+  label: string,
+): Promise<{ apiKey: ApiKey; key: NewKey }> {
   const apiKey = await newApiKey(account.id);
   const id = keyIdOf(apiKey.hash);
   const sealed = await sealPrivateKey(apiKey, { id, pkcs8, spki: account.spki });
-  const key: NewKey = { id, hash: apiKey.hash, label, scopes: [...scopes], createdAt: Date.now(), expiresAt: null, createdBy: null, sealed };
+  const key: NewKey = {
+    id,
+    hash: apiKey.hash,
+    label,
+    scopes: [...scopes],
+    createdAt: Date.now(),
+    expiresAt: null,
+    createdBy: null,
+    sealed,
+  };
   return { apiKey, key };
 }
 
 function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: NewKey): Response {
-  const body: NewAccountAnswer = { account: accountAnswer(account), key: keyAnswer(account.id, key), apiKey: apiKey.text };
+  const body: NewAccountAnswer = {
+    account: accountAnswer(account),
+    key: keyAnswer(account.id, key),
+    apiKey: apiKey.text,
+  };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
@@ -114,7 +150,10 @@ function accountAnswer(account: AccountRecord): NewAccountAnswer['account'] {
 
 /** The text of a `public.key` file. */
 function publicPem(spki: Uint8Array): string {
-  const lines = spki.toBase64().match(/.{1,64}/g)!.join('\n');
+  const lines = spki
+    .toBase64()
+    .match(/.{1,64}/g)!
+    .join('\n');
   return `# recipient: ${recipientFromSpki(spki).text}\n-----BEGIN PUBLIC KEY-----\n${lines}\n-----END PUBLIC KEY-----\n`;
 }
 
@@ -124,7 +163,10 @@ function parsePrivatePem(text: string): Uint8Array {
   try {
     return Uint8Array.fromBase64(base64 ?? '-');
   } catch {
-    throw new SealpinError('key_invalid', 'privateKey has to be what the recovery file holds: -----BEGIN PRIVATE KEY-----');
+    throw new SealpinError(
+      'key_invalid',
+      'privateKey has to be what the recovery file holds: -----BEGIN PRIVATE KEY-----',
+    );
   }
 }
 
@@ -139,7 +181,8 @@ async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolean> {
 /** @throws key_invalid when the text is not exactly one public key */
 function parseRecovery(text: string): Recipient {
   const [recipient, ...more] = parseRecipients(text);
-  if (recipient === undefined || more.length > 0) throw new SealpinError('key_invalid', 'recovery has to be one public key');
+  if (recipient === undefined || more.length > 0)
+    throw new SealpinError('key_invalid', 'recovery has to be one public key');
   return recipient;
 }
 
@@ -156,6 +199,7 @@ function namedAccount(c: Ctx): { id: string; object: DurableObjectStub<Account> 
 
 /** Compares in constant time, also in the length: over digests. */
 async function isSame(one: string, other: string): Promise<boolean> {
-  const digest = (text: string): Promise<ArrayBuffer> => crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
+  const digest = (text: string): Promise<ArrayBuffer> =>
+    crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
   return crypto.subtle.timingSafeEqual(await digest(one), await digest(other));
 }

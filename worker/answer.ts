@@ -11,7 +11,12 @@ export type Answer<T extends object = object> = ({ ok: true } & T) | Refusal;
 
 /** A refusal, as objects write it. */
 export function refuse(code: Code, detail?: string, retryAfterSeconds?: number): Refusal {
-  return { ok: false, code, ...(detail === undefined ? {} : { detail }), ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) };
+  return {
+    ok: false,
+    code,
+    ...(detail === undefined ? {} : { detail }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  };
 }
 
 /** The error that a refusal stands for. */
@@ -27,7 +32,9 @@ const objectRetrySeconds = 2;
  * Waits for an object's answer.
  * @throws the code of the refusal; `overloaded` when the object has too much to do or was moved; `internal` when it failed
  */
-export async function settled<P extends PromiseLike<{ ok: boolean }>>(asked: P): Promise<Extract<Awaited<P>, { ok: true }>> {
+export async function settled<P extends PromiseLike<{ ok: boolean }>>(
+  asked: P,
+): Promise<Extract<Awaited<P>, { ok: true }>> {
   let answer: Awaited<P>;
   try {
     answer = await asked;

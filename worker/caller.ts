@@ -1,7 +1,13 @@
 /** Who calls: the API key of a request, what the edge knows of it, and the account's private key where the caller may use it. */
 import * as v from 'valibot';
 import { Scope } from '../shared/api.ts';
-import { identityFromPkcs8, parseApiKey, unsealPrivateKey, type ApiKey, type Identity } from '../shared/crypto/index.ts';
+import {
+  identityFromPkcs8,
+  parseApiKey,
+  unsealPrivateKey,
+  type ApiKey,
+  type Identity,
+} from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { settled } from './answer.ts';
 import type { Ctx } from './app.ts';
@@ -41,7 +47,10 @@ const edgeCacheSeconds = 60;
 export async function callerOf(c: Ctx): Promise<Caller> {
   const key = await parseApiKey(bearer(c) ?? '');
   if (key === undefined) throw new SealpinError('unauthorized');
-  const edge = v.safeParse(EdgeKey, await c.env.API_KEYS.get(edgeName(key.hash), { type: 'json', cacheTtl: edgeCacheSeconds }));
+  const edge = v.safeParse(
+    EdgeKey,
+    await c.env.API_KEYS.get(edgeName(key.hash), { type: 'json', cacheTtl: edgeCacheSeconds }),
+  );
   if (edge.success) await limitKey(c, key.hash);
   else await limitAddress(c);
   return { key, account: c.env.ACCOUNT.getByName(key.account), edge: edge.success ? edge.output : undefined };
@@ -87,7 +96,8 @@ export async function identityOf(caller: Caller, reader: Reader): Promise<Identi
  */
 export async function privateKeyOf(caller: Caller, reader: Reader): Promise<Uint8Array> {
   const { id } = reader.key;
-  const open = (sealed: Uint8Array): Promise<Uint8Array> => unsealPrivateKey(caller.key, { id, sealed, spki: reader.spki });
+  const open = (sealed: Uint8Array): Promise<Uint8Array> =>
+    unsealPrivateKey(caller.key, { id, sealed, spki: reader.spki });
   const atEdge = caller.edge?.sealed;
   if (atEdge !== undefined) {
     try {

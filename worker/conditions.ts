@@ -13,7 +13,8 @@ const entityTag = /(?:W\/)?"[!\u0023-\u007e\u0080-\u00ff]*"/g;
  */
 export function isKnown(headers: Headers, etag: string): boolean {
   const match = headers.get('If-Match');
-  if (match !== null && match.trim() !== '*' && !tags(match).includes(etag)) throw new SealpinError('precondition_failed');
+  if (match !== null && match.trim() !== '*' && !tags(match).includes(etag))
+    throw new SealpinError('precondition_failed');
   const noneMatch = headers.get('If-None-Match');
   if (noneMatch === null) return false;
   return noneMatch.trim() === '*' || tags(noneMatch).some((tag) => tag.replace(/^W\//, '') === etag);

@@ -32,19 +32,24 @@ export async function download(c: Ctx): Promise<Response> {
   const ask = (o: { sealed: boolean }) => settled(caller.account.file(caller.key.hash, fileId, o));
   const answer = await ask({ sealed: form !== container && needsSealed(caller) });
   const record = answer.file;
-  const body = (opened?: Opened): Body => async (span) => {
-    try {
-      return await fileBytes(c, record, opened, span);
-    } catch (error) {
-      // It may have been deleted just now: then that is told, and not what became of its bytes.
-      await ask({ sealed: false });
-      throw error;
-    }
-  };
+  const body =
+    (opened?: Opened): Body =>
+    async (span) => {
+      try {
+        return await fileBytes(c, record, opened, span);
+      } catch (error) {
+        // It may have been deleted just now: then that is told, and not what became of its bytes.
+        await ask({ sealed: false });
+        throw error;
+      }
+    };
   if (form === container) return send(c, wholeContainer(record, body()));
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
-  return send(c, form === json ? inJson(record, about, body(opened), data === 'false') : asBytes(record, about, body(opened)));
+  return send(
+    c,
+    form === json ? inJson(record, about, body(opened), data === 'false') : asBytes(record, about, body(opened)),
+  );
 }
 
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
@@ -88,7 +93,12 @@ function inJson(record: FileRecord, about: About, data: Body, alone: boolean): R
 }
 
 function asBytes(record: FileRecord, about: About, body: Body): Representation {
-  return { headers: headersOf(record, 'raw', about.contentType, about.filename), bytes: about.size, body, ranges: true };
+  return {
+    headers: headersOf(record, 'raw', about.contentType, about.filename),
+    bytes: about.size,
+    body,
+    ranges: true,
+  };
 }
 
 function wholeContainer(record: FileRecord, sealed: Body): Representation {
@@ -110,7 +120,12 @@ function headersOf(record: FileRecord, form: string, type: string, filename?: st
 }
 
 /** The bytes of a file, or of a part of it; what is stored, unless it is opened. Each block is verified before it is passed on. */
-async function fileBytes(c: Ctx, record: FileRecord, opened: Opened | undefined, span?: Span): Promise<ReadableStream<Uint8Array>> {
+async function fileBytes(
+  c: Ctx,
+  record: FileRecord,
+  opened: Opened | undefined,
+  span?: Span,
+): Promise<ReadableStream<Uint8Array>> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   try {
@@ -123,8 +138,15 @@ async function fileBytes(c: Ctx, record: FileRecord, opened: Opened | undefined,
   }
 }
 
-async function readFile(file: IpfsFile, opened: Opened | undefined, span: Span | undefined): Promise<ReadableStream<Uint8Array>> {
+async function readFile(
+  file: IpfsFile,
+  opened: Opened | undefined,
+  span: Span | undefined,
+): Promise<ReadableStream<Uint8Array>> {
   if (opened === undefined) return file.read(span?.start, span?.end);
   if (span === undefined) return opened.decrypt(file.read());
-  return await opened.decryptRange({ ...span, read: (offset, length) => Promise.resolve(file.read(offset, offset + length)) });
+  return await opened.decryptRange({
+    ...span,
+    read: (offset, length) => Promise.resolve(file.read(offset, offset + length)),
+  });
 }

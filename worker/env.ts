@@ -79,6 +79,7 @@ const platformRecoveryDays = 30;
 export function recoveryDays(env: Env): number {
   const text = env.RECOVERY_DAYS ?? '';
   if (text === '') return platformRecoveryDays;
-  if (!/^[0-9]{1,4}$/.test(text)) throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
+  if (!/^[0-9]{1,4}$/.test(text))
+    throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
   return Number(text);
 }

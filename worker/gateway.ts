@@ -14,7 +14,11 @@ import { send } from './download.ts';
 import { serviceOf } from './env.ts';
 import { pinOf } from './objects/pin.ts';
 
-const types = { bytes: 'application/octet-stream', raw: 'application/vnd.ipld.raw', car: 'application/vnd.ipld.car' } as const;
+const types = {
+  bytes: 'application/octet-stream',
+  raw: 'application/vnd.ipld.raw',
+  car: 'application/vnd.ipld.car',
+} as const;
 
 /** The identity CID of nothing, by which clients find out whether this is a gateway. */
 const probe = 'bafkqaaa';
@@ -26,7 +30,8 @@ export async function gateway(c: Ctx): Promise<Response> {
   if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
   const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
-  if (asked === probe && form === 'raw') return await send(c, { headers: headersOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
+  if (asked === probe && form === 'raw')
+    return await send(c, { headers: headersOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const sources = await sourcesOf(c, cid);
@@ -39,25 +44,50 @@ export async function gateway(c: Ctx): Promise<Response> {
   }
 }
 
-async function answer(c: Ctx, { cid, form, selection, sources }: { cid: string; form: Form; selection: Selection | undefined; sources: BlockSource[] }): Promise<Response> {
+async function answer(
+  c: Ctx,
+  {
+    cid,
+    form,
+    selection,
+    sources,
+  }: { cid: string; form: Form; selection: Selection | undefined; sources: BlockSource[] },
+): Promise<Response> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   const whenBegun = (stream: ReadableStream<Uint8Array>) => begun(stream, (reason) => abort.abort(reason));
 
-  if (selection) return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
+  if (selection)
+    return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
   if (form === 'raw') {
     const block = await readBlock(cid, sources, { signal });
-    return await send(c, { headers: headersOf(c, cid, form), bytes: block.length, body: async () => concat([block]), ranges: false });
+    return await send(c, {
+      headers: headersOf(c, cid, form),
+      bytes: block.length,
+      body: async () => concat([block]),
+      ranges: false,
+    });
   }
   const file = await openFile(cid, sources, { signal });
-  return await send(c, { headers: headersOf(c, cid, form), bytes: file.size, body: (span) => whenBegun(file.read(span?.start, span?.end)), ranges: true });
+  return await send(c, {
+    headers: headersOf(c, cid, form),
+    bytes: file.size,
+    body: (span) => whenBegun(file.read(span?.start, span?.end)),
+    ranges: true,
+  });
 }
 
 /** A CAR has no length that is known beforehand: whoever reads one verifies that it is complete. */
-async function sendCar(c: Ctx, cid: string, { scope, entityBytes, dups }: Selection, body: () => Promise<ReadableStream<Uint8Array>>): Promise<Response> {
+async function sendCar(
+  c: Ctx,
+  cid: string,
+  { scope, entityBytes, dups }: Selection,
+  body: () => Promise<ReadableStream<Uint8Array>>,
+): Promise<Response> {
   const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
   const headers = headersOf(c, cid, 'car', `.${scope}${part}.${dups ? 'y' : 'n'}`);
-  if (isKnown(c.req.raw.headers, headers.get('ETag')!)) return new Response(null, { status: 304, headers: notModified(headers) });
+  if (isKnown(c.req.raw.headers, headers.get('ETag')!))
+    return new Response(null, { status: 304, headers: notModified(headers) });
   headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups ? 'y' : 'n'}`);
   headers.set('Accept-Ranges', 'none');
   return new Response(isHead(c) ? null : await body(), { headers });
@@ -72,7 +102,8 @@ function notModified(headers: Headers): Headers {
 async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   const { services, gone } = await settled((await pinOf(c.env, cid)).services(cid));
   if (services.length > 0) return services.map((id) => serviceOf(c.env, id));
-  if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? '')) throw new SealpinError('precondition_failed', 'it is not here');
+  if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
+    throw new SealpinError('precondition_failed', 'it is not here');
   throw new SealpinError(gone ? 'gone' : 'not_found');
 }
 
@@ -101,8 +132,10 @@ function formOf(c: Ctx): Form {
 
 /** Which blocks a CAR shall have, by query or, for `dups` and `order`, by the parameters of `Accept` (IPIP-412). */
 function parseSelection(c: Ctx): Selection {
-  const accept = (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';
-  const wish = (name: string) => c.req.query(`car-${name}`) ?? new RegExp(`;\\s*${name}=([^;\\s]*)`, 'i').exec(accept)?.[1];
+  const accept =
+    (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';
+  const wish = (name: string) =>
+    c.req.query(`car-${name}`) ?? new RegExp(`;\\s*${name}=([^;\\s]*)`, 'i').exec(accept)?.[1];
   if ((wish('version') ?? '1') !== '1') throw new SealpinError('not_acceptable', 'CARs are of version 1');
   const order = wish('order') ?? 'dfs';
   if (order !== 'dfs' && order !== 'unk') throw new SealpinError('not_acceptable', 'CARs are in the order dfs');
@@ -111,7 +144,8 @@ function parseSelection(c: Ctx): Selection {
   const bytes = c.req.query('entity-bytes');
   const entityBytes = bytes === undefined ? undefined : parseEntityBytes(bytes);
   const scope = c.req.query('dag-scope') ?? (entityBytes ? 'entity' : 'all');
-  if (scope !== 'block' && scope !== 'entity' && scope !== 'all') throw new SealpinError('invalid_request', 'dag-scope is block, entity or all');
+  if (scope !== 'block' && scope !== 'entity' && scope !== 'all')
+    throw new SealpinError('invalid_request', 'dag-scope is block, entity or all');
   return { scope, dups: dups === 'y', ...(entityBytes && { entityBytes }) };
 }
 

@@ -38,5 +38,6 @@ async function keyed(key: ApiKey): Promise<(parts: readonly string[]) => Promise
     ['sign'],
   );
   // As JSON, so that no two lists of parts are the same text.
-  return async (parts) => new Uint8Array(await crypto.subtle.sign('HMAC', derived, encoder.encode(JSON.stringify(parts)))).toHex();
+  return async (parts) =>
+    new Uint8Array(await crypto.subtle.sign('HMAC', derived, encoder.encode(JSON.stringify(parts)))).toHex();
 }

@@ -1,5 +1,12 @@
 /** `/v1/keys`: API keys that make and revoke API keys. */
-import { NewApiKey, RevokeQuery, type ApiKeyList, type ApiKeyRecord, type NewApiKeyAnswer, type Revoked } from '../shared/api.ts';
+import {
+  NewApiKey,
+  RevokeQuery,
+  type ApiKeyList,
+  type ApiKeyRecord,
+  type NewApiKeyAnswer,
+  type Revoked,
+} from '../shared/api.ts';
 import { newApiKey, sealPrivateKey } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { errorOf, settled } from './answer.ts';
@@ -14,8 +21,15 @@ export async function createKey(c: Ctx): Promise<Response> {
   const maker = await settled(caller.account.maker(caller.key.hash));
   const wanted = await readJson(c.req.raw, NewApiKey);
   const expiresAt = wanted.expiresAt === undefined ? maker.key.expiresAt : Date.parse(wanted.expiresAt);
-  if (expiresAt !== null && expiresAt <= Date.now()) throw new SealpinError('invalid_request', 'expiresAt is in the past');
-  const record = { label: wanted.label, scopes: wanted.scopes, createdAt: Date.now(), expiresAt, createdBy: maker.key.id };
+  if (expiresAt !== null && expiresAt <= Date.now())
+    throw new SealpinError('invalid_request', 'expiresAt is in the past');
+  const record = {
+    label: wanted.label,
+    scopes: wanted.scopes,
+    createdAt: Date.now(),
+    expiresAt,
+    createdBy: maker.key.id,
+  };
   const refusal = beyond(maker.key, record);
   if (refusal !== undefined) throw errorOf(refusal);
 
@@ -23,7 +37,9 @@ export async function createKey(c: Ctx): Promise<Response> {
   const apiKey = await newApiKey(account);
   const id = keyIdOf(apiKey.hash);
   const { spki } = maker;
-  const sealed = wanted.scopes.includes('read') ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(caller, maker), spki }) : null;
+  const sealed = wanted.scopes.includes('read')
+    ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(caller, maker), spki })
+    : null;
   const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
   // KV first, then the object, which commits: a key that only KV knows opens nothing.
   await writeEdgeKey(c.env, account, key);

@@ -31,7 +31,8 @@ async function limit(c: Ctx, limiter: RateLimit | undefined, key: string): Promi
   } catch (error) {
     log({ event: 'limit.failed', requestId: c.var.requestId, error: errorText(error) });
     // Nothing is written that nobody counts.
-    if (c.req.method !== 'GET' && c.req.method !== 'HEAD') throw new SealpinError('overloaded', undefined, { retryAfterSeconds: 5 });
+    if (c.req.method !== 'GET' && c.req.method !== 'HEAD')
+      throw new SealpinError('overloaded', undefined, { retryAfterSeconds: 5 });
     return;
   }
   if (!success) throw new SealpinError('rate_limited', undefined, { retryAfterSeconds: periodSeconds });

@@ -1,7 +1,10 @@
 /** The one place that writes to the log: a JSON object a line, as Workers Logs indexes it. */
 
 /** What a line may carry. Never a key, a header of a request, a filename or a body. */
-export type LogLine = { event: string; requestId?: string } & Record<string, string | number | boolean | null | undefined>;
+export type LogLine = { event: string; requestId?: string } & Record<
+  string,
+  string | number | boolean | null | undefined
+>;
 
 /** Writes a line about what happened. */
 export function log(line: LogLine): void {

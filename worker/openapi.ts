@@ -52,8 +52,15 @@ function paths(): JsonSchema {
 function described(operation: Operation): JsonSchema {
   const { who, summary, scope, query, queries = {}, headers = {}, body, answers, path } = operation;
   const parameters = [
-    ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
-    ...Object.entries(query === undefined ? {} : (jsonSchema(query)['properties'] as Record<string, JsonSchema>)).map(([name, schema]) => ({ name, in: 'query', schema })),
+    ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: { type: 'string' },
+    })),
+    ...Object.entries(query === undefined ? {} : (jsonSchema(query)['properties'] as Record<string, JsonSchema>)).map(
+      ([name, schema]) => ({ name, in: 'query', schema }),
+    ),
     ...inWords('query', queries),
     ...inWords('header', headers),
   ];
@@ -63,18 +70,30 @@ function described(operation: Operation): JsonSchema {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
     responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, types]) => [status, { description: summary, ...(types === null ? {} : { content: content(types) }) }])),
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, types]) => [
+          status,
+          { description: summary, ...(types === null ? {} : { content: content(types) }) },
+        ]),
+      ),
       ...problems(codesOf(operation)),
     },
   };
 }
 
 function inWords(place: string, texts: Record<string, string>): JsonSchema[] {
-  return Object.entries(texts).map(([name, description]) => ({ name, in: place, description, schema: { type: 'string' } }));
+  return Object.entries(texts).map(([name, description]) => ({
+    name,
+    in: place,
+    description,
+    schema: { type: 'string' },
+  }));
 }
 
 function content(types: Record<string, v.GenericSchema | null>): JsonSchema {
-  return Object.fromEntries(Object.entries(types).map(([type, shape]) => [type, shape === null ? {} : { schema: jsonSchema(shape) }]));
+  return Object.fromEntries(
+    Object.entries(types).map(([type, shape]) => [type, shape === null ? {} : { schema: jsonSchema(shape) }]),
+  );
 }
 
 /** The problems of an operation, by status. */
@@ -84,7 +103,13 @@ function problems(codes: readonly Code[]): JsonSchema {
     statuses.map((status) => {
       const those = codes.filter((code) => describe(code).status === status);
       const schema = { allOf: [{ $ref: '#/components/schemas/Problem' }, { properties: { code: { enum: those } } }] };
-      return [status, { description: those.map((code) => `${code}: ${describe(code).title}`).join('; '), content: { 'application/problem+json': { schema } } }];
+      return [
+        status,
+        {
+          description: those.map((code) => `${code}: ${describe(code).title}`).join('; '),
+          content: { 'application/problem+json': { schema } },
+        },
+      ];
     }),
   );
 }

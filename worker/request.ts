@@ -14,19 +14,28 @@ export const named: MiddlewareHandler<App> = async (c, next) => {
   c.res.headers.set('X-Request-Id', c.var.requestId);
   // The route, not the address: an address may hold what does not belong into a log.
   const { requestId } = c.var;
-  log({ event: 'request', requestId, method: c.req.raw.method, route: routePath(c), status: c.res.status, ms: Date.now() - startedAt });
+  log({
+    event: 'request',
+    requestId,
+    method: c.req.raw.method,
+    route: routePath(c),
+    status: c.res.status,
+    ms: Date.now() - startedAt,
+  });
 };
 
 /** Turns what was thrown into an answer; what is our fault goes to the log. */
 export const failed: ErrorHandler<App> = (error, c) => {
   const { requestId } = c.var;
   const code = error instanceof SealpinError ? error.code : 'internal';
-  if (describe(code).fault === 'system') log({ event: 'error', requestId, code, error: errorText(error), cause: errorText(error.cause) });
+  if (describe(code).fault === 'system')
+    log({ event: 'error', requestId, code, error: errorText(error), cause: errorText(error.cause) });
   return problem(error, requestId);
 };
 
 const allowedMethods = 'GET, HEAD, POST, DELETE';
-const allowedHeaders = 'Authorization, Content-Type, Content-Disposition, Idempotency-Key, If-Match, If-None-Match, If-Range, Range';
+const allowedHeaders =
+  'Authorization, Content-Type, Content-Disposition, Idempotency-Key, If-Match, If-None-Match, If-Range, Range';
 const exposedHeaders =
   'Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Location, Retry-After, X-Request-Id';
 const preflightSeconds = '600';
@@ -54,5 +63,8 @@ export const shared: MiddlewareHandler<App> = async (c, next) => {
 };
 
 function origins(c: Ctx): string[] {
-  return (c.env.CORS_ORIGINS ?? '').split(',').map((origin) => origin.trim()).filter((origin) => origin !== '');
+  return (c.env.CORS_ORIGINS ?? '')
+    .split(',')
+    .map((origin) => origin.trim())
+    .filter((origin) => origin !== '');
 }

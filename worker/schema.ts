@@ -20,7 +20,10 @@ export function jsonSchema(schema: v.GenericSchema): JsonSchema {
   };
   if (pipe !== undefined) {
     const [first, ...steps] = pipe;
-    return Object.assign(jsonSchema(first as unknown as v.GenericSchema & Step), ...steps.map((step) => constraint(step)));
+    return Object.assign(
+      jsonSchema(first as unknown as v.GenericSchema & Step),
+      ...steps.map((step) => constraint(step)),
+    );
   }
   if (type === 'string' || type === 'number' || type === 'boolean') return { type };
   if (type === 'picklist') return { enum: options };

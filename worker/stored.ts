@@ -12,7 +12,10 @@ export type Opened = Awaited<ReturnType<typeof openDetached>>;
 export const anyBytes = 'application/octet-stream';
 
 /** A file in the shape of the API. `filename: undefined` leaves the name out, for a caller who may not know it. */
-export function storedFile(record: FileRecord, about: Omit<About, 'filename'> & { filename: string | null | undefined }): StoredFile {
+export function storedFile(
+  record: FileRecord,
+  about: Omit<About, 'filename'> & { filename: string | null | undefined },
+): StoredFile {
   return {
     fileId: record.fileId,
     ...(about.filename === undefined ? {} : { filename: about.filename }),

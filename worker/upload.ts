@@ -60,16 +60,30 @@ async function release(c: Ctx, caller: Caller, fileId: string): Promise<void> {
 
 function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Response {
   const filename = key.scopes.includes('read') ? about.filename : undefined;
-  return c.json(storedFile(record, { ...about, filename }), 201, { 'Cache-Control': 'no-store', Location: `/v1/storage/${record.fileId}` });
+  return c.json(storedFile(record, { ...about, filename }), 201, {
+    'Cache-Control': 'no-store',
+    Location: `/v1/storage/${record.fileId}`,
+  });
 }
 
 /** The answer to the first request, made anew: no answer is kept. */
-async function replayed(c: Ctx, caller: Caller, reader: Reader, record: FileRecord, announced: Announced): Promise<Response> {
+async function replayed(
+  c: Ctx,
+  caller: Caller,
+  reader: Reader,
+  record: FileRecord,
+  announced: Announced,
+): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
   if (record.mode === 'plain') return created(c, reader.key, record, aboutPlain(record));
-  if (reader.key.scopes.includes('read')) return created(c, reader.key, record, (await openRecord(record, await identityOf(caller, reader))).file);
+  if (reader.key.scopes.includes('read'))
+    return created(c, reader.key, record, (await openRecord(record, await identityOf(caller, reader))).file);
   // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
-  return created(c, reader.key, record, { filename: null, contentType: announced.contentType, size: plaintextBytes(record.bytes) ?? 0 });
+  return created(c, reader.key, record, {
+    filename: null,
+    contentType: announced.contentType,
+    size: plaintextBytes(record.bytes) ?? 0,
+  });
 }
 
 async function store(
@@ -80,7 +94,8 @@ async function store(
   const { fileId, mode, announced, body } = o;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
-  const encrypted = mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
+  const encrypted =
+    mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
   const measure = measured(encrypted?.payload ?? body.stream);
 
   let about: About | undefined;
@@ -90,7 +105,10 @@ async function store(
     const { cid, bytes } = await measure.result;
     if (announced.cid !== undefined && announced.cid !== cid) throw new SealpinError('cid_mismatch');
     about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
-    const plain = mode === 'plain' ? { filename: about.filename, contentType: about.contentType } : { filename: null, contentType: null };
+    const plain =
+      mode === 'plain'
+        ? { filename: about.filename, contentType: about.contentType }
+        : { filename: null, contentType: null };
     const file: NewFile = {
       fileId,
       mode,
@@ -105,8 +123,13 @@ async function store(
   };
 
   const bytes = bodyBytes(c, o);
-  const pinned = await service.put(measure.stream, { signal: o.signal, ...(bytes === undefined ? {} : { bytes }), beforeLast });
-  if (about === undefined || record === undefined) throw new SealpinError('pinning_failed', 'the pinning service answered early');
+  const pinned = await service.put(measure.stream, {
+    signal: o.signal,
+    ...(bytes === undefined ? {} : { bytes }),
+    beforeLast,
+  });
+  if (about === undefined || record === undefined)
+    throw new SealpinError('pinning_failed', 'the pinning service answered early');
   if (pinned.cid !== record.cid) {
     await settled(caller.account.withdraw(fileId, pinned.cid));
     throw new SealpinError('pinning_failed', 'the pinning service computed another CID');
@@ -135,7 +158,8 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   const { cid } = parseQuery(c, UploadQuery);
-  if (cid !== undefined && mode === 'encrypted') throw new SealpinError('invalid_request', 'cid is for plain mode: nobody can know it before');
+  if (cid !== undefined && mode === 'encrypted')
+    throw new SealpinError('invalid_request', 'cid is for plain mode: nobody can know it before');
   return {
     json,
     filename,

@@ -25,16 +25,32 @@ const rowHeight = 18;
 export function draw({ title, x, lines }: Series): string {
   const panels = [...new Map(lines.map((line) => [quantityOf(line), line])).keys()];
   const top = 44 + (lines.length + 1) * rowHeight + 16;
-  const chart = init(null, null, { renderer: 'svg', ssr: true, width, height: top + panels.length * (gapAbove + panelHeight + gapBelow) });
+  const chart = init(null, null, {
+    renderer: 'svg',
+    ssr: true,
+    width,
+    height: top + panels.length * (gapAbove + panelHeight + gapBelow),
+  });
   const all = lines.flatMap(({ points }) => points.map((point) => point.x));
   const grey = { color: '#54555a' };
   chart.setOption({
     animation: false,
     backgroundColor: '#fff',
     color: colors,
-    title: { text: title, subtext: lines.map((line) => `${line.name}: ${wordsOf(shapeOf(line.points), x)}`).join('\n'), left: 16, top: 12, subtextStyle: { ...grey, lineHeight: rowHeight, width: width - 32, overflow: 'truncate' } },
+    title: {
+      text: title,
+      subtext: lines.map((line) => `${line.name}: ${wordsOf(shapeOf(line.points), x)}`).join('\n'),
+      left: 16,
+      top: 12,
+      subtextStyle: { ...grey, lineHeight: rowHeight, width: width - 32, overflow: 'truncate' },
+    },
     legend: { data: lines.map(({ name }) => name), left: 16, top: top - rowHeight - 6, selectedMode: false },
-    grid: panels.map((_, index) => ({ left: 80, right: 40, top: top + gapAbove + index * (gapAbove + panelHeight + gapBelow), height: panelHeight })),
+    grid: panels.map((_, index) => ({
+      left: 80,
+      right: 40,
+      top: top + gapAbove + index * (gapAbove + panelHeight + gapBelow),
+      height: panelHeight,
+    })),
     xAxis: panels.map((_, gridIndex) => ({
       gridIndex,
       type: 'log',
@@ -55,13 +71,18 @@ export function draw({ title, x, lines }: Series): string {
       ...scaleOf(lines.filter((line) => quantityOf(line) === panel)),
       name: panel,
       nameTextStyle: { ...grey, align: 'left' },
-      axisLabel: { formatter: (value: number) => Number(value.toPrecision(3)).toLocaleString('en', { maximumFractionDigits: 6 }) },
+      axisLabel: {
+        formatter: (value: number) => Number(value.toPrecision(3)).toLocaleString('en', { maximumFractionDigits: 6 }),
+      },
       splitLine: { show: true },
     })),
     series: lines.flatMap((line, index) => {
       const axes = { xAxisIndex: panels.indexOf(quantityOf(line)), yAxisIndex: panels.indexOf(quantityOf(line)) };
       const color = colors[index % colors.length]!;
-      return [{ ...curve(line, index, color), ...axes, markLine: marks(line, index, color, x) }, { ...ranges(line, color), ...axes }];
+      return [
+        { ...curve(line, index, color), ...axes, markLine: marks(line, index, color, x) },
+        { ...ranges(line, color), ...axes },
+      ];
     }),
   });
   const svg = chart.renderToSVGString();
@@ -102,20 +123,35 @@ function ranges({ points }: Line, color: string): CustomSeriesOption {
     renderItem(_, api) {
       const [x, from] = api.coord([api.value(0), api.value(1)]) as [number, number];
       const [, to] = api.coord([api.value(0), api.value(2)]) as [number, number];
-      const stroke = (x1: number, y1: number, x2: number, y2: number) => ({ type: 'line' as const, shape: { x1, y1, x2, y2 }, style: { stroke: color, fill: 'none', lineWidth: 1.5 } });
-      return { type: 'group', children: [stroke(x, from, x, to), stroke(x - 4, from, x + 4, from), stroke(x - 4, to, x + 4, to)] };
+      const stroke = (x1: number, y1: number, x2: number, y2: number) => ({
+        type: 'line' as const,
+        shape: { x1, y1, x2, y2 },
+        style: { stroke: color, fill: 'none', lineWidth: 1.5 },
+      });
+      return {
+        type: 'group',
+        children: [stroke(x, from, x, to), stroke(x - 4, from, x + 4, from), stroke(x - 4, to, x + 4, to)],
+      };
     },
   };
 }
 
 /** Upright lines where it bends. */
-function marks({ points }: Line, index: number, color: string, axis: Series['x']): NonNullable<LineSeriesOption['markLine']> {
+function marks(
+  { points }: Line,
+  index: number,
+  color: string,
+  axis: Series['x'],
+): NonNullable<LineSeriesOption['markLine']> {
   return {
     silent: true,
     symbol: 'none',
     lineStyle: { color, type: 'dashed', width: 1 },
     // Lines that bend at the same place have their words at different ends.
     label: { color, position: index % 2 === 0 ? 'insideEndTop' : 'insideStartTop' },
-    data: shapeOf(points).bends.map((bend) => ({ xAxis: bend, label: { formatter: `bends at ${textOf(bend, axis)}` } })),
+    data: shapeOf(points).bends.map((bend) => ({
+      xAxis: bend,
+      label: { formatter: `bends at ${textOf(bend, axis)}` },
+    })),
   };
 }

@@ -25,11 +25,20 @@ export const bench: Bench = {
 async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
   const node = (...args: string[]) => timed(() => execFileSync(process.execPath, args, { stdio: 'ignore' }));
   const help = await interleave({ sealpin: node(command, '--help'), node: node('-e', '0') }, 15);
-  yield { figure: 'sealpin --help', unit: 's', value: help.sealpin.median, spread: help.sealpin.spread, peer: peer('node -e 0', help.node), target: { ratio: { atMost: 2.5 } } };
+  yield {
+    figure: 'sealpin --help',
+    unit: 's',
+    value: help.sealpin.median,
+    spread: help.sealpin.spread,
+    peer: peer('node -e 0', help.node),
+    target: { ratio: { atMost: 2.5 } },
+  };
   const { start } = await interleave({
     async start() {
       const begun = performance.now();
-      const child = spawn(process.execPath, [command, 'start', '--port=0', `--data-dir=${join(dir, 'started')}`], { stdio: ['ignore', 'pipe', 'ignore'] });
+      const child = spawn(process.execPath, [command, 'start', '--port=0', `--data-dir=${join(dir, 'started')}`], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
       const ended = new Promise((resolve) => child.once('close', resolve));
       await new Promise((resolve, reject) => {
         child.stdout.once('data', resolve);
@@ -41,7 +50,13 @@ async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
       return seconds;
     },
   });
-  yield { figure: 'start to ready', unit: 's', value: start.median, spread: start.spread, target: { value: { atMost: 1 } } };
+  yield {
+    figure: 'start to ready',
+    unit: 's',
+    value: start.median,
+    spread: start.spread,
+    target: { value: { atMost: 1 } },
+  };
 }
 
 async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
@@ -65,15 +80,31 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   execFileSync(kubo, ['init', '--profile=test'], { env, stdio: 'ignore' });
   execFileSync('age-keygen', ['-o', join(dir, 'age.key')], { stdio: 'ignore' });
   const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
-  const shell = (line: string): string => execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const shell = (line: string): string =>
+    execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   const theirs = inTwoSteps({
-    store: () => shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`),
+    store: () =>
+      shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`),
     fetch: (cid) => shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`),
     remove: (cid) => shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`),
   });
-  const times = await interleave({ stored: ours.stored, fetched: ours.fetched, theirsStored: theirs.stored, theirsFetched: theirs.fetched });
-  const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({ figure, unit: 's', value: own.median, spread: own.spread, peer: peer(other, sample) });
-  yield { ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()), target: { ratio: { atMost: 1 } } };
+  const times = await interleave({
+    stored: ours.stored,
+    fetched: ours.fetched,
+    theirsStored: theirs.stored,
+    theirsFetched: theirs.fetched,
+  });
+  const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({
+    figure,
+    unit: 's',
+    value: own.median,
+    spread: own.spread,
+    peer: peer(other, sample),
+  });
+  yield {
+    ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()),
+    target: { ratio: { atMost: 1 } },
+  };
   yield beside('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);
   yield beside('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
 }
@@ -87,7 +118,11 @@ const settled = (): Promise<void> => setTimeout(5000);
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 
 /** Storing a file and fetching it, each timed alone and both together; what was stored is removed after it. */
-function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): { stored(): Promise<number>; fetched(): Promise<number>; whole(): Sample } {
+function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): {
+  stored(): Promise<number>;
+  fetched(): Promise<number>;
+  whole(): Sample;
+} {
   const wholes: number[] = [];
   let id = '';
   let storing = 0;
@@ -115,7 +150,17 @@ async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
   await handle.truncate(4 * GiB);
   await handle.close();
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
-  yield { figure: 'memory of ecc-encrypt at 4 GiB', unit: 'MiB', value: stored.peakMiB, target: { value: { atMost: 200 } } };
+  yield {
+    figure: 'memory of ecc-encrypt at 4 GiB',
+    unit: 'MiB',
+    value: stored.peakMiB,
+    target: { value: { atMost: 200 } },
+  };
   const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--quiet', data]);
-  yield { figure: 'memory of ecc-decrypt at 4 GiB', unit: 'MiB', value: fetched.peakMiB, target: { value: { atMost: 200 } } };
+  yield {
+    figure: 'memory of ecc-decrypt at 4 GiB',
+    unit: 'MiB',
+    value: fetched.peakMiB,
+    target: { value: { atMost: 200 } },
+  };
 }

@@ -39,7 +39,10 @@ export async function* atDesk<T>(use: (desk: Desk) => AsyncIterable<T>, { keep =
 
 /** Runs one command line; gives its stdout. */
 export function sealpin(...args: string[]): string {
-  return execFileSync(process.execPath, [command, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  return execFileSync(process.execPath, [command, ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  }).trim();
 }
 
 /** Runs one command line and watches its memory; `seconds` from its start to its end. */

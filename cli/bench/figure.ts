@@ -19,7 +19,8 @@ export type Bench = { name: string; run(): AsyncIterable<Figure> };
 export function isMet({ value, peer, target }: Figure): boolean | undefined {
   if (target === undefined) return undefined;
   const within = (bound: Bound | undefined, number: number | undefined): boolean =>
-    bound === undefined || (number !== undefined && ('atLeast' in bound ? number >= bound.atLeast : number <= bound.atMost));
+    bound === undefined ||
+    (number !== undefined && ('atLeast' in bound ? number >= bound.atLeast : number <= bound.atMost));
   return within(target.value, value) && within(target.ratio, peer && value / peer.value);
 }
 
@@ -41,7 +42,10 @@ export function summarize(runs: readonly number[]): Sample {
  * @param tasks each gives one number, the figure of one run
  * @param rounds runs of each, at least 1; one more before them is thrown away
  */
-export async function interleave<K extends string>(tasks: Record<K, () => Promise<number>>, rounds = 5): Promise<Record<K, Sample>> {
+export async function interleave<K extends string>(
+  tasks: Record<K, () => Promise<number>>,
+  rounds = 5,
+): Promise<Record<K, Sample>> {
   const names = Object.keys(tasks) as K[];
   const runs = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<K, number[]>;
   for (let round = 0; round <= rounds; round += 1) {

@@ -16,10 +16,18 @@ import { shapeOf, wordsOf } from './slope.ts';
 import type { Shape } from './slope.ts';
 
 /** `quick`: whether it is the smallest points alone. */
-type Result = Omit<Series, 'lines'> & { measured: string; quick: boolean; machine: { cpu: string; cores: number; node: string }; lines: (Line & Shape)[] };
+type Result = Omit<Series, 'lines'> & {
+  measured: string;
+  quick: boolean;
+  machine: { cpu: string; cores: number; node: string };
+  lines: (Line & Shape)[];
+};
 
 const root = join(import.meta.dirname, '../..');
-const { values, positionals } = parseArgs({ options: { quick: { type: 'boolean', default: false }, out: { type: 'string' } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, out: { type: 'string' } },
+  allowPositionals: true,
+});
 const quick = values.quick;
 const out = values.out === undefined ? join(root, 'bench-results', quick ? 'quick' : '') : resolve(values.out);
 const files = globSync('{cli,worker}/bench/*.growth.ts', { cwd: root })
@@ -37,7 +45,8 @@ try {
     const { growth } = (await import(join(root, file))) as { growth: Growth };
     for await (const series of growth.run({ quick, step })) {
       await keep(series);
-      for (const line of series.lines) console.log(`${series.name}, ${line.name}: ${wordsOf(shapeOf(line.points), series.x)}`);
+      for (const line of series.lines)
+        console.log(`${series.name}, ${line.name}: ${wordsOf(shapeOf(line.points), series.x)}`);
     }
   }
   console.log(`written to ${out}`);
@@ -63,6 +72,8 @@ async function keep(series: Series): Promise<void> {
     machine: { cpu: cpus()[0]?.model ?? '', cores: availableParallelism(), node: process.version },
     lines: series.lines.map((line) => ({ ...line, ...shapeOf(line.points) })),
   };
-  const all = [...before.filter(({ name }) => name !== series.name), result].sort((a, b) => a.name.localeCompare(b.name));
+  const all = [...before.filter(({ name }) => name !== series.name), result].sort((a, b) =>
+    a.name.localeCompare(b.name),
+  );
   await writeFile(path, `${JSON.stringify({ series: all }, null, 2)}\n`);
 }

@@ -12,7 +12,11 @@ const files = globSync('{shared,worker,cli}/bench/*.bench.ts', { cwd: root })
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
 
 const columns = [46, 22, 34, 8, 24, 5];
-const line = (cells: readonly string[]): string => cells.map((cell, index) => cell.padEnd(columns[index]!)).join(' ').trimEnd();
+const line = (cells: readonly string[]): string =>
+  cells
+    .map((cell, index) => cell.padEnd(columns[index]!))
+    .join(' ')
+    .trimEnd();
 const all: (Figure & { bench: string; met: boolean | undefined })[] = [];
 
 if (!asJson) console.log(line(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
@@ -31,8 +35,11 @@ if (all.length === 0) {
 }
 
 function cells({ figure, unit, value, spread, peer, target }: Figure, met: boolean | undefined): string[] {
-  const amount = (number: number, range?: number): string => `${round(number)}${range === undefined ? '' : ` ±${round(range)}`}`;
-  const bounds = Object.entries(target ?? {}).map(([of, bound]) => `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`}`);
+  const amount = (number: number, range?: number): string =>
+    `${round(number)}${range === undefined ? '' : ` ±${round(range)}`}`;
+  const bounds = Object.entries(target ?? {}).map(
+    ([of, bound]) => `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`}`,
+  );
   return [
     figure,
     `${amount(value, spread)} ${unit}`,

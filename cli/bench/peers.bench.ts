@@ -18,10 +18,18 @@ export const bench: Bench = { name: 'peers', run: () => atDesk<Figure>(beside) }
 async function* beside(desk: Desk): AsyncGenerator<Figure> {
   await fill(join(desk.dir, 'in'), sizeMiB * MiB);
   const own = ours(desk);
-  for (const tool of [age, gpg, openssl, rclone, restic].map((make) => make(desk.dir)).filter((tool) => tool !== undefined)) {
+  for (const tool of [age, gpg, openssl, rclone, restic]
+    .map((make) => make(desk.dir))
+    .filter((tool) => tool !== undefined)) {
     for (const way of ['put', 'get'] as const) {
       const { sealpin: mine, theirs } = await interleave({ sealpin: round(own, way), theirs: round(tool, way) }, 5);
-      yield { figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and keep' : 'get and decrypt'}`, unit: 's', value: mine.median, spread: mine.spread, peer: peer(tool.name, theirs) };
+      yield {
+        figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and keep' : 'get and decrypt'}`,
+        unit: 's',
+        value: mine.median,
+        spread: mine.spread,
+        peer: peer(tool.name, theirs),
+      };
     }
   }
 }
@@ -46,21 +54,42 @@ function ours({ dir, data, publicKey }: Desk): Tool {
   };
 }
 
-const runner = (dir: string, env: Record<string, string> = {}) => (program: string, ...args: string[]) =>
-  execFileSync(program, args, { cwd: dir, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 2 ** 30, env: { ...process.env, ...env } });
+const runner =
+  (dir: string, env: Record<string, string> = {}) =>
+  (program: string, ...args: string[]) =>
+    execFileSync(program, args, {
+      cwd: dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 2 ** 30,
+      env: { ...process.env, ...env },
+    });
 
 function age(dir: string): Tool | undefined {
   if (!has('age', '--version')) return undefined;
   const run = runner(dir);
   run('age-keygen', '-o', 'age.key');
   const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
-  return { name: 'age', put: () => run('age', '-r', recipient, '-o', 'in.age', 'in'), get: () => run('age', '-d', '-i', 'age.key', '-o', 'out.age', 'in.age') };
+  return {
+    name: 'age',
+    put: () => run('age', '-r', recipient, '-o', 'in.age', 'in'),
+    get: () => run('age', '-d', '-i', 'age.key', '-o', 'out.age', 'in.age'),
+  };
 }
 
 function gpg(dir: string): Tool | undefined {
   if (!has('gpg', '--version')) return undefined;
   const run = runner(dir);
-  const common = ['--homedir', dir, '--batch', '--yes', '--quiet', '--pinentry-mode', 'loopback', '--passphrase', 'bench'];
+  const common = [
+    '--homedir',
+    dir,
+    '--batch',
+    '--yes',
+    '--quiet',
+    '--pinentry-mode',
+    'loopback',
+    '--passphrase',
+    'bench',
+  ];
   return {
     name: 'gpg (AES-256, no compression)',
     put: () => run('gpg', ...common, '--compress-algo', 'none', '--cipher-algo', 'AES256', '-o', 'in.gpg', '-c', 'in'),
@@ -87,12 +116,20 @@ function rclone(dir: string): Tool | undefined {
     RCLONE_CONFIG_BENCH_REMOTE: join(dir, 'rclone'),
     RCLONE_CONFIG_BENCH_PASSWORD: execFileSync('rclone', ['obscure', 'bench'], { encoding: 'utf8' }).trim(),
   });
-  return { name: 'rclone crypt, local', put: () => run('rclone', 'copyto', '--ignore-times', 'in', 'bench:in'), get: () => run('rclone', 'copyto', '--ignore-times', 'bench:in', 'out.rclone') };
+  return {
+    name: 'rclone crypt, local',
+    put: () => run('rclone', 'copyto', '--ignore-times', 'in', 'bench:in'),
+    get: () => run('rclone', 'copyto', '--ignore-times', 'bench:in', 'out.rclone'),
+  };
 }
 
 function restic(dir: string): Tool | undefined {
   if (!has('restic', 'version')) return undefined;
-  const run = runner(dir, { RESTIC_REPOSITORY: join(dir, 'restic'), RESTIC_PASSWORD: 'bench', RESTIC_CACHE_DIR: join(dir, 'restic-cache') });
+  const run = runner(dir, {
+    RESTIC_REPOSITORY: join(dir, 'restic'),
+    RESTIC_PASSWORD: 'bench',
+    RESTIC_CACHE_DIR: join(dir, 'restic-cache'),
+  });
   return {
     name: 'restic, local',
     // A repository of its own each time: restic would find the same content again and store nothing.
@@ -101,6 +138,11 @@ function restic(dir: string): Tool | undefined {
       run('restic', 'init', '--quiet');
     },
     put: () => run('restic', 'backup', '--quiet', 'in'),
-    get: () => run('sh', '-c', 'restic dump --quiet latest "$PWD/in" > out.restic || restic dump --quiet latest /in > out.restic'),
+    get: () =>
+      run(
+        'sh',
+        '-c',
+        'restic dump --quiet latest "$PWD/in" > out.restic || restic dump --quiet latest /in > out.restic',
+      ),
   };
 }

@@ -21,7 +21,8 @@ async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
     const keys = pairs.slice(0, count).map(({ recipient }) => recipient);
     const to = parseRecipients(keys.join('\n'));
     const last = parseIdentities(pairs[count - 1]!.privatePem);
-    const seal = async () => bytesOf((await encrypt(new Blob([plaintext]).stream(), { format: 'age', recipients: to, backend })).stream);
+    const seal = async () =>
+      bytesOf((await encrypt(new Blob([plaintext]).stream(), { format: 'age', recipients: to, backend })).stream);
     const container = await seal();
     const unseal = async () => {
       const opened = await open(new Blob([new Uint8Array(container)]).stream(), { backend });
@@ -36,11 +37,26 @@ async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
     }
     // The first run warms up what the machine compiles.
     const kept = runs.slice(1);
-    sealing.points.push(at(count, kept.map(([ms]) => ms)));
-    opening.points.push(at(count, kept.map(([, ms]) => ms)));
+    sealing.points.push(
+      at(
+        count,
+        kept.map(([ms]) => ms),
+      ),
+    );
+    opening.points.push(
+      at(
+        count,
+        kept.map(([, ms]) => ms),
+      ),
+    );
     header.points.push(at(count, [headerBytes(container) / 1024]));
   }
-  yield { name: 'recipients', title: 'An age file of 1 KiB for more and more recipients (P-256), in Node', x, lines: [sealing, opening, header] };
+  yield {
+    name: 'recipients',
+    title: 'An age file of 1 KiB for more and more recipients (P-256), in Node',
+    x,
+    lines: [sealing, opening, header],
+  };
 }
 
 /** Repeats what is too short for the clock. */

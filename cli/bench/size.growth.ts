@@ -17,7 +17,9 @@ export const growth: Growth = { run: (o) => atDesk((desk) => sizes(desk, o), { k
 
 async function* sizes(desk: Desk, { quick, step }: Run): AsyncGenerator<Series> {
   const times = [line('ecc-encrypt, stored', 'time', 's'), line('ecc-decrypt', 'time', 's')];
-  const memory = ['ecc-encrypt', 'ecc-decrypt', 'workerd of the service', 'Node of the service'].map((name) => line(name, 'peak of memory', 'MiB'));
+  const memory = ['ecc-encrypt', 'ecc-decrypt', 'workerd of the service', 'Node of the service'].map((name) =>
+    line(name, 'peak of memory', 'MiB'),
+  );
   const run = await loadRun(join(desk.dir, 'data'));
   const pids = [run!.workerd[0]!.pid, run!.service.pid];
   const file = join(desk.dir, 'in');
@@ -32,11 +34,33 @@ async function* sizes(desk: Desk, { quick, step }: Run): AsyncGenerator<Series> 
       step(`size: ${textOf(bytes, x)}, ${round} to go`);
       runs.push(await thereAndBack(desk, file, pids));
     }
-    for (const [index, each] of times.entries()) each.points.push(at(bytes, runs.map(({ seconds }) => seconds[index]!)));
-    for (const [index, each] of memory.entries()) each.points.push(at(bytes, runs.map(({ peaksMiB }) => peaksMiB[index]!)));
+    for (const [index, each] of times.entries())
+      each.points.push(
+        at(
+          bytes,
+          runs.map(({ seconds }) => seconds[index]!),
+        ),
+      );
+    for (const [index, each] of memory.entries())
+      each.points.push(
+        at(
+          bytes,
+          runs.map(({ peaksMiB }) => peaksMiB[index]!),
+        ),
+      );
   }
-  yield { name: 'size', title: 'Time of encrypting and storing a file, and of fetching and decrypting it', x, lines: times };
-  yield { name: 'memory', title: 'Memory of the command line and of the local service while a file goes there and back', x, lines: memory };
+  yield {
+    name: 'size',
+    title: 'Time of encrypting and storing a file, and of fetching and decrypting it',
+    x,
+    lines: times,
+  };
+  yield {
+    name: 'memory',
+    title: 'Memory of the command line and of the local service while a file goes there and back',
+    x,
+    lines: memory,
+  };
 }
 
 function roundsOf(bytes: number): number {

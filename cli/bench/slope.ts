@@ -54,7 +54,12 @@ export function shapeOf(points: readonly { x: number; median: number }[]): Shape
 
 /** The shape in words: each part with its numbers, and where it bends. */
 export function wordsOf({ parts }: Shape, axis: Axis): string {
-  return parts.map(({ from, to, slope }, index) => `${index === 0 ? `${textOf(from, axis)} ` : ''}to ${textOf(to, axis)} ${kindOf(slope)}`).join(', bends, ');
+  return parts
+    .map(
+      ({ from, to, slope }, index) =>
+        `${index === 0 ? `${textOf(from, axis)} ` : ''}to ${textOf(to, axis)} ${kindOf(slope)}`,
+    )
+    .join(', bends, ');
 }
 
 function kindOf(slope: number): string {
@@ -62,7 +67,12 @@ function kindOf(slope: number): string {
     const name = Math.abs(slope) < flat ? 'flat' : slope > 0 ? 'growing slowly' : 'falling slowly';
     return `${name} (× ${(10 ** slope).toFixed(2)} per × 10)`;
   }
-  const name = slope < 0 ? 'falling' : Math.abs(slope - 1) <= near ? 'linear' : `growing ${slope > 1 ? 'faster' : 'slower'} than linear`;
+  const name =
+    slope < 0
+      ? 'falling'
+      : Math.abs(slope - 1) <= near
+        ? 'linear'
+        : `growing ${slope > 1 ? 'faster' : 'slower'} than linear`;
   return `${name} (slope ${slope.toFixed(2)})`;
 }
 

@@ -28,7 +28,11 @@ type Stored = { fileId: string; size: number; seed: number; sum: string };
 
 if (!(seconds > 0)) throw new TypeError('the seconds are not a number');
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-soak-'));
-const service = spawn(process.execPath, [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`], { stdio: ['ignore', 'pipe', 'ignore'] });
+const service = spawn(
+  process.execPath,
+  [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`],
+  { stdio: ['ignore', 'pipe', 'ignore'] },
+);
 const ended = new Promise<void>((resolve) => service.once('close', () => resolve()));
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort(new Error(signal)));
@@ -42,18 +46,24 @@ try {
   });
   const { url, keyFile } = JSON.parse(line) as { url: string; keyFile: string };
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
-  const run = JSON.parse(await readFile(join(dir, 'local/run.json'), 'utf8')) as { service: { pid: number }; workerd: { pid: number }[] };
+  const run = JSON.parse(await readFile(join(dir, 'local/run.json'), 'utf8')) as {
+    service: { pid: number };
+    workerd: { pid: number }[];
+  };
   const pids = [run.service.pid, ...run.workerd.map(({ pid }) => pid)];
   const end = performance.now() + seconds * 1000;
   const seen: number[][] = [];
   const watch = setInterval(() => seen.push(resident(pids)), (seconds * 1000) / spans / looks);
-  await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end }))).finally(() => clearInterval(watch));
+  await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end }))).finally(() =>
+    clearInterval(watch),
+  );
   for (const file of files) await readWhole({ url, apiKey }, file);
   console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
   for (const [index, name] of ['node', 'workerd'].entries()) {
     const medians = mediansOf(seen.map((each) => each[index]!));
     console.log(`resident memory of ${name}, MiB: ${medians.map((mib) => mib.toFixed(0)).join(' ')}`);
-    if (medians.at(-1)! > medians[Math.floor(medians.length / 2)]! + slackMiB) throw new Error(`the memory of ${name} grew`);
+    if (medians.at(-1)! > medians[Math.floor(medians.length / 2)]! + slackMiB)
+      throw new Error(`the memory of ${name} grew`);
   }
 } catch (error) {
   console.error(`✗ ${error instanceof Error ? error.message : String(error)}`);
@@ -98,7 +108,9 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
   const json = Math.random() < 0.3 && size < 2 ** 22;
   const answer = await ask(o, `/v1/storage/${mode}`, 201, {
     method: 'POST',
-    headers: json ? { 'content-type': 'application/json' } : { 'content-type': 'application/octet-stream', 'content-disposition': 'attachment; filename="soak"' },
+    headers: json
+      ? { 'content-type': 'application/json' }
+      : { 'content-type': 'application/octet-stream', 'content-disposition': 'attachment; filename="soak"' },
     body: json ? JSON.stringify({ filename: 'soak', data: bytes.toString('base64') }) : bytes,
   });
   const { fileId } = (await answer.json()) as { fileId: string };
@@ -108,7 +120,9 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
 }
 
 async function readWhole(o: { url: string; apiKey: string }, file: Stored): Promise<void> {
-  const answer = await ask(o, `/v1/storage/${file.fileId}`, [200, 404], { headers: { accept: 'application/octet-stream' } });
+  const answer = await ask(o, `/v1/storage/${file.fileId}`, [200, 404], {
+    headers: { accept: 'application/octet-stream' },
+  });
   const bytes = Buffer.from(await answer.arrayBuffer());
   if (answer.status === 404) return mayBeGone(file);
   if (bytes.length !== file.size || sumOf(bytes) !== file.sum) throw new Error(`${file.fileId} came back wrong`);
@@ -119,10 +133,13 @@ async function readPart(o: { url: string; apiKey: string }, file: Stored): Promi
   if (file.size === 0) return;
   const start = Math.floor(Math.random() * file.size);
   const last = Math.min(file.size - 1, start + Math.floor(Math.random() * 2 ** 20));
-  const answer = await ask(o, `/v1/storage/${file.fileId}`, [206, 404], { headers: { accept: 'application/octet-stream', range: `bytes=${start}-${last}` } });
+  const answer = await ask(o, `/v1/storage/${file.fileId}`, [206, 404], {
+    headers: { accept: 'application/octet-stream', range: `bytes=${start}-${last}` },
+  });
   const bytes = Buffer.from(await answer.arrayBuffer());
   if (answer.status === 404) return mayBeGone(file);
-  if (!bytes.equals(bytesOf(file.seed, file.size).subarray(start, last + 1))) throw new Error(`bytes ${start}-${last} of ${file.fileId} came back wrong`);
+  if (!bytes.equals(bytesOf(file.seed, file.size).subarray(start, last + 1)))
+    throw new Error(`bytes ${start}-${last} of ${file.fileId} came back wrong`);
   counts.ranged += 1;
 }
 
@@ -145,9 +162,19 @@ function mayBeGone(file: Stored): void {
   if (files.includes(file)) throw new Error(`${file.fileId} is gone`);
 }
 
-async function ask(o: { url: string; apiKey: string }, path: string, expected: number | number[], init: RequestInit = {}): Promise<Response> {
-  const answer = await fetch(o.url + path, { ...init, signal: stop.signal, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${o.apiKey}` } });
-  if (![expected].flat().includes(answer.status)) throw new Error(`${init.method ?? 'GET'} ${path} answered ${answer.status}: ${await answer.text()}`);
+async function ask(
+  o: { url: string; apiKey: string },
+  path: string,
+  expected: number | number[],
+  init: RequestInit = {},
+): Promise<Response> {
+  const answer = await fetch(o.url + path, {
+    ...init,
+    signal: stop.signal,
+    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${o.apiKey}` },
+  });
+  if (![expected].flat().includes(answer.status))
+    throw new Error(`${init.method ?? 'GET'} ${path} answered ${answer.status}: ${await answer.text()}`);
   return answer;
 }
 
@@ -158,7 +185,10 @@ function sumOf(bytes: Uint8Array): string {
 /** Of each tenth of the time. */
 function mediansOf(values: readonly number[]): number[] {
   const size = Math.ceil(values.length / spans);
-  return Array.from({ length: Math.ceil(values.length / size) }, (_, index) => summarize(values.slice(index * size, (index + 1) * size)).median);
+  return Array.from(
+    { length: Math.ceil(values.length / size) },
+    (_, index) => summarize(values.slice(index * size, (index + 1) * size)).median,
+  );
 }
 
 function resident(pids: readonly number[]): number[] {

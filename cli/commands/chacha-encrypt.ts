@@ -9,13 +9,20 @@ export const command = defineCommand({
   about: 'What is stored is an age file, which every age tool opens with the password. Otherwise as sealpin encrypt.',
   args: {
     file: { type: 'positional', description: 'The file, or - for standard input' },
-    password: { type: 'positional', required: false, description: 'The password. Others on this machine may see it: rather use one of the other ways' },
+    password: {
+      type: 'positional',
+      required: false,
+      description: 'The password. Others on this machine may see it: rather use one of the other ways',
+    },
     ...newPasswordArgs,
   },
   service: true,
   examples: [
     { command: 'sealpin chacha-encrypt letter.pdf', does: 'Ask for a password, print the blob ID' },
-    { command: 'SEALPIN_PASSWORD=$(pass show letters) sealpin chacha-encrypt letter.pdf', does: 'With a password from a password manager' },
+    {
+      command: 'SEALPIN_PASSWORD=$(pass show letters) sealpin chacha-encrypt letter.pdf',
+      does: 'With a password from a password manager',
+    },
   ],
   run: async ({ args, context }) =>
     encryptAndStore({
@@ -23,7 +30,11 @@ export const command = defineCommand({
       format: 'age',
       context,
       async recipients() {
-        const password = await newPassword({ argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' }, args.generate, context);
+        const password = await newPassword(
+          { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' },
+          args.generate,
+          context,
+        );
         return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
       },
     }),

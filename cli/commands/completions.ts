@@ -15,7 +15,10 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const shell = shells.find((name) => name === args.shell);
-    if (shell === undefined) throw new SealpinError('usage', 'there are no completions for that shell', { hint: `there are some for ${shells.join(', ')}` });
+    if (shell === undefined)
+      throw new SealpinError('usage', 'there are no completions for that shell', {
+        hint: `there are some for ${shells.join(', ')}`,
+      });
     // Only here: the table of commands loads this file.
     const { commands } = await import('../main.ts');
     const script = completions(shell, await Promise.all(Object.values(commands).map(async ({ load }) => load())));

@@ -11,7 +11,8 @@ const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const command = defineCommand({
   name: 'delete',
   summary: 'Delete a file from the service, and say what that does and what it does not',
-  about: 'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and copies that others hold stay, readable for whoever has the password or key.',
+  about:
+    'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and copies that others hold stay, readable for whoever has the password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
   },
@@ -27,7 +28,8 @@ export const command = defineCommand({
     const service = await authorizedService(context);
     const routes = api(service, context);
     const fileIds = cid === undefined ? [args.id] : await withBlob(cid, routes);
-    if (fileIds.length === 0) throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
+    if (fileIds.length === 0)
+      throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
     const receipts: Receipt[] = [];
     for (const fileId of fileIds) {
       receipts.push(await routes.remove(fileId));
@@ -62,13 +64,16 @@ async function forget(fileId: string, context: Context): Promise<void> {
 function receiptText(receipt: Receipt): string[] {
   const key = {
     destroyed: 'its key is destroyed: what is left of it opens no more',
-    'in-container': 'its key is in its header and went with the bytes: copies that others hold still open with the password or key',
+    'in-container':
+      'its key is in its header and went with the bytes: copies that others hold still open with the password or key',
     none: 'it was not encrypted, or carried its own header: copies that others hold stay as readable as they were',
   }[receipt.key];
   const pins = receipt.pins.map(({ service, status }) => `${service}: ${status}`).join(', ');
   return [
     `deleted ${receipt.fileId}: ${key}`,
     `${pins === '' ? 'nothing was pinned' : `pins: ${pins}`}; whoever fetched the bytes before may keep them`,
-    ...(receipt.recoverableUntil === undefined ? [] : [`the platform itself could restore the key until ${receipt.recoverableUntil}`]),
+    ...(receipt.recoverableUntil === undefined
+      ? []
+      : [`the platform itself could restore the key until ${receipt.recoverableUntil}`]),
   ];
 }

@@ -6,10 +6,15 @@ import { newPassword, newPasswordArgs } from '../secrets.ts';
 export const command = defineCommand({
   name: 'encrypt',
   summary: 'Encrypt a file with a password (AES-256-GCM), store it and print its blob ID',
-  about: 'The file is encrypted on this machine; the service gets neither the password nor the name of the file. Without a password on the command line, in a file or in SEALPIN_PASSWORD, it is asked for twice. Nobody can reset a password: who loses it loses the file.',
+  about:
+    'The file is encrypted on this machine; the service gets neither the password nor the name of the file. Without a password on the command line, in a file or in SEALPIN_PASSWORD, it is asked for twice. Nobody can reset a password: who loses it loses the file.',
   args: {
     file: { type: 'positional', description: 'The file, or - for standard input' },
-    password: { type: 'positional', required: false, description: 'The password. Others on this machine may see it: rather use one of the other ways' },
+    password: {
+      type: 'positional',
+      required: false,
+      description: 'The password. Others on this machine may see it: rather use one of the other ways',
+    },
     ...newPasswordArgs,
     fips: { type: 'boolean', description: 'Only algorithms that FIPS approves: PBKDF2 in the place of scrypt' },
   },
@@ -25,8 +30,17 @@ export const command = defineCommand({
       format: 'sealpin',
       context,
       async recipients() {
-        const password = await newPassword({ argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' }, args.generate, context);
-        return [passwordRecipient(password, args.fips ? { name: 'pbkdf2-sha512' } : { name: 'scrypt', logN: context.scryptLogN })];
+        const password = await newPassword(
+          { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' },
+          args.generate,
+          context,
+        );
+        return [
+          passwordRecipient(
+            password,
+            args.fips ? { name: 'pbkdf2-sha512' } : { name: 'scrypt', logN: context.scryptLogN },
+          ),
+        ];
       },
     }),
 });

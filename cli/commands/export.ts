@@ -7,7 +7,8 @@ import { sizeText } from '../progress.ts';
 export const command = defineCommand({
   name: 'export',
   summary: 'Write a blob, as it is stored, into a CAR file',
-  about: 'Every block is checked against the blob ID. Any IPFS node takes the file (ipfs dag import), and the blob keeps its ID there: this is how to move what is stored, or to put it onto the public network.',
+  about:
+    'Every block is checked against the blob ID. Any IPFS node takes the file (ipfs dag import), and the blob keeps its ID there: this is how to move what is stored, or to put it onto the public network.',
   args: {
     blob_id: { type: 'positional', description: 'The blob ID' },
     file: { type: 'positional', description: 'The CAR file to write' },
@@ -16,10 +17,16 @@ export const command = defineCommand({
   service: true,
   examples: [
     { command: 'sealpin export bafkrei… letter.car', does: 'Into a file' },
-    { command: 'sealpin export bafkrei… letter.car --service https://sealpin.example.com', does: 'From another service' },
+    {
+      command: 'sealpin export bafkrei… letter.car --service https://sealpin.example.com',
+      does: 'From another service',
+    },
   ],
   async run({ args, context }) {
-    if (args.file === '-') throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', { hint: 'name a file' });
+    if (args.file === '-')
+      throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', {
+        hint: 'name a file',
+      });
     const cid = parseBlobId(args.blob_id);
     const sink = await openSink(args.file, { force: args.force, world: context });
     try {

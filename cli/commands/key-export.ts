@@ -10,7 +10,8 @@ import { api, authorizedService } from '../service.ts';
 export const command = defineCommand({
   name: 'key export',
   summary: "Write the account's private key into a file",
-  about: "With it, ecc-decrypt opens the containers of what the service encrypted (GET /v1/storage/<fileId> with Accept: application/vnd.sealpin), without the service. The service gives it sealed to your API key, and it is opened here. Keep a copy: who loses every API key with the scope read has no other way to those files, unless the account has a recovery key.",
+  about:
+    'With it, ecc-decrypt opens the containers of what the service encrypted (GET /v1/storage/<fileId> with Accept: application/vnd.sealpin), without the service. The service gives it sealed to your API key, and it is opened here. Keep a copy: who loses every API key with the scope read has no other way to those files, unless the account has a recovery key.',
   args: {
     file: { type: 'positional', description: 'The key file to write' },
     protect: { type: 'boolean', description: 'Protect it with a password, asked for twice' },
@@ -20,22 +21,40 @@ export const command = defineCommand({
   service: true,
   examples: [{ command: 'sealpin key export account.key --protect', does: 'With a password on it' }],
   async run({ args, context }) {
-    if (args.file === '-') throw new SealpinError('usage', 'a private key is not written to standard output', { hint: 'name a file' });
+    if (args.file === '-')
+      throw new SealpinError('usage', 'a private key is not written to standard output', { hint: 'name a file' });
     const service = await authorizedService(context);
     const sink = await openSink(args.file, { force: args.force, world: context });
     const { account, key } = await api(service, context).account();
     const apiKey = await parseApiKey(service.apiKey);
     if (apiKey === undefined) throw new SealpinError('unauthorized', 'the API key has a typing error in it');
-    if (key.sealed === undefined) throw new SealpinError('insufficient_scope', 'this API key lacks the scope read, and so the private key is not sealed to it');
+    if (key.sealed === undefined)
+      throw new SealpinError(
+        'insufficient_scope',
+        'this API key lacks the scope read, and so the private key is not sealed to it',
+      );
     const spki = createPublicKey(account.publicKey).export({ type: 'spki', format: 'der' });
     const pkcs8 = await unsealPrivateKey(apiKey, { id: key.id, sealed: Buffer.from(key.sealed, 'base64'), spki });
-    const pem = createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' }).export({ type: 'pkcs8', format: 'pem' });
+    const pem = createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' }).export({
+      type: 'pkcs8',
+      format: 'pem',
+    });
     const text = `# recipient: ${recipientFromSpki(spki).text}\n${pem.toString()}`;
     try {
-      const password = args.protect ? await newPassword({ argument: undefined, file: args['password-file'], stdinTaken: false }, args.generate, context) : undefined;
-      await sink.write(password === undefined ? new TextEncoder().encode(text) : await protect(text, password, context));
+      const password = args.protect
+        ? await newPassword(
+            { argument: undefined, file: args['password-file'], stdinTaken: false },
+            args.generate,
+            context,
+          )
+        : undefined;
+      await sink.write(
+        password === undefined ? new TextEncoder().encode(text) : await protect(text, password, context),
+      );
       const path = await sink.commit();
-      context.output.note(`wrote ${args.file} (keep it secret: it opens whatever the service encrypted for this account)`);
+      context.output.note(
+        `wrote ${args.file} (keep it secret: it opens whatever the service encrypted for this account)`,
+      );
       await context.output.result({ file: path, account: account.id }, []);
     } finally {
       await sink.abort();

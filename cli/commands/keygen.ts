@@ -13,10 +13,14 @@ import { newPassword, newPasswordArgs } from '../secrets.ts';
 export const command = defineCommand({
   name: 'keygen',
   summary: 'Make a key pair: private.key, which opens, and public.key, which others encrypt to',
-  about: 'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
+  about:
+    'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
-    'post-quantum': { type: 'boolean', description: 'Make a pair that withstands a quantum computer, too (age1tagpq1…)' },
+    'post-quantum': {
+      type: 'boolean',
+      description: 'Make a pair that withstands a quantum computer, too (age1tagpq1…)',
+    },
     protect: { type: 'boolean', description: 'Protect private.key with a password, asked for twice' },
     ...newPasswordArgs,
     force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },
@@ -29,7 +33,8 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const { output } = context;
-    if (!args.protect && (args.generate || args['password-file'] !== undefined)) throw new SealpinError('usage', 'a password for the key is given without --protect', { hint: 'add --protect' });
+    if (!args.protect && (args.generate || args['password-file'] !== undefined))
+      throw new SealpinError('usage', 'a password for the key is given without --protect', { hint: 'add --protect' });
     const directory = args.output === undefined ? context.dataDir : resolve(context.cwd, args.output);
     if (args.output === undefined) {
       const warning = await makeDataDirectory(directory);
@@ -43,10 +48,18 @@ export const command = defineCommand({
     const secret = await openSink(join(directory, 'private.key'), options);
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {
-      const password = args.protect ? await newPassword({ argument: undefined, file: args['password-file'], stdinTaken: false }, args.generate, context) : undefined;
+      const password = args.protect
+        ? await newPassword(
+            { argument: undefined, file: args['password-file'], stdinTaken: false },
+            args.generate,
+            context,
+          )
+        : undefined;
       const pair = await newPair(args['post-quantum']);
       const encoder = new TextEncoder();
-      await secret.write(password === undefined ? encoder.encode(pair.privateText) : await protect(pair.privateText, password, context));
+      await secret.write(
+        password === undefined ? encoder.encode(pair.privateText) : await protect(pair.privateText, password, context),
+      );
       await open.write(encoder.encode(pair.publicText));
       const privateKey = await secret.commit();
       const publicKey = await open.commit();

@@ -24,7 +24,8 @@ type Row = {
 export const command = defineCommand({
   name: 'list',
   summary: 'List what is stored, newest first',
-  about: 'The files of the account, joined with the history of this data directory, which alone knows the names of files that were encrypted here. Without a service, the history alone.',
+  about:
+    'The files of the account, joined with the history of this data directory, which alone knows the names of files that were encrypted here. Without a service, the history alone.',
   args: {
     limit: { type: 'string', valueHint: 'number', description: `How many at most (${defaultLimit})` },
   },
@@ -37,7 +38,8 @@ export const command = defineCommand({
     const limit = Number(args.limit ?? defaultLimit);
     if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit is not a number from 1');
     const { entries, damagedLines } = await recall(context.dataDir);
-    for (const line of damagedLines) context.output.warn(`line ${line} of the history cannot be read; it was left as it is`);
+    for (const line of damagedLines)
+      context.output.warn(`line ${line} of the history cannot be read; it was left as it is`);
     const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
     const own = entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
     const { files, service, complete } = await accountFiles(limit, context);
@@ -50,9 +52,14 @@ export const command = defineCommand({
 });
 
 /** The newest files of the account; none, with a word about it, when there is no service. */
-async function accountFiles(limit: number, context: Context): Promise<{ files: StoredFile[]; service: string | undefined; complete: boolean }> {
+async function accountFiles(
+  limit: number,
+  context: Context,
+): Promise<{ files: StoredFile[]; service: string | undefined; complete: boolean }> {
   if ((await findService(context)).url === undefined) {
-    context.output.warn('no service is running here and none is configured: this is what was stored from here, as far as the history knows');
+    context.output.warn(
+      'no service is running here and none is configured: this is what was stored from here, as far as the history knows',
+    );
     return { files: [], service: undefined, complete: true };
   }
   const service = await authorizedService(context);
@@ -62,13 +69,19 @@ async function accountFiles(limit: number, context: Context): Promise<{ files: S
   do {
     const page = await routes.list({ cursor, limit: Math.min(pageFiles, limit - files.length) });
     files.push(...page.files);
-    if (page.cursor !== undefined && page.cursor === cursor) throw new SealpinError('service_answer', 'the service gives the same page again and again');
+    if (page.cursor !== undefined && page.cursor === cursor)
+      throw new SealpinError('service_answer', 'the service gives the same page again and again');
     cursor = page.cursor;
   } while (cursor !== undefined && files.length < limit);
   return { files, service: service.url.href, complete: cursor === undefined };
 }
 
-function join(own: readonly Stored[], files: readonly StoredFile[], service: string | undefined, complete: boolean): Row[] {
+function join(
+  own: readonly Stored[],
+  files: readonly StoredFile[],
+  service: string | undefined,
+  complete: boolean,
+): Row[] {
   const names = new Map(own.map((entry) => [entry.fileId, entry.name]));
   const held = new Set(files.map(({ fileId }) => fileId));
   const rows: Row[] = files.map((file) => ({
@@ -85,13 +98,23 @@ function join(own: readonly Stored[], files: readonly StoredFile[], service: str
     const asked = entry.service === service;
     // It may stand on a page that was not asked for.
     if (asked && !complete) continue;
-    rows.push({ blobId: entry.cid, fileId: entry.fileId, name: entry.name ?? null, size: entry.bytes, createdAt: entry.at, service: entry.service, state: asked ? 'gone' : 'unknown' });
+    rows.push({
+      blobId: entry.cid,
+      fileId: entry.fileId,
+      name: entry.name ?? null,
+      size: entry.bytes,
+      createdAt: entry.at,
+      service: entry.service,
+      state: asked ? 'gone' : 'unknown',
+    });
   }
   return rows.sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
 }
 
 function rowText(row: Row): string {
   const time = row.createdAt.slice(0, 16).replace('T', ' ');
-  const state = { stored: '', gone: '  (gone from the service)', unknown: `  (at ${new URL(row.service).host})` }[row.state];
+  const state = { stored: '', gone: '  (gone from the service)', unknown: `  (at ${new URL(row.service).host})` }[
+    row.state
+  ];
   return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : visible(row.name)}${state}`;
 }

@@ -22,8 +22,17 @@ export const command = defineCommand({
     'Runs the Worker that `wrangler deploy` would send, in workerd, with an IPFS node of its own that is not on the network. ' +
     'The first start makes an account and keeps its API key in the data directory. Ctrl-C stops it.',
   args: {
-    port: { type: 'string', valueHint: 'number', description: `The port on 127.0.0.1 (${defaultPort}; 0: any that is free)` },
-    'kubo-api': { type: 'string', valueHint: 'url', description: 'Store in this Kubo (its RPC address) instead of the built-in node; SEALPIN_KUBO_TOKEN is its bearer token' },
+    port: {
+      type: 'string',
+      valueHint: 'number',
+      description: `The port on 127.0.0.1 (${defaultPort}; 0: any that is free)`,
+    },
+    'kubo-api': {
+      type: 'string',
+      valueHint: 'url',
+      description:
+        'Store in this Kubo (its RPC address) instead of the built-in node; SEALPIN_KUBO_TOKEN is its bearer token',
+    },
     detach: { type: 'boolean', description: 'Return when it is ready and leave it running; see stop and status' },
   },
   examples: [
@@ -33,7 +42,8 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const port = parsePort(args.port);
-    const kubo = args['kubo-api'] === undefined ? undefined : parseKubo(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    const kubo =
+      args['kubo-api'] === undefined ? undefined : parseKubo(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
     if (args.detach) return await detach(context, args);
@@ -41,7 +51,12 @@ export const command = defineCommand({
     // Miniflare is 6 MB of source; what V8 made of it at one start is kept for the next.
     enableCompileCache(localPaths(context.dataDir).cache);
     const { startService } = await import('../local/service.ts');
-    const service = await startService({ dataDir: context.dataDir, port, ...(kubo === undefined ? {} : { kubo }), log: (line) => tell(context, line) });
+    const service = await startService({
+      dataDir: context.dataDir,
+      port,
+      ...(kubo === undefined ? {} : { kubo }),
+      log: (line) => tell(context, line),
+    });
     await report(context, service.url, service.account);
     const onSignal = (): void => void service.stop();
     context.signal.addEventListener('abort', onSignal, { once: true });
@@ -54,14 +69,17 @@ export const command = defineCommand({
 
 function parsePort(text: string | undefined): number {
   const port = text === undefined ? defaultPort : Number(text);
-  if (!/^[0-9]{1,5}$/.test(text ?? '0') || port > 65_535) throw new SealpinError('usage', `--port ${text} is not a port`, { hint: 'use a number from 0 to 65535' });
+  if (!/^[0-9]{1,5}$/.test(text ?? '0') || port > 65_535)
+    throw new SealpinError('usage', `--port ${text} is not a port`, { hint: 'use a number from 0 to 65535' });
   return port;
 }
 
 function parseKubo(text: string, token: string | undefined): { url: string; token?: string } {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw new SealpinError('usage', '--kubo-api is not a URL', { hint: 'it is the RPC address, such as http://127.0.0.1:5001' });
+    throw new SealpinError('usage', '--kubo-api is not a URL', {
+      hint: 'it is the RPC address, such as http://127.0.0.1:5001',
+    });
   }
   return { url: text.replace(/\/+$/, ''), ...(token ? { token } : {}) };
 }
@@ -86,7 +104,15 @@ function tell(context: Context, line: string): void {
     context.stderr.write(`${line}\n`);
     return;
   }
-  let entry: { event?: string; method?: string; route?: string; status?: number; ms?: number; error?: string; requestId?: string };
+  let entry: {
+    event?: string;
+    method?: string;
+    route?: string;
+    status?: number;
+    ms?: number;
+    error?: string;
+    requestId?: string;
+  };
   try {
     entry = JSON.parse(line) as typeof entry;
   } catch {
@@ -94,21 +120,33 @@ function tell(context: Context, line: string): void {
     return;
   }
   if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
-  else context.output.warn(`${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`);
+  else
+    context.output.warn(
+      `${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
+    );
 }
 
 /** Starts the same command as a process of its own and waits until it is ready. */
-async function detach(context: Context, args: { port: string | undefined; 'kubo-api': string | undefined }): Promise<number> {
+async function detach(
+  context: Context,
+  args: { port: string | undefined; 'kubo-api': string | undefined },
+): Promise<number> {
   await makeLocal(context.dataDir);
   const paths = localPaths(context.dataDir);
   const log = openSync(paths.log, 'w', 0o600);
-  const flags = Object.entries({ port: args.port, 'kubo-api': args['kubo-api'] }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
-  const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'start', ...flags, `--data-dir=${context.dataDir}`], {
-    detached: true,
-    stdio: ['ignore', 'ignore', log],
-    env: { ...context.env, SEALPIN_PASSWORD: undefined, SEALPIN_API_KEY: undefined }, // secrets that are none of its business
-    cwd: '/',
-  });
+  const flags = Object.entries({ port: args.port, 'kubo-api': args['kubo-api'] }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
+  );
+  const child = spawn(
+    process.execPath,
+    [...process.execArgv, process.argv[1]!, 'start', ...flags, `--data-dir=${context.dataDir}`],
+    {
+      detached: true,
+      stdio: ['ignore', 'ignore', log],
+      env: { ...context.env, SEALPIN_PASSWORD: undefined, SEALPIN_API_KEY: undefined }, // secrets that are none of its business
+      cwd: '/',
+    },
+  );
   closeSync(log);
   let ended = false;
   child.once('exit', () => (ended = true));
@@ -126,7 +164,9 @@ async function detach(context: Context, args: { port: string | undefined; 'kubo-
     return 0;
   }
   child.kill('SIGTERM');
-  throw new SealpinError('internal', `the service was not ready within ${readyMs / 1000} s`, { hint: `see ${paths.log}` });
+  throw new SealpinError('internal', `the service was not ready within ${readyMs / 1000} s`, {
+    hint: `see ${paths.log}`,
+  });
 }
 
 function notYet(error: unknown): undefined {
@@ -138,7 +178,9 @@ function notYet(error: unknown): undefined {
 async function failed(log: string): Promise<never> {
   const text = await readFile(log, 'utf8');
   const said = (word: string): string | undefined => new RegExp(`^sealpin: ${word}: (.*)$`, 'm').exec(text)?.[1];
-  throw new SealpinError('internal', said('error') ?? 'the service ended at once', { hint: said('hint') ?? `see ${log}` });
+  throw new SealpinError('internal', said('error') ?? 'the service ended at once', {
+    hint: said('hint') ?? `see ${log}`,
+  });
 }
 
 /** node:sqlite is a release candidate in Node 24, and Node says so on stderr; that is nothing for our users. */
@@ -146,6 +188,7 @@ function quietSqlite(): void {
   const others = process.listeners('warning');
   process.removeAllListeners('warning');
   process.on('warning', (warning) => {
-    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite'))) for (const other of others) other(warning);
+    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite')))
+      for (const other of others) other(warning);
   });
 }

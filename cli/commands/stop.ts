@@ -19,9 +19,13 @@ export const command = defineCommand({
     const run = await loadRun(context.dataDir);
     await control(localPaths(context.dataDir).control, 'stop');
     // A service in this very process (as tests run it) has stopped when it no longer tells of itself.
-    const isGone = async (): Promise<boolean> => run === undefined || !isRunning(run.service) || (run.service.pid === process.pid && (await loadRun(context.dataDir)) === undefined);
+    const isGone = async (): Promise<boolean> =>
+      run === undefined ||
+      !isRunning(run.service) ||
+      (run.service.pid === process.pid && (await loadRun(context.dataDir)) === undefined);
     for (const end = performance.now() + stopMs; !(await isGone()); await sleep(20)) {
-      if (performance.now() > end) throw new SealpinError('internal', `the service did not stop within ${stopMs / 1000} s`);
+      if (performance.now() > end)
+        throw new SealpinError('internal', `the service did not stop within ${stopMs / 1000} s`);
     }
     context.output.note('stopped');
     await context.output.result({ stopped: true }, []);

@@ -9,7 +9,11 @@ import type { Secrets } from './state.ts';
  *
  * @throws service_answer when the service does not make one
  */
-export async function openAccount(url: string, dataDir: string, secrets: Secrets): Promise<{ account: string; apiKey: string }> {
+export async function openAccount(
+  url: string,
+  dataDir: string,
+  secrets: Secrets,
+): Promise<{ account: string; apiKey: string }> {
   const { account, apiKey } = secrets;
   if (account !== undefined && apiKey !== undefined) return { account, apiKey };
   const response = await fetch(`${url}/v1/accounts`, {
@@ -18,7 +22,8 @@ export async function openAccount(url: string, dataDir: string, secrets: Secrets
     body: JSON.stringify({ label: 'local' }),
   });
   const answer: unknown = await response.json();
-  if (response.status !== 201) throw new SealpinError('service_answer', `the service made no account (status ${response.status})`);
+  if (response.status !== 201)
+    throw new SealpinError('service_answer', `the service made no account (status ${response.status})`);
   const { account: fresh, apiKey: key } = parseAnswer(NewAccountAnswer, answer);
   const made = { account: fresh.id, apiKey: key };
   await saveSecrets(dataDir, { ...secrets, ...made });

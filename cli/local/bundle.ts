@@ -9,8 +9,12 @@ import { SealpinError } from '../../shared/errors.ts';
 export function packageRoot(from = import.meta.dirname): string {
   for (let dir = from; ; dir = dirname(dir)) {
     const manifest = join(dir, 'package.json');
-    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin') return dir;
-    if (dir === dirname(dir)) throw new SealpinError('build_failed', 'the sources of sealpin cannot be found', { hint: 'install sealpin again' });
+    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin')
+      return dir;
+    if (dir === dirname(dir))
+      throw new SealpinError('build_failed', 'the sources of sealpin cannot be found', {
+        hint: 'install sealpin again',
+      });
   }
 }
 
@@ -42,7 +46,9 @@ export async function bundle(entry: string, options: BuildOptions = workerOption
     const first = (error as Partial<BuildFailure>).errors?.[0];
     if (first === undefined) throw error;
     const place = first.location ? ` (${first.location.file}:${first.location.line})` : '';
-    throw new SealpinError('build_failed', `${first.text}${place}`, { hint: 'mend it and run: sealpin rebuild; what was running goes on' });
+    throw new SealpinError('build_failed', `${first.text}${place}`, {
+      hint: 'mend it and run: sealpin rebuild; what was running goes on',
+    });
   }
 }
 

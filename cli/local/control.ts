@@ -10,7 +10,11 @@ import { SealpinError, isCode, isSealpinError } from '../../shared/errors.ts';
 export type Status = { url: string; pid: number; startedAt: string; version: string; ipfs: string; running: number };
 
 /** What a service lets others do; each answers with JSON. */
-export type Controls = { status(): Promise<Status>; rebuild(): Promise<{ bytes: number; ms: number }>; stop(): Promise<Record<string, never>> };
+export type Controls = {
+  status(): Promise<Status>;
+  rebuild(): Promise<{ bytes: number; ms: number }>;
+  stop(): Promise<Record<string, never>>;
+};
 export type Control = keyof Controls;
 
 /** Bytes of a socket's path that every system takes (sun_path is 104 bytes on macOS and 108 on Linux, with the final NUL). */
@@ -23,7 +27,9 @@ const maxSocketPathBytes = 103;
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
   if (process.platform !== 'linux') {
-    throw new SealpinError('config_invalid', `the path of the data directory is too long: ${path}`, { hint: 'choose a shorter one with --data-dir' });
+    throw new SealpinError('config_invalid', `the path of the data directory is too long: ${path}`, {
+      hint: 'choose a shorter one with --data-dir',
+    });
   }
   const folder = openSync(dirname(path), 'r');
   try {
@@ -40,7 +46,8 @@ export async function listenForControl(path: string, controls: Controls): Promis
   await rm(path, { force: true });
   const server: Server = createServer((incoming, outgoing) => {
     const name = incoming.url?.slice(1);
-    const answer = (status: number, body: unknown) => outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    const answer = (status: number, body: unknown) =>
+      outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (incoming.method !== 'POST' || (name !== 'status' && name !== 'rebuild' && name !== 'stop')) {
       answer(404, { code: 'not_found', detail: 'no such control' });
       return;
@@ -93,9 +100,18 @@ export function control<C extends Control>(path: string, name: C): Promise<Await
             try {
               const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
               if (incoming.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
-              else reject(new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, body.hint === undefined ? {} : { hint: body.hint }));
+              else
+                reject(
+                  new SealpinError(
+                    isCode(body.code) ? body.code : 'internal',
+                    body.detail,
+                    body.hint === undefined ? {} : { hint: body.hint },
+                  ),
+                );
             } catch (error) {
-              reject(new SealpinError('internal', 'the local service gave an answer that cannot be read', { cause: error }));
+              reject(
+                new SealpinError('internal', 'the local service gave an answer that cannot be read', { cause: error }),
+              );
             }
           });
         });

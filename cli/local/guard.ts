@@ -12,13 +12,19 @@ let running = 0;
 
 function refuse(detail: string): Response {
   const problem = { type: 'about:blank', title: 'This is not allowed', status: 403, detail, code: 'forbidden' };
-  return new Response(JSON.stringify(problem), { status: 403, headers: { 'content-type': 'application/problem+json' } });
+  return new Response(JSON.stringify(problem), {
+    status: 403,
+    headers: { 'content-type': 'application/problem+json' },
+  });
 }
 
 /** Bytes of one read; left to itself, workerd gives 4 KiB at a time. */
 const readBytes = 256 * 1024;
 
-type Reader = { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(reason: unknown): Promise<void> };
+type Reader = {
+  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+  cancel(reason: unknown): Promise<void>;
+};
 
 function readerOf(stream: ReadableStream<Uint8Array>): Reader {
   try {
@@ -58,7 +64,8 @@ export default {
       const answer = await worker.fetch(request, env, context);
       if (answer.body === null || request.method === 'HEAD') return answer;
       const length = answer.headers.get('content-length');
-      const { readable, writable } = length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
+      const { readable, writable } =
+        length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
       body = pass(answer.body, writable).finally(() => (running -= 1));
       context.waitUntil(body);
       return new Response(readable, answer);

@@ -59,7 +59,8 @@ function tamed(make: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
     if (TMPDIR === undefined) delete process.env['TMPDIR'];
     else process.env['TMPDIR'] = TMPDIR;
     for (const signal of signals) {
-      for (const listener of process.listeners(signal)) if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
+      for (const listener of process.listeners(signal))
+        if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
     }
   }
 }
@@ -85,7 +86,10 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       ],
       compatibilityDate: date,
       kvNamespaces: ['API_KEYS'],
-      durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
+      durableObjects: {
+        ACCOUNT: { className: 'Account', useSQLite: true },
+        PIN: { className: 'Pin', useSQLite: true },
+      },
       bindings: { ...options.vars, LOCAL_PORT: String(options.port), LOCAL_CONTROL: control },
       // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
       unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
@@ -95,7 +99,8 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     await miniflare.ready;
   } catch (error) {
     await miniflare.dispose().catch(() => undefined); // the first error is the one to tell
-    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE') throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`);
+    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE')
+      throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`);
     throw error;
   }
   return {

@@ -27,7 +27,10 @@ export function childrenNamed(name: string): ProcessMark[] {
 
 /** Ends the marked process, politely first, and waits until it is gone. Does nothing when it already is. */
 export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {
-  for (const [signal, waitMs] of [['SIGTERM', politeMs], ['SIGKILL', 5_000]] as const) {
+  for (const [signal, waitMs] of [
+    ['SIGTERM', politeMs],
+    ['SIGKILL', 5_000],
+  ] as const) {
     if (!isRunning(mark)) return;
     try {
       process.kill(mark.pid, signal);

@@ -50,7 +50,8 @@ function cleaner() {
           failures.push(error);
         }
       }
-      if (failures.length > 0) throw failures.length === 1 ? failures[0] : new AggregateError(failures, 'the service did not stop cleanly');
+      if (failures.length > 0)
+        throw failures.length === 1 ? failures[0] : new AggregateError(failures, 'the service did not stop cleanly');
     },
   };
 }
@@ -92,7 +93,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         vars: {
           ADMIN_TOKEN: secrets.adminToken,
           PINNING_SERVICES: JSON.stringify([
-            { id: options.kubo === undefined ? 'local' : 'kubo', type: 'kubo', url: ipfs.url, ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }) },
+            {
+              id: options.kubo === undefined ? 'local' : 'kubo',
+              type: 'kubo',
+              url: ipfs.url,
+              ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }),
+            },
           ]),
           IPFS_TOKEN: ipfs.token ?? '',
           MAX_UPLOAD_BYTES: '',
@@ -113,7 +119,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const { promise: stopped, resolve: tellStopped, reject: tellFailed } = Promise.withResolvers<void>();
     const stop = once(() => clean.run().then(tellStopped, tellFailed));
     const controls = await listenForControl(paths.control, {
-      status: async (): Promise<Status> => ({ url, pid: process.pid, startedAt, version: packageJson.version, ipfs: ipfs.url, running: await workerd.running() }),
+      status: async (): Promise<Status> => ({
+        url,
+        pid: process.pid,
+        startedAt,
+        version: packageJson.version,
+        ipfs: ipfs.url,
+        running: await workerd.running(),
+      }),
       rebuild: serially(async () => {
         const begun = performance.now();
         const code = { worker: await bundleWorker(), guard: await bundleGuard() };
@@ -129,14 +142,27 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       },
     });
     clean.add(() => controls.close());
-    return { url, account, apiKey, stopped, stop: async () => { await stop(); await stopped; } };
+    return {
+      url,
+      account,
+      apiKey,
+      stopped,
+      stop: async () => {
+        await stop();
+        await stopped;
+      },
+    };
   } catch (error) {
     await clean.run().catch(() => undefined); // the first error is the one to tell
     throw error;
   }
 }
 
-async function startEmbedded(dir: string, token: string, clean: ReturnType<typeof cleaner>): Promise<{ url: string; token?: string }> {
+async function startEmbedded(
+  dir: string,
+  token: string,
+  clean: ReturnType<typeof cleaner>,
+): Promise<{ url: string; token?: string }> {
   const node = await startNode({ dir, token });
   clean.add(() => node.close());
   return { url: node.url, token };
@@ -169,4 +195,3 @@ function serially<T>(act: () => Promise<T>): () => Promise<T> {
     return next;
   };
 }
-

@@ -47,7 +47,10 @@ export async function makeLocal(dataDir: string): Promise<void> {
  *
  * @throws config_invalid when it is damaged or of a newer sealpin; the file is left as it is
  */
-async function readState<T extends { v: 1 }>(path: string, needs: readonly (keyof T & string)[]): Promise<T | undefined> {
+async function readState<T extends { v: 1 }>(
+  path: string,
+  needs: readonly (keyof T & string)[],
+): Promise<T | undefined> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
@@ -59,14 +62,20 @@ async function readState<T extends { v: 1 }>(path: string, needs: readonly (keyo
   try {
     value = JSON.parse(text);
   } catch {
-    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: 'put back a copy of it; nothing was changed' });
+    throw new SealpinError('config_invalid', `${path} is damaged`, {
+      hint: 'put back a copy of it; nothing was changed',
+    });
   }
   const found = (value ?? {}) as Partial<T>;
   if (typeof found.v === 'number' && found.v > version) {
-    throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, { hint: 'install the newest version; nothing was changed' });
+    throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
+      hint: 'install the newest version; nothing was changed',
+    });
   }
   if (found.v !== version || needs.some((name) => found[name] === undefined)) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: 'put back a copy of it; nothing was changed' });
+    throw new SealpinError('config_invalid', `${path} is damaged`, {
+      hint: 'put back a copy of it; nothing was changed',
+    });
   }
   return found as T;
 }

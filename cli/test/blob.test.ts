@@ -18,7 +18,10 @@ type Blob = { readonly cid: string; readonly car: Buffer };
 async function blobOf(bytes: Buffer): Promise<Blob> {
   const nodes = new Map<string, Uint8Array>();
   const leaves: string[] = [];
-  const builder = cidBuilder({ onNode: (cid, node) => void nodes.set(cid, node), onLeaf: (cid) => void leaves.push(cid) });
+  const builder = cidBuilder({
+    onNode: (cid, node) => void nodes.set(cid, node),
+    onLeaf: (cid) => void leaves.push(cid),
+  });
   await builder.write(bytes);
   const { cid } = await builder.finish();
   const memory: BlockSource = {
@@ -31,7 +34,11 @@ async function blobOf(bytes: Buffer): Promise<Blob> {
   return { cid, car: Buffer.from(await new Response(carOf(cid, [memory])).arrayBuffer()) };
 }
 
-const { stream } = await encrypt(new Blob([plaintext]).stream(), { format: 'sealpin', recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })], backend: nodeBackend });
+const { stream } = await encrypt(new Blob([plaintext]).stream(), {
+  format: 'sealpin',
+  recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })],
+  backend: nodeBackend,
+});
 const container = Buffer.from(await new Response(stream).arrayBuffer());
 const blob = await blobOf(container);
 const other = await blobOf(Buffer.from('something else'));
@@ -47,14 +54,35 @@ const flipped = Buffer.from(blob.car);
 flipped[flipped.length - 1000]! ^= 1;
 
 /** `decrypt` of the blob with these sources: the first is the service, the others are gateways. */
-async function decryptFrom(handlers: readonly Handler[], overrides: Overrides = {}, output = 'out'): Promise<Ran & { directory: string; servers: Hostile[]; written: Buffer | undefined }> {
+async function decryptFrom(
+  handlers: readonly Handler[],
+  overrides: Overrides = {},
+  output = 'out',
+): Promise<Ran & { directory: string; servers: Hostile[]; written: Buffer | undefined }> {
   const servers = await Promise.all(handlers.map(async (handler) => hostile({ 'GET /ipfs/': handler })));
   const directory = await temporaryDirectory();
-  await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, service: servers[0]!.url, apiKey: someApiKey, gateways: servers.slice(1).map(({ url }) => url) }), { mode: 0o600 });
-  const ran = await run(['decrypt', blob.cid, output, '--data-dir', directory], directory, { env: { SEALPIN_PASSWORD: password }, ...overrides });
+  await writeFile(
+    join(directory, 'config.json'),
+    JSON.stringify({
+      v: 1,
+      service: servers[0]!.url,
+      apiKey: someApiKey,
+      gateways: servers.slice(1).map(({ url }) => url),
+    }),
+    { mode: 0o600 },
+  );
+  const ran = await run(['decrypt', blob.cid, output, '--data-dir', directory], directory, {
+    env: { SEALPIN_PASSWORD: password },
+    ...overrides,
+  });
   const names = (await readdir(directory)).filter((name) => name !== 'config.json');
   expect(names).toEqual(ran.exit === 0 && output !== '-' ? [output] : []);
-  return { ...ran, directory, servers, written: names.length === 1 ? await readFile(join(directory, output)) : undefined };
+  return {
+    ...ran,
+    directory,
+    servers,
+    written: names.length === 1 ? await readFile(join(directory, output)) : undefined,
+  };
 }
 
 test('a blob comes from the service, without an API key, and opens', async () => {
@@ -68,18 +96,65 @@ test('a blob comes from the service, without an API key, and opens', async () =>
 });
 
 const lies: { title: string; handler: Handler; says: string }[] = [
-  { title: 'wrong bytes', handler: (_request, response) => response.writeHead(200, carType).end(flipped), says: 'is something else' },
-  { title: 'another file', handler: (_request, response) => response.writeHead(200, carType).end(other.car), says: 'the CAR ends without' },
-  { title: 'an HTML page with 200', handler: (_request, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Please log in</html>'), says: 'it gave something that is not of IPFS' },
-  { title: 'an HTML page that says it is a CAR', handler: (_request, response) => response.writeHead(200, carType).end('<html>Please log in</html>'), says: 'the CAR cannot be read' },
-  { title: 'an empty body', handler: (_request, response) => response.writeHead(200, carType).end(), says: 'the CAR cannot be read' },
-  { title: 'a CAR that is cut off', handler: (_request, response) => response.writeHead(200, carType).end(blob.car.subarray(0, 3 * mib)), says: 'the CAR cannot be read: it is cut off' },
-  { title: 'a CAR without its last block', handler: (_request, response) => response.writeHead(200, carType).end(blob.car.subarray(0, blob.car.length - (container.length % leafBytes) - sectionBytes)), says: 'the CAR ends without' },
-  { title: 'an error', handler: (_request, response) => response.writeHead(500).end('<html>Oops</html>'), says: 'it answered with status 500' },
+  {
+    title: 'wrong bytes',
+    handler: (_request, response) => response.writeHead(200, carType).end(flipped),
+    says: 'is something else',
+  },
+  {
+    title: 'another file',
+    handler: (_request, response) => response.writeHead(200, carType).end(other.car),
+    says: 'the CAR ends without',
+  },
+  {
+    title: 'an HTML page with 200',
+    handler: (_request, response) =>
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Please log in</html>'),
+    says: 'it gave something that is not of IPFS',
+  },
+  {
+    title: 'an HTML page that says it is a CAR',
+    handler: (_request, response) => response.writeHead(200, carType).end('<html>Please log in</html>'),
+    says: 'the CAR cannot be read',
+  },
+  {
+    title: 'an empty body',
+    handler: (_request, response) => response.writeHead(200, carType).end(),
+    says: 'the CAR cannot be read',
+  },
+  {
+    title: 'a CAR that is cut off',
+    handler: (_request, response) => response.writeHead(200, carType).end(blob.car.subarray(0, 3 * mib)),
+    says: 'the CAR cannot be read: it is cut off',
+  },
+  {
+    title: 'a CAR without its last block',
+    handler: (_request, response) =>
+      response
+        .writeHead(200, carType)
+        .end(blob.car.subarray(0, blob.car.length - (container.length % leafBytes) - sectionBytes)),
+    says: 'the CAR ends without',
+  },
+  {
+    title: 'an error',
+    handler: (_request, response) => response.writeHead(500).end('<html>Oops</html>'),
+    says: 'it answered with status 500',
+  },
   { title: 'nothing', handler: absent, says: 'it does not have this blob' },
   { title: 'a broken connection', handler: (request) => request.socket.destroy(), says: 'the connection broke off' },
-  { title: 'a broken connection midway', handler: (_request, response) => void response.writeHead(200, { ...carType, 'content-length': String(blob.car.length) }).write(blob.car.subarray(0, 2 * mib), () => setTimeout(() => response.destroy(), 20)), says: 'the connection broke off' },
-  { title: 'a redirect', handler: (_request, response) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(), says: 'sends us elsewhere (status 302)' },
+  {
+    title: 'a broken connection midway',
+    handler: (_request, response) =>
+      void response
+        .writeHead(200, { ...carType, 'content-length': String(blob.car.length) })
+        .write(blob.car.subarray(0, 2 * mib), () => setTimeout(() => response.destroy(), 20)),
+    says: 'the connection broke off',
+  },
+  {
+    title: 'a redirect',
+    handler: (_request, response) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+    says: 'sends us elsewhere (status 302)',
+  },
 ];
 
 describe('S62, S63, S65: a source that gives', () => {
@@ -97,7 +172,11 @@ describe('S62, S63, S65: a source that gives', () => {
   });
 
   test('lies in the middle, on the way to standard output: the next one goes on, and every byte comes once', async () => {
-    const ran = await decryptFrom([(_request, response) => response.writeHead(200, carType).end(flipped), honest], {}, '-');
+    const ran = await decryptFrom(
+      [(_request, response) => response.writeHead(200, carType).end(flipped), honest],
+      {},
+      '-',
+    );
     expect(ran.exit).toBe(0);
     expect(ran.stdoutBytes.equals(plaintext)).toBe(true);
   });
@@ -107,13 +186,20 @@ describe('S64: a source that', () => {
   const pace = { stallMs: 150, bytes: 100_000, answerMs: 150 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
-    { title: 'stops midway', handler: ((_request, response) => response.writeHead(200, carType).write(blob.car.subarray(0, 2 * mib))) satisfies Handler },
-    { title: 'gives a byte now and then', handler: ((_request, response) => {
-      response.writeHead(200, carType);
-      let at = 0;
-      const timer = setInterval(() => response.write(blob.car.subarray(at, (at += 1))), 10);
-      response.on('close', () => clearInterval(timer));
-    }) satisfies Handler },
+    {
+      title: 'stops midway',
+      handler: ((_request, response) =>
+        response.writeHead(200, carType).write(blob.car.subarray(0, 2 * mib))) satisfies Handler,
+    },
+    {
+      title: 'gives a byte now and then',
+      handler: ((_request, response) => {
+        response.writeHead(200, carType);
+        let at = 0;
+        const timer = setInterval(() => response.write(blob.car.subarray(at, (at += 1))), 10);
+        response.on('close', () => clearInterval(timer));
+      }) satisfies Handler,
+    },
   ])('$title is given up for the next one', async ({ handler }) => {
     const ran = await decryptFrom([handler, honest], { pace });
     expect(ran.exit).toBe(0);
@@ -121,15 +207,17 @@ describe('S64: a source that', () => {
   });
 
   test('never ends is given up', async () => {
-    const ran = await decryptFrom([(_request, response) => {
-      response.writeHead(200, carType);
-      response.write(blob.car.subarray(0, 100));
-      const more = (): void => {
-        while (response.write(Buffer.alloc(65_536)));
-        response.once('drain', more);
-      };
-      more();
-    }]);
+    const ran = await decryptFrom([
+      (_request, response) => {
+        response.writeHead(200, carType);
+        response.write(blob.car.subarray(0, 100));
+        const more = (): void => {
+          while (response.write(Buffer.alloc(65_536)));
+          response.once('drain', more);
+        };
+        more();
+      },
+    ]);
     expect(ran.exit).toBe(1);
   });
 });
@@ -154,7 +242,9 @@ describe('S66: a blob ID', () => {
   ])('that is malformed is refused and never asked for: %s', async (text) => {
     const server = await hostile({});
     const directory = await temporaryDirectory();
-    const ran = await run(['decrypt', text, 'out', '--service', server.url, '--data-dir', directory], directory, { env: { SEALPIN_PASSWORD: password } });
+    const ran = await run(['decrypt', text, 'out', '--service', server.url, '--data-dir', directory], directory, {
+      env: { SEALPIN_PASSWORD: password },
+    });
     // With a slash it is a path, and there is no such file.
     expect(ran.exit).toBe(text.includes('/') ? 1 : 2);
     expect(ran.stdout).toBe('');
@@ -166,7 +256,10 @@ describe('export', () => {
   const exportFrom = async (handler: Handler): Promise<Ran & { car: Buffer | undefined }> => {
     const server = await hostile({ 'GET /ipfs/': handler });
     const directory = await temporaryDirectory();
-    const ran = await run(['export', blob.cid, 'blob.car', '--service', server.url, '--data-dir', directory], directory);
+    const ran = await run(
+      ['export', blob.cid, 'blob.car', '--service', server.url, '--data-dir', directory],
+      directory,
+    );
     const names = await readdir(directory);
     return { ...ran, car: names.length === 0 ? undefined : await readFile(join(directory, 'blob.car')) };
   };
@@ -178,7 +271,9 @@ describe('export', () => {
   });
 
   test('gives no more than that when a source appends something', async () => {
-    const ran = await exportFrom((_request, response) => response.writeHead(200, carType).end(Buffer.concat([blob.car, other.car])));
+    const ran = await exportFrom((_request, response) =>
+      response.writeHead(200, carType).end(Buffer.concat([blob.car, other.car])),
+    );
     expect(ran.car?.equals(blob.car)).toBe(true);
   });
 

@@ -46,7 +46,10 @@ describe('a byte stream out of pieces', () => {
     const shared = Buffer.from([1, 2, 3, 4]);
     const chunks: number[][] = [];
     for await (const chunk of from([shared.subarray(0, 2), shared.subarray(2)]).stream) chunks.push([...chunk]);
-    expect(chunks).toEqual([[1, 2], [3, 4]]);
+    expect(chunks).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
     expect([...shared]).toEqual([1, 2, 3, 4]);
   });
 

@@ -22,7 +22,9 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   };
   await writeFile(join(directory, 'in'), plaintext);
   await writeFile(join(directory, 'pass'), password, { mode: 0o644 });
-  await writeFile(join(directory, 'not-utf8'), Buffer.concat([Buffer.from('canary-bytes'), Buffer.from([0xff])]), { mode: 0o600 });
+  await writeFile(join(directory, 'not-utf8'), Buffer.concat([Buffer.from('canary-bytes'), Buffer.from([0xff])]), {
+    mode: 0o600,
+  });
   await writeFile(join(directory, 'bad.json'), '');
   const env = { SEALPIN_PASSWORD: password };
 
@@ -30,7 +32,13 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   await sealpin(['keygen']);
   await sealpin(['keygen', '--protect', '--output', 'protected'], { env });
   const stored: string[] = [];
-  for (const argv of [['encrypt', 'in', password], ['encrypt', 'in', '--password-file', 'pass'], ['chacha-encrypt', 'in'], ['ecc-encrypt', 'in', join(local.dataDir, 'public.key')]]) stored.push(await sealpin(argv, { env: argv.length > 2 ? {} : env }));
+  for (const argv of [
+    ['encrypt', 'in', password],
+    ['encrypt', 'in', '--password-file', 'pass'],
+    ['chacha-encrypt', 'in'],
+    ['ecc-encrypt', 'in', join(local.dataDir, 'public.key')],
+  ])
+    stored.push(await sealpin(argv, { env: argv.length > 2 ? {} : env }));
   for (const argv of [
     ['encrypt', 'in', '--password-file', 'not-utf8'],
     ['encrypt', 'in', password, '--password-file', 'pass'],
@@ -64,10 +72,17 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   expect(await readdir(directory)).not.toContain('wrong.out');
   expect(await readFile(join(directory, 'out'), 'utf8')).toBe(plaintext);
 
-  const { apiKey, adminToken, rpcToken } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as Record<string, string>;
+  const { apiKey, adminToken, rpcToken } = JSON.parse(
+    await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8'),
+  ) as Record<string, string>;
   const pem = (text: string): string => text.split('\n').find((line) => line.length === 64)!;
   const canaries = {
-    password, wrong, plaintext, apiKey: apiKey!, adminToken: adminToken!, rpcToken: rpcToken!,
+    password,
+    wrong,
+    plaintext,
+    apiKey: apiKey!,
+    adminToken: adminToken!,
+    rpcToken: rpcToken!,
     bytes: 'canary-bytes',
     privateKey: pem(await readFile(join(local.dataDir, 'private.key'), 'utf8')),
     accountKey: pem(await readFile(join(directory, 'account.key'), 'utf8')),
@@ -80,14 +95,16 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   };
   for (const [where, text] of Object.entries(kept)) {
     expect(text.length, where).toBeGreaterThan(100);
-    for (const [canary, secret] of Object.entries(canaries)) expect(text.includes(secret), `${canary} in ${where}`).toBe(false);
+    for (const [canary, secret] of Object.entries(canaries))
+      expect(text.includes(secret), `${canary} in ${where}`).toBe(false);
   }
   // What is on the disk of the service: neither the plaintext, nor an API key outside of the file that is for it, nor an account's private key.
   const der = Buffer.from(canaries.accountKey, 'base64');
   for (const file of await readdir(join(local.dataDir, 'local'), { recursive: true, withFileTypes: true })) {
     if (!file.isFile() || file.name === 'secrets.json') continue;
     const bytes = await readFile(join(file.parentPath, file.name));
-    for (const secret of [plaintext, password, apiKey!, canaries.accountKey]) expect(bytes.includes(secret), file.name).toBe(false);
+    for (const secret of [plaintext, password, apiKey!, canaries.accountKey])
+      expect(bytes.includes(secret), file.name).toBe(false);
     expect(bytes.includes(der.subarray(-20)), file.name).toBe(false);
   }
 });

@@ -19,9 +19,18 @@ const probe = defineCommand({ name: 'probe', summary: 'Probe', args, examples: [
 /** What a command of these arguments gets. */
 async function parsed(argv: readonly string[], rest?: string): Promise<unknown> {
   let got: unknown;
-  const command = defineCommand({ name: 'probe', summary: 'Probe', args, ...(rest === undefined ? {} : { rest }), examples: [], run: async (o) => void (got = { ...o.args, rest: o.rest }) });
+  const command = defineCommand({
+    name: 'probe',
+    summary: 'Probe',
+    args,
+    ...(rest === undefined ? {} : { rest }),
+    examples: [],
+    run: async (o) => void (got = { ...o.args, rest: o.rest }),
+  });
   const world = worldIn('/');
-  await command.parse(argv).run({ ...world, output: output({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
+  await command
+    .parse(argv)
+    .run({ ...world, output: output({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
   return got;
 }
 
@@ -30,34 +39,81 @@ const common = { json: false, quiet: false, 'data-dir': undefined };
 describe('a command takes', () => {
   test.each([
     { title: 'positionals in order', argv: ['a', 'b'], want: { file: 'a', password: 'b' } },
-    { title: 'flags anywhere', argv: ['--force', 'a', '--password-file', 'p', 'b'], want: { file: 'a', password: 'b', force: true, 'password-file': 'p' } },
+    {
+      title: 'flags anywhere',
+      argv: ['--force', 'a', '--password-file', 'p', 'b'],
+      want: { file: 'a', password: 'b', force: true, 'password-file': 'p' },
+    },
     { title: 'a value after =', argv: ['a', '--password-file=-p'], want: { file: 'a', 'password-file': '-p' } },
-    { title: '- as a value and as a positional', argv: ['-', '--password-file', '-'], want: { file: '-', 'password-file': '-' } },
+    {
+      title: '- as a value and as a positional',
+      argv: ['-', '--password-file', '-'],
+      want: { file: '-', 'password-file': '-' },
+    },
     { title: 'anything after --', argv: ['a', '--', '--force'], want: { file: 'a', password: '--force' } },
-    { title: 'what looks like a negated flag after --', argv: ['--', 'a', '--no-force'], want: { file: 'a', password: '--no-force' } },
+    {
+      title: 'what looks like a negated flag after --',
+      argv: ['--', 'a', '--no-force'],
+      want: { file: 'a', password: '--no-force' },
+    },
     { title: 'an empty positional as it is', argv: ['a', ''], want: { file: 'a', password: '' } },
   ])('$title', async ({ argv, want }) => {
-    expect(await parsed(argv)).toEqual({ password: undefined, force: false, 'password-file': undefined, ...common, rest: [], ...want });
+    expect(await parsed(argv)).toEqual({
+      password: undefined,
+      force: false,
+      'password-file': undefined,
+      ...common,
+      rest: [],
+      ...want,
+    });
   });
 
   test('any number of further arguments where it says so', async () => {
-    expect(await parsed(['a', 'b', 'c', '--', '-d'], 'more')).toMatchObject({ file: 'a', password: 'b', rest: ['c', '-d'] });
+    expect(await parsed(['a', 'b', 'c', '--', '-d'], 'more')).toMatchObject({
+      file: 'a',
+      password: 'b',
+      rest: ['c', '-d'],
+    });
   });
 });
 
 describe('a command refuses', () => {
   test.each([
     { title: 'an unknown flag', argv: ['a', '--passphrase-file', 'p'], says: 'probe has no flag --passphrase-file' },
-    { title: 'an unknown flag with a value, without repeating the value', argv: ['a', '--secret=canary'], says: 'probe has no flag --secret' },
+    {
+      title: 'an unknown flag with a value, without repeating the value',
+      argv: ['a', '--secret=canary'],
+      says: 'probe has no flag --secret',
+    },
     { title: 'an unknown short flag', argv: ['a', '-f'], says: 'probe has no flag -f' },
     { title: 'a negated flag', argv: ['a', '--no-force'], says: 'probe has no flag --no-force' },
-    { title: 'a flag in camel case, which citty would take', argv: ['a', '--passwordFile', 'p'], says: 'probe has no flag --passwordFile' },
+    {
+      title: 'a flag in camel case, which citty would take',
+      argv: ['a', '--passwordFile', 'p'],
+      says: 'probe has no flag --passwordFile',
+    },
     { title: 'a surplus argument', argv: ['a', 'b', 'c'], says: 'probe takes at most 2 arguments, and 3 are given' },
     { title: 'a missing argument', argv: [], says: 'probe needs <file>' },
-    { title: 'a flag without its value', argv: ['a', '--password-file'], says: '--password-file needs a value: --password-file <file>' },
-    { title: 'a flag with an empty value', argv: ['a', '--password-file='], says: '--password-file needs a value: --password-file <file>' },
-    { title: 'a flag as the value of a flag', argv: ['a', '--password-file', '--force'], says: '--password-file needs a value, and what follows is a flag' },
-    { title: 'a flag twice', argv: ['a', '--password-file', 'x', '--password-file', 'y'], says: '--password-file is given more than once' },
+    {
+      title: 'a flag without its value',
+      argv: ['a', '--password-file'],
+      says: '--password-file needs a value: --password-file <file>',
+    },
+    {
+      title: 'a flag with an empty value',
+      argv: ['a', '--password-file='],
+      says: '--password-file needs a value: --password-file <file>',
+    },
+    {
+      title: 'a flag as the value of a flag',
+      argv: ['a', '--password-file', '--force'],
+      says: '--password-file needs a value, and what follows is a flag',
+    },
+    {
+      title: 'a flag twice',
+      argv: ['a', '--password-file', 'x', '--password-file', 'y'],
+      says: '--password-file is given more than once',
+    },
     { title: 'a value for a flag that has none', argv: ['a', '--force=false'], says: '--force takes no value' },
     { title: 'the name of a positional as a flag', argv: ['a', '--file', 'b'], says: 'probe has no flag --file' },
   ])('$title', async ({ argv, says }) => {
@@ -69,7 +125,24 @@ describe('a command refuses', () => {
 });
 
 test('whatever the words are, a command takes them as they were typed or refuses them as misuse', () => {
-  const word = fc.oneof(fc.string(), fc.constantFrom('--', '-', '--force', '--password-file', '--password-file=x', '--no-force', '--__proto__', '--constructor=x', '-f', '--_', '---', '--=', '__proto__'));
+  const word = fc.oneof(
+    fc.string(),
+    fc.constantFrom(
+      '--',
+      '-',
+      '--force',
+      '--password-file',
+      '--password-file=x',
+      '--no-force',
+      '--__proto__',
+      '--constructor=x',
+      '-f',
+      '--_',
+      '---',
+      '--=',
+      '__proto__',
+    ),
+  );
   fc.assert(
     fc.property(fc.array(word, { maxLength: 6 }), (argv) => {
       try {
@@ -80,7 +153,9 @@ test('whatever the words are, a command takes them as they were typed or refuses
         return;
       }
       const end = argv.indexOf('--');
-      const flags = argv.slice(0, end < 0 ? undefined : end).filter((word, index, all) => word.startsWith('-') && word !== '-' && all[index - 1] !== '--password-file');
+      const flags = argv
+        .slice(0, end < 0 ? undefined : end)
+        .filter((word, index, all) => word.startsWith('-') && word !== '-' && all[index - 1] !== '--password-file');
       for (const flag of flags) expect(flag).toMatch(/^--(force|json|quiet|password-file|data-dir)(=.+)?$/s);
     }),
     { numRuns: 2000 },
@@ -106,7 +181,11 @@ describe('the entry', () => {
 
   test.each([
     { argv: ['lsit'], error: 'there is no such command', hint: 'did you mean list?' },
-    { argv: ['--json', 'list'], error: 'there is no flag --json before the command', hint: 'flags go after the command' },
+    {
+      argv: ['--json', 'list'],
+      error: 'there is no flag --json before the command',
+      hint: 'flags go after the command',
+    },
     { argv: ['toString'], error: 'there is no such command', hint: 'see: sealpin --help' },
   ])('$argv.0 is misuse, exit 2', async ({ argv, error, hint }) => {
     const ran = await run(argv, await temporaryDirectory());
@@ -117,10 +196,21 @@ describe('the entry', () => {
 
   test('a misuse of a command says so on stderr with exit 2, as a problem object with --json', async () => {
     const directory = await temporaryDirectory();
-    expect(await run(['encrypt'], directory)).toMatchObject({ exit: 2, stdout: '', stderr: 'sealpin: error: encrypt needs <file>\nsealpin: hint: see: sealpin encrypt --help\n' });
+    expect(await run(['encrypt'], directory)).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: 'sealpin: error: encrypt needs <file>\nsealpin: hint: see: sealpin encrypt --help\n',
+    });
     const ran = await run(['encrypt', '--json'], directory);
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
-    expect(JSON.parse(ran.stderr)).toEqual({ type: 'about:blank', title: 'The command line is not right', status: 400, detail: 'encrypt needs <file>', code: 'usage', hint: 'see: sealpin encrypt --help' });
+    expect(JSON.parse(ran.stderr)).toEqual({
+      type: 'about:blank',
+      title: 'The command line is not right',
+      status: 400,
+      detail: 'encrypt needs <file>',
+      code: 'usage',
+      hint: 'see: sealpin encrypt --help',
+    });
   });
 
   test('each command explains itself with examples that it would take', async () => {
@@ -133,7 +223,12 @@ describe('the entry', () => {
       expect(help.stdout).toContain(synopsis(command));
       expect(Math.max(...help.stdout.split('\n').map((line) => line.length)), name).toBeLessThanOrEqual(130);
       for (const example of command.examples) {
-        const words = example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`))!.replace(/.*?sealpin /, '').replace(/ > .*|\)$/, '').split(' ');
+        const words = example.command
+          .split(/ (?:\||&&) /)
+          .find((part) => part.includes(`sealpin ${name}`))!
+          .replace(/.*?sealpin /, '')
+          .replace(/ > .*|\)$/, '')
+          .split(' ');
         command.parse(words.slice(name.split(' ').length));
       }
     }

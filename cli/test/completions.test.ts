@@ -38,13 +38,20 @@ test.each([
   for (const { load } of Object.values(commands)) {
     const command = await load();
     for (const word of command.name.split(' ')) expect(script).toContain(word);
-    for (const [name, arg] of Object.entries(command.args)) if (arg.type !== 'positional') expect(script).toContain(shell === 'fish' ? ` -l ${name}` : `--${name}`);
+    for (const [name, arg] of Object.entries(command.args))
+      if (arg.type !== 'positional') expect(script).toContain(shell === 'fish' ? ` -l ${name}` : `--${name}`);
   }
   const [program = '', ...argv] = check;
   // Where the shell is not installed, its users' syntax stays unchecked here.
-  if (has(program)) expect(spawnSync(program, argv, { input: script, encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
+  if (has(program))
+    expect(spawnSync(program, argv, { input: script, encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
 });
 
 test('another shell is misuse', async () => {
-  expect(await run(['completions', 'tcsh'], '/')).toMatchObject({ exit: 2, stdout: '', stderr: 'sealpin: error: there are no completions for that shell\nsealpin: hint: there are some for bash, zsh, fish\n' });
+  expect(await run(['completions', 'tcsh'], '/')).toMatchObject({
+    exit: 2,
+    stdout: '',
+    stderr:
+      'sealpin: error: there are no completions for that shell\nsealpin: hint: there are some for bash, zsh, fish\n',
+  });
 });

@@ -8,12 +8,28 @@ import { run, temporaryDirectory } from './world.ts';
 describe('the data directory is', () => {
   const base = { cwd: '/desk', home: '/home/ann', platform: 'linux' as const, env: {} };
   test.each([
-    { title: 'the flag first of all', o: { ...base, flag: 'here', env: { SEALPIN_HOME: '/there' } }, want: '/desk/here' },
-    { title: 'SEALPIN_HOME then', o: { ...base, env: { SEALPIN_HOME: '/there', XDG_DATA_HOME: '/xdg' } }, want: '/there' },
+    {
+      title: 'the flag first of all',
+      o: { ...base, flag: 'here', env: { SEALPIN_HOME: '/there' } },
+      want: '/desk/here',
+    },
+    {
+      title: 'SEALPIN_HOME then',
+      o: { ...base, env: { SEALPIN_HOME: '/there', XDG_DATA_HOME: '/xdg' } },
+      want: '/there',
+    },
     { title: 'XDG_DATA_HOME/sealpin', o: { ...base, env: { XDG_DATA_HOME: '/xdg' } }, want: '/xdg/sealpin' },
-    { title: '~/.local/share/sealpin when XDG_DATA_HOME is relative', o: { ...base, env: { XDG_DATA_HOME: 'xdg' } }, want: '/home/ann/.local/share/sealpin' },
+    {
+      title: '~/.local/share/sealpin when XDG_DATA_HOME is relative',
+      o: { ...base, env: { XDG_DATA_HOME: 'xdg' } },
+      want: '/home/ann/.local/share/sealpin',
+    },
     { title: '~/.local/share/sealpin else', o: base, want: '/home/ann/.local/share/sealpin' },
-    { title: "macOS's place", o: { ...base, platform: 'darwin' as const }, want: '/home/ann/Library/Application Support/sealpin' },
+    {
+      title: "macOS's place",
+      o: { ...base, platform: 'darwin' as const },
+      want: '/home/ann/Library/Application Support/sealpin',
+    },
   ])('$title', ({ o, want }) => expect(dataDirectory(o)).toBe(want));
 
   test('never an empty name', () => {
@@ -51,12 +67,24 @@ describe('S58: config.json', () => {
     { title: 'half-written', text: '{"v": 1, "apiKey": "canary', says: 'it is not JSON' },
     { title: 'empty', text: '', says: 'it is not JSON' },
     { title: 'a list', text: '[]', says: 'it is not a JSON object' },
-    { title: 'of a newer version', text: '{"v": 2, "apiKey": "canary"}', says: 'it is of version 2, and this sealpin knows version 1' },
+    {
+      title: 'of a newer version',
+      text: '{"v": 2, "apiKey": "canary"}',
+      says: 'it is of version 2, and this sealpin knows version 1',
+    },
     { title: 'of no version', text: '{}', says: 'it has no "v": 1' },
     { title: 'with an unknown field', text: '{"v": 1, "gatewys": []}', says: 'it has an unknown field "gatewys"' },
     { title: 'with a service that is no text', text: '{"v": 1, "service": 7}', says: '"service" is not a text' },
-    { title: 'with an API key that is no text', text: '{"v": 1, "apiKey": ["canary"]}', says: '"apiKey" is not a text' },
-    { title: 'with gateways that are no list', text: '{"v": 1, "gateways": "https://g.example"}', says: '"gateways" is not a list of texts' },
+    {
+      title: 'with an API key that is no text',
+      text: '{"v": 1, "apiKey": ["canary"]}',
+      says: '"apiKey" is not a text',
+    },
+    {
+      title: 'with gateways that are no list',
+      text: '{"v": 1, "gateways": "https://g.example"}',
+      says: '"gateways" is not a list of texts',
+    },
   ])('$title is a clear error, and the file stays as it is', async ({ text, says }) => {
     const directory = await temporaryDirectory();
     const path = join(directory, 'config.json');
@@ -79,6 +107,9 @@ describe('S58: config.json', () => {
   test('that is a directory cannot be read', async () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'config.json'));
-    await expect(readConfig(directory)).rejects.toMatchObject({ code: 'config_invalid', message: `${directory}/config.json cannot be read (EISDIR)` });
+    await expect(readConfig(directory)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: `${directory}/config.json cannot be read (EISDIR)`,
+    });
   });
 });

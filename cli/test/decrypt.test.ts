@@ -1,7 +1,16 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { encrypt, encryptDetached, generateKeyPair, parseRecipients, passwordRecipient, recipientFromSpki, type Format, type Recipient } from '../../shared/crypto/index.ts';
+import {
+  encrypt,
+  encryptDetached,
+  generateKeyPair,
+  parseRecipients,
+  passwordRecipient,
+  recipientFromSpki,
+  type Format,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../crypto.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
@@ -13,12 +22,21 @@ const other = await generateKeyPair(nodeBackend);
 const byPassword = (logN = 10): Recipient => passwordRecipient(password, { name: 'scrypt', logN });
 
 async function contain(text: string | Uint8Array, format: Format, ...recipients: Recipient[]): Promise<Buffer> {
-  const { stream } = await encrypt(new Blob([typeof text === 'string' ? text : new Uint8Array(text)]).stream(), { format, recipients, backend: nodeBackend });
+  const { stream } = await encrypt(new Blob([typeof text === 'string' ? text : new Uint8Array(text)]).stream(), {
+    format,
+    recipients,
+    backend: nodeBackend,
+  });
   return Buffer.from(await new Response(stream).arrayBuffer());
 }
 
 /** Runs a command in a directory with the container as `./in`, and the user's private key where it belongs. */
-async function unseal(container: Uint8Array, argv: readonly string[], overrides: Overrides = {}, keys = pair): Promise<Ran & { directory: string; files: string[] }> {
+async function unseal(
+  container: Uint8Array,
+  argv: readonly string[],
+  overrides: Overrides = {},
+  keys = pair,
+): Promise<Ran & { directory: string; files: string[] }> {
   const directory = await temporaryDirectory();
   await writeFile(join(directory, 'in'), container);
   await writeFile(join(directory, 'private.key'), keys.privatePem, { mode: 0o600 });
@@ -30,10 +48,30 @@ async function unseal(container: Uint8Array, argv: readonly string[], overrides:
 
 describe('decrypt opens', () => {
   test.each([
-    { title: 'sealpin/v1 with the password of the environment', format: 'sealpin' as const, argv: ['decrypt', './in', 'out'], overrides: { env } },
-    { title: 'age with the password as an argument', format: 'age' as const, argv: ['decrypt', './in', 'out', password], overrides: {} },
-    { title: 'the container from standard input', format: 'age' as const, argv: ['decrypt', '-', 'out'], overrides: { env } },
-    { title: 'with the password from standard input', format: 'sealpin' as const, argv: ['decrypt', './in', 'out', '--password-file', '-'], overrides: { stdin: `${password}\n` } },
+    {
+      title: 'sealpin/v1 with the password of the environment',
+      format: 'sealpin' as const,
+      argv: ['decrypt', './in', 'out'],
+      overrides: { env },
+    },
+    {
+      title: 'age with the password as an argument',
+      format: 'age' as const,
+      argv: ['decrypt', './in', 'out', password],
+      overrides: {},
+    },
+    {
+      title: 'the container from standard input',
+      format: 'age' as const,
+      argv: ['decrypt', '-', 'out'],
+      overrides: { env },
+    },
+    {
+      title: 'with the password from standard input',
+      format: 'sealpin' as const,
+      argv: ['decrypt', './in', 'out', '--password-file', '-'],
+      overrides: { stdin: `${password}\n` },
+    },
   ])('$title', async ({ format, argv, overrides }) => {
     const container = await contain('plain text', format, byPassword());
     const ran = await unseal(container, argv, argv[1] === '-' ? { ...overrides, stdin: container } : overrides);
@@ -44,7 +82,10 @@ describe('decrypt opens', () => {
   });
 
   test('a container for keys with private.key of the data directory, when nothing is given', async () => {
-    const ran = await unseal(await contain('plain text', 'age', recipientFromSpki(other.spki), recipientFromSpki(pair.spki)), ['decrypt', './in', 'out']);
+    const ran = await unseal(
+      await contain('plain text', 'age', recipientFromSpki(other.spki), recipientFromSpki(pair.spki)),
+      ['decrypt', './in', 'out'],
+    );
     expect(ran).toMatchObject({ exit: 0, files: ['out'] });
   });
 
@@ -57,12 +98,18 @@ describe('decrypt opens', () => {
 
   test('S60: with a clock that is wrong by decades', async () => {
     for (const now of [() => 0, () => Date.parse('2199-01-01')]) {
-      expect(await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', '-'], { env, now })).toMatchObject({ exit: 0, stdout: 'plain text' });
+      expect(
+        await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', '-'], { env, now }),
+      ).toMatchObject({ exit: 0, stdout: 'plain text' });
     }
   });
 
   test('with --json: one object', async () => {
-    const ran = await unseal(await contain('plain text', 'sealpin', byPassword()), ['decrypt', './in', 'out', '--json'], { env });
+    const ran = await unseal(
+      await contain('plain text', 'sealpin', byPassword()),
+      ['decrypt', './in', 'out', '--json'],
+      { env },
+    );
     expect(ran).toMatchObject({ exit: 0, stderr: '' });
     expect(JSON.parse(ran.stdout)).toEqual({ output: join(ran.directory, 'out'), size: 10, encrypted: true });
   });
@@ -71,16 +118,57 @@ describe('decrypt opens', () => {
 describe('what was given must be used', () => {
   test('a plain item is written when nothing was given, with a word about it', async () => {
     const ran = await unseal(Buffer.from('just text'), ['decrypt', './in', 'out']);
-    expect(ran).toMatchObject({ exit: 0, files: ['out'], stderr: 'sealpin: warning: ./in was not encrypted: it was written as it is\nsealpin: wrote out (9 B)\n' });
+    expect(ran).toMatchObject({
+      exit: 0,
+      files: ['out'],
+      stderr: 'sealpin: warning: ./in was not encrypted: it was written as it is\nsealpin: wrote out (9 B)\n',
+    });
   });
 
   test.each([
-    { title: 'a plain item with a password', container: async () => Buffer.from('just text'), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is not encrypted, and a password or key was given: nothing was written\nsealpin: hint: leave the password or key out to fetch it as it is' },
-    { title: 'an empty plain item with a password', container: async () => Buffer.alloc(0), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is not encrypted' },
-    { title: 'a plain item with a key', container: async () => Buffer.from('just text'), argv: ['ecc-decrypt', './in', 'out'], overrides: {}, says: 'it is not encrypted' },
-    { title: 'an item for keys with a password', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['decrypt', './in', 'out'], overrides: { env }, says: 'it is encrypted to keys, and a password was given\nsealpin: hint: use: sealpin ecc-decrypt' },
-    { title: 'an item with a password with a key', container: async () => contain('x', 'sealpin', byPassword()), argv: ['ecc-decrypt', './in', 'out'], overrides: {}, says: 'it is encrypted with a password, and a key was given\nsealpin: hint: use: sealpin decrypt' },
-    { title: 'an empty password', container: async () => Buffer.from('just text'), argv: ['decrypt', './in', 'out', ''], overrides: {}, says: 'the password is empty', exit: 2 },
+    {
+      title: 'a plain item with a password',
+      container: async () => Buffer.from('just text'),
+      argv: ['decrypt', './in', 'out'],
+      overrides: { env },
+      says: 'it is not encrypted, and a password or key was given: nothing was written\nsealpin: hint: leave the password or key out to fetch it as it is',
+    },
+    {
+      title: 'an empty plain item with a password',
+      container: async () => Buffer.alloc(0),
+      argv: ['decrypt', './in', 'out'],
+      overrides: { env },
+      says: 'it is not encrypted',
+    },
+    {
+      title: 'a plain item with a key',
+      container: async () => Buffer.from('just text'),
+      argv: ['ecc-decrypt', './in', 'out'],
+      overrides: {},
+      says: 'it is not encrypted',
+    },
+    {
+      title: 'an item for keys with a password',
+      container: async () => contain('x', 'age', recipientFromSpki(pair.spki)),
+      argv: ['decrypt', './in', 'out'],
+      overrides: { env },
+      says: 'it is encrypted to keys, and a password was given\nsealpin: hint: use: sealpin ecc-decrypt',
+    },
+    {
+      title: 'an item with a password with a key',
+      container: async () => contain('x', 'sealpin', byPassword()),
+      argv: ['ecc-decrypt', './in', 'out'],
+      overrides: {},
+      says: 'it is encrypted with a password, and a key was given\nsealpin: hint: use: sealpin decrypt',
+    },
+    {
+      title: 'an empty password',
+      container: async () => Buffer.from('just text'),
+      argv: ['decrypt', './in', 'out', ''],
+      overrides: {},
+      says: 'the password is empty',
+      exit: 2,
+    },
   ])('$title is refused, and nothing is written', async ({ container, argv, overrides, says, exit = 1 }) => {
     const ran = await unseal(await container(), argv, overrides);
     expect(ran).toMatchObject({ exit, stdout: '', files: [] });
@@ -95,14 +183,32 @@ describe('what cannot be opened leaves no file', () => {
     return container;
   };
   test.each([
-    { title: 'S24, S92: a wrong password', container: async () => contain('x', 'sealpin', byPassword()), argv: ['decrypt', './in', 'out', 'another password'] },
-    { title: 'S24, S92: a wrong key', container: async () => contain('x', 'age', recipientFromSpki(pair.spki)), argv: ['ecc-decrypt', './in', 'out', 'other.key'] },
-    { title: 'S48: a flipped bit in the last chunk', container: async () => flipped((length) => length - 20), argv: ['decrypt', './in', 'out', password] },
-    { title: 'S13: a flipped bit in the first chunk', container: async () => flipped((length) => length - 190_000), argv: ['decrypt', './in', 'out', password] },
+    {
+      title: 'S24, S92: a wrong password',
+      container: async () => contain('x', 'sealpin', byPassword()),
+      argv: ['decrypt', './in', 'out', 'another password'],
+    },
+    {
+      title: 'S24, S92: a wrong key',
+      container: async () => contain('x', 'age', recipientFromSpki(pair.spki)),
+      argv: ['ecc-decrypt', './in', 'out', 'other.key'],
+    },
+    {
+      title: 'S48: a flipped bit in the last chunk',
+      container: async () => flipped((length) => length - 20),
+      argv: ['decrypt', './in', 'out', password],
+    },
+    {
+      title: 'S13: a flipped bit in the first chunk',
+      container: async () => flipped((length) => length - 190_000),
+      argv: ['decrypt', './in', 'out', password],
+    },
   ])('$title', async ({ container, argv }) => {
     const ran = await unseal(await container(), argv);
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
-    expect(ran.stderr).toMatch(/sealpin: error: .*wrong password or key, or the data is damaged; nothing was written\nsealpin: hint: there is no way around a lost password or key\n/);
+    expect(ran.stderr).toMatch(
+      /sealpin: error: .*wrong password or key, or the data is damaged; nothing was written\nsealpin: hint: there is no way around a lost password or key\n/,
+    );
   });
 
   test('S1: a truncated container', async () => {
@@ -111,14 +217,20 @@ describe('what cannot be opened leaves no file', () => {
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
   });
 
-  test.each(['sealpin/v2\n', 'age-encryption.org/v2\n'])('S18: the unknown version %j is never taken for plain', async (line) => {
-    const ran = await unseal(Buffer.from(`${line}-> x\n`), ['decrypt', './in', 'out']);
-    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
-    expect(ran.stderr).toContain('a newer sealpin may be able to read it');
-  });
+  test.each(['sealpin/v2\n', 'age-encryption.org/v2\n'])(
+    'S18: the unknown version %j is never taken for plain',
+    async (line) => {
+      const ran = await unseal(Buffer.from(`${line}-> x\n`), ['decrypt', './in', 'out']);
+      expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+      expect(ran.stderr).toContain('a newer sealpin may be able to read it');
+    },
+  );
 
   test("the payload of the service's encrypted mode is refused, naming the route", async () => {
-    const { payload } = await encryptDetached(new Blob(['x']).stream(), { recipient: recipientFromSpki(pair.spki), backend: nodeBackend });
+    const { payload } = await encryptDetached(new Blob(['x']).stream(), {
+      recipient: recipientFromSpki(pair.spki),
+      backend: nodeBackend,
+    });
     const ran = await unseal(Buffer.from(await new Response(payload).arrayBuffer()), ['decrypt', './in', 'out']);
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
     expect(ran.stderr).toContain('GET /v1/storage/<fileId>');
@@ -138,16 +250,23 @@ describe('files', () => {
   test('S45: an existing output is refused before anything is read', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'out'), 'old');
-    expect(await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env })).toMatchObject({ exit: 1, stderr: 'sealpin: error: out exists\nsealpin: hint: use --force to replace it\n' });
+    expect(await run(['decrypt', './in', 'out', '--data-dir', directory], directory, { env })).toMatchObject({
+      exit: 1,
+      stderr: 'sealpin: error: out exists\nsealpin: hint: use --force to replace it\n',
+    });
   });
 
   test('S45: with --force a failure leaves the old one', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'out'), 'old');
     await writeFile(join(directory, 'in'), await contain('x', 'sealpin', byPassword()));
-    expect((await run(['decrypt', './in', 'out', 'wrong password', '--force', '--data-dir', directory], directory)).exit).toBe(1);
+    expect(
+      (await run(['decrypt', './in', 'out', 'wrong password', '--force', '--data-dir', directory], directory)).exit,
+    ).toBe(1);
     expect(await readFile(join(directory, 'out'), 'utf8')).toBe('old');
-    expect((await run(['decrypt', './in', 'out', password, '--force', '--data-dir', directory], directory)).exit).toBe(0);
+    expect((await run(['decrypt', './in', 'out', password, '--force', '--data-dir', directory], directory)).exit).toBe(
+      0,
+    );
     expect(await readFile(join(directory, 'out'), 'utf8')).toBe('x');
   });
 
@@ -174,18 +293,30 @@ describe('private keys', () => {
   const toPair = (): Promise<Buffer> => contain('plain text', 'age', recipientFromSpki(pair.spki));
 
   test('another file than that of the data directory', async () => {
-    expect(await unseal(await contain('x', 'age', recipientFromSpki(other.spki)), ['ecc-decrypt', './in', 'out', 'other.key'])).toMatchObject({ exit: 0, files: ['out'] });
+    expect(
+      await unseal(await contain('x', 'age', recipientFromSpki(other.spki)), [
+        'ecc-decrypt',
+        './in',
+        'out',
+        'other.key',
+      ]),
+    ).toMatchObject({ exit: 0, files: ['out'] });
   });
 
   test('from standard input', async () => {
-    expect(await unseal(await toPair(), ['ecc-decrypt', './in', 'out', '-'], { stdin: pair.privatePem }, other)).toMatchObject({ exit: 0, files: ['out'] });
+    expect(
+      await unseal(await toPair(), ['ecc-decrypt', './in', 'out', '-'], { stdin: pair.privatePem }, other),
+    ).toMatchObject({ exit: 0, files: ['out'] });
   });
 
   test('none there: says how to make one', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());
     const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
-    expect(ran).toMatchObject({ exit: 1, stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the key file, or make a pair with: sealpin keygen\n` });
+    expect(ran).toMatchObject({
+      exit: 1,
+      stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the key file, or make a pair with: sealpin keygen\n`,
+    });
   });
 
   test('S57: one that is open to others is told of', async () => {
@@ -216,7 +347,10 @@ describe('private keys', () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());
     await writeFile(join(directory, 'k'), Buffer.from([0xff, 0xfe]), { mode: 0o600 });
-    expect(await run(['ecc-decrypt', './in', 'out', 'k', '--data-dir', directory], directory)).toMatchObject({ exit: 2, stderr: expect.stringContaining('k is not a key file') as unknown });
+    expect(await run(['ecc-decrypt', './in', 'out', 'k', '--data-dir', directory], directory)).toMatchObject({
+      exit: 2,
+      stderr: expect.stringContaining('k is not a key file') as unknown,
+    });
   });
 });
 
@@ -235,10 +369,18 @@ describe('protected private keys', () => {
     const bytes = await readFile(join(directory, 'private.key'));
     expect(bytes.toString('latin1')).toMatch(/^age-encryption\.org\/v1\n-> scrypt /);
     expect((await stat(join(directory, 'private.key'))).mode & 0o777).toBe(0o600);
-    const decrypt = (argv: string[], overrides: Overrides = {}) => run(['ecc-decrypt', './in', '-', '--data-dir', directory, ...argv], directory, overrides);
+    const decrypt = (argv: string[], overrides: Overrides = {}) =>
+      run(['ecc-decrypt', './in', '-', '--data-dir', directory, ...argv], directory, overrides);
     expect(await decrypt([], { env })).toMatchObject({ exit: 0, stdout: 'plain text' });
-    expect(await decrypt(['--password-file', '-'], { stdin: password })).toMatchObject({ exit: 0, stdout: 'plain text' });
-    expect(await decrypt([])).toMatchObject({ exit: 2, stdout: '', stderr: expect.stringContaining('there is no terminal to ask at') as unknown });
+    expect(await decrypt(['--password-file', '-'], { stdin: password })).toMatchObject({
+      exit: 0,
+      stdout: 'plain text',
+    });
+    expect(await decrypt([])).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: expect.stringContaining('there is no terminal to ask at') as unknown,
+    });
     const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
     expect(wrong).toMatchObject({ exit: 1, stdout: '' });
     expect(wrong.stderr).toContain(`${directory}/private.key does not open: wrong password, or it is damaged`);
@@ -246,7 +388,10 @@ describe('protected private keys', () => {
 
   test('a password without --protect is misuse', async () => {
     const directory = await temporaryDirectory();
-    expect(await run(['keygen', '--generate', '--data-dir', directory], directory)).toMatchObject({ exit: 2, stdout: '' });
+    expect(await run(['keygen', '--generate', '--data-dir', directory], directory)).toMatchObject({
+      exit: 2,
+      stdout: '',
+    });
     expect(await readdir(directory)).toEqual([]);
   });
 });

@@ -14,7 +14,11 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Runs the demo in a process group of its own, as a shell does; `when` sees its output grow. */
 function demo(when: (stdout: string, group: number) => void): Promise<{ code: number | null; stdout: string }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../demo.ts')], { stdio: ['ignore', 'pipe', 'inherit'], detached: true, env: { ...process.env, TMPDIR: folder } });
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../demo.ts')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+    env: { ...process.env, TMPDIR: folder },
+  });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
@@ -27,9 +31,27 @@ test('the demo does the main job and leaves nothing behind', async () => {
   const { code, stdout } = await demo(() => undefined);
   expect(stdout).toContain('Everything is stopped');
   expect(code).toBe(0);
-  const steps = stdout.split('\n').filter((line) => line.startsWith('✓')).map((line) => line.split(/\s+/)[1]);
+  const steps = stdout
+    .split('\n')
+    .filter((line) => line.startsWith('✓'))
+    .map((line) => line.split(/\s+/)[1]);
   expect(steps).toEqual([
-    'start', 'keygen', 'keygen', 'encrypt', 'chacha-encrypt', 'ecc-encrypt', 'decrypt', 'decrypt', 'ecc-decrypt', 'ecc-decrypt', 'POST', 'POST', 'GET', 'GET', 'DELETE', 'GET',
+    'start',
+    'keygen',
+    'keygen',
+    'encrypt',
+    'chacha-encrypt',
+    'ecc-encrypt',
+    'decrypt',
+    'decrypt',
+    'ecc-decrypt',
+    'ecc-decrypt',
+    'POST',
+    'POST',
+    'GET',
+    'GET',
+    'DELETE',
+    'GET',
   ]);
   expect(await readdir(folder)).toEqual([]);
 });

@@ -53,7 +53,10 @@ describe('S45: an existing file', () => {
   test('is refused without --force', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'out'), 'old');
-    await expect(sinkIn(directory, 'out')).rejects.toMatchObject({ code: 'file_exists', hint: 'use --force to replace it' });
+    await expect(sinkIn(directory, 'out')).rejects.toMatchObject({
+      code: 'file_exists',
+      hint: 'use --force to replace it',
+    });
   });
 
   test('is replaced at once with --force, and stays when it fails', async () => {
@@ -81,16 +84,19 @@ describe('S45: an existing file', () => {
 });
 
 describe('S44: a symbolic link as output', () => {
-  test.each(['file', 'nothing', 'itself'])('to %s is an existing file, and --force replaces the link alone', async (target) => {
-    const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'file'), 'untouched');
-    await symlink(target === 'itself' ? 'out' : target, join(directory, 'out'));
-    await expect(sinkIn(directory, 'out')).rejects.toMatchObject({ code: 'file_exists' });
-    await write(directory, 'out', 'new', true);
-    expect((await lstat(join(directory, 'out'))).isFile()).toBe(true);
-    expect(await readFile(join(directory, 'file'), 'utf8')).toBe('untouched');
-    expect((await readdir(directory)).toSorted()).toEqual(['file', 'out']);
-  });
+  test.each(['file', 'nothing', 'itself'])(
+    'to %s is an existing file, and --force replaces the link alone',
+    async (target) => {
+      const directory = await temporaryDirectory();
+      await writeFile(join(directory, 'file'), 'untouched');
+      await symlink(target === 'itself' ? 'out' : target, join(directory, 'out'));
+      await expect(sinkIn(directory, 'out')).rejects.toMatchObject({ code: 'file_exists' });
+      await write(directory, 'out', 'new', true);
+      expect((await lstat(join(directory, 'out'))).isFile()).toBe(true);
+      expect(await readFile(join(directory, 'file'), 'utf8')).toBe('untouched');
+      expect((await readdir(directory)).toSorted()).toEqual(['file', 'out']);
+    },
+  );
 
   test('planted under the temporary name is not followed', async () => {
     // The name has 64 random bits and O_EXCL; a link that is there already cannot be hit even when the name is known.
@@ -116,7 +122,10 @@ describe('S46: input = output', () => {
     await symlink('in', join(directory, 'soft'));
     const world = worldIn(directory);
     const input = await openInput('in', world);
-    await expect(openSink(path, { force: true, world, input: input.identity })).rejects.toMatchObject({ code: 'usage', message: `${path} is the input too` });
+    await expect(openSink(path, { force: true, world, input: input.identity })).rejects.toMatchObject({
+      code: 'usage',
+      message: `${path} is the input too`,
+    });
     await input.close();
     expect(await readFile(join(directory, 'in'), 'utf8')).toBe('precious');
   });
@@ -128,7 +137,11 @@ describe('S47: an output that cannot be', () => {
     { title: 'below a file', path: 'file/out', says: 'file is not a directory' },
     { title: 'that is a directory', path: 'dir', says: 'dir is a directory' },
     { title: 'that is named like a directory', path: 'new/', says: 'new/ is a directory' },
-    { title: 'with a name that is too long', path: 'x'.repeat(300), says: `${'x'.repeat(300)} cannot be written: its name is too long` },
+    {
+      title: 'with a name that is too long',
+      path: 'x'.repeat(300),
+      says: `${'x'.repeat(300)} cannot be written: its name is too long`,
+    },
   ])('$title is refused before any work', async ({ path, says }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'file'), '');
@@ -140,7 +153,10 @@ describe('S47: an output that cannot be', () => {
     const directory = await temporaryDirectory();
     const server = createServer().listen(join(directory, 'socket'));
     await once(server, 'listening');
-    await expect(sinkIn(directory, 'socket', true)).rejects.toMatchObject({ code: 'file_unwritable', hint: 'name - for the standard output' });
+    await expect(sinkIn(directory, 'socket', true)).rejects.toMatchObject({
+      code: 'file_unwritable',
+      hint: 'name - for the standard output',
+    });
     await expect(sinkIn(directory, '/dev/null', true)).rejects.toMatchObject({ code: 'file_unwritable' });
     server.close();
   });
@@ -148,7 +164,10 @@ describe('S47: an output that cannot be', () => {
   test.skipIf(isRoot)('in a directory without write permission is refused', async () => {
     const directory = await temporaryDirectory();
     await chmod(directory, 0o500);
-    await expect(sinkIn(directory, 'out')).rejects.toMatchObject({ code: 'file_unwritable', message: 'out cannot be written: you may not write there' });
+    await expect(sinkIn(directory, 'out')).rejects.toMatchObject({
+      code: 'file_unwritable',
+      message: 'out cannot be written: you may not write there',
+    });
     await chmod(directory, 0o700);
   });
 });
@@ -196,7 +215,10 @@ describe('S55: standard output', () => {
     { title: 'invalid UTF-8', data: Uint8Array.of(0xff) },
   ])('a terminal is not sent $title, unless forced', async ({ data }) => {
     const { stdout, sink } = sinkTo(true);
-    await expect((await sink).write(data)).rejects.toMatchObject({ code: 'usage', message: 'it is not text and would go to your terminal' });
+    await expect((await sink).write(data)).rejects.toMatchObject({
+      code: 'usage',
+      message: 'it is not text and would go to your terminal',
+    });
     expect(stdout.bytes).toHaveLength(0);
     const forced = sinkTo(true, true);
     await (await forced.sink).write(data);

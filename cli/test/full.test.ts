@@ -13,14 +13,24 @@ import { run, temporaryDirectory } from './world.ts';
 const pair = await generateKeyPair(nodeBackend);
 
 async function containerIn(directory: string, bytes: number): Promise<void> {
-  const { stream } = await encrypt(new Blob([new Uint8Array(bytes)]).stream(), { format: 'sealpin', recipients: [recipientFromSpki(pair.spki)], backend: nodeBackend });
+  const { stream } = await encrypt(new Blob([new Uint8Array(bytes)]).stream(), {
+    format: 'sealpin',
+    recipients: [recipientFromSpki(pair.spki)],
+    backend: nodeBackend,
+  });
   await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
 /** Runs a shell script in a folder whose `small` is a file system of 1 MiB. */
 const run1MiB = (context: TestContext, script: string, directory: string) =>
-  onSmallDisk(context, { disk: join(directory, 'small'), mebibytes: 1, script, cwd: directory, env: { HOME: directory, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') } });
+  onSmallDisk(context, {
+    disk: join(directory, 'small'),
+    mebibytes: 1,
+    script,
+    cwd: directory,
+    env: { HOME: directory, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') },
+  });
 
 describe('S49: on a full disk', () => {
   test.for([
@@ -30,8 +40,14 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, bytes);
-    const ran = run1MiB(context, `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`, directory);
-    expect(ran.stderr).toBe('sealpin: error: small/out cannot be written: the disk is full\nsealpin: hint: free some space and try again\n');
+    const ran = run1MiB(
+      context,
+      `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`,
+      directory,
+    );
+    expect(ran.stderr).toBe(
+      'sealpin: error: small/out cannot be written: the disk is full\nsealpin: hint: free some space and try again\n',
+    );
     expect(ran.stdout).toBe('exit 1\nfiller\n');
   });
 
@@ -39,15 +55,27 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
-    const ran = run1MiB(context, 'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small', directory);
+    const ran = run1MiB(
+      context,
+      'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small',
+      directory,
+    );
     expect(ran.stdout).toBe('old\nout\n');
   });
 
   test.runIf(existsSync('/dev/full'))('under standard output: one clear error and exit 1', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory, 1000);
-    const ran = spawnSync('sh', ['-c', '"$NODE" "$ENTRY" ecc-decrypt ./in - key > /dev/full'], { cwd: directory, env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry }, encoding: 'utf8' });
-    expect(ran).toMatchObject({ status: 1, stderr: 'sealpin: error: the disk under the standard output is full\nsealpin: hint: free some space and try again\n' });
+    const ran = spawnSync('sh', ['-c', '"$NODE" "$ENTRY" ecc-decrypt ./in - key > /dev/full'], {
+      cwd: directory,
+      env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry },
+      encoding: 'utf8',
+    });
+    expect(ran).toMatchObject({
+      status: 1,
+      stderr:
+        'sealpin: error: the disk under the standard output is full\nsealpin: hint: free some space and try again\n',
+    });
   });
 
   test.runIf(existsSync('/dev/full'))('under a new key: nothing is left', async () => {

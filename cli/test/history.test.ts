@@ -6,14 +6,24 @@ import { expect, test } from 'vitest';
 import { recall, remember, type Stored } from '../history.ts';
 import { temporaryDirectory } from './world.ts';
 
-const entry = (cid: string): Stored => ({ v: 1, cid, fileId: 'f', service: 'http://127.0.0.1:7420/', bytes: 5, at: '2026-01-02T03:04:05.000Z' });
+const entry = (cid: string): Stored => ({
+  v: 1,
+  cid,
+  fileId: 'f',
+  service: 'http://127.0.0.1:7420/',
+  bytes: 5,
+  at: '2026-01-02T03:04:05.000Z',
+});
 
 test('what is remembered is recalled in order, from a file for its owner only', async () => {
   const directory = await temporaryDirectory();
   expect(await recall(directory)).toEqual({ entries: [], damagedLines: [] });
   await remember(directory, { ...entry('a'), name: 'letter.pdf' });
   await remember(directory, { v: 1, deleted: 'f', at: '2026-01-03T00:00:00.000Z' });
-  expect((await recall(directory)).entries).toEqual([{ ...entry('a'), name: 'letter.pdf' }, { v: 1, deleted: 'f', at: '2026-01-03T00:00:00.000Z' }]);
+  expect((await recall(directory)).entries).toEqual([
+    { ...entry('a'), name: 'letter.pdf' },
+    { v: 1, deleted: 'f', at: '2026-01-03T00:00:00.000Z' },
+  ]);
   expect((await stat(join(directory, 'history'))).mode & 0o777).toBe(0o600);
 });
 
@@ -29,7 +39,14 @@ test('S58: a line that was cut short is told of and kept, and takes no other wit
   expect(damagedLines).toEqual([2]);
 });
 
-test.each(['null', '7', '{}', '{"v":2,"deleted":"f","at":""}', '{"v":1,"cid":"a","fileId":"f","service":"s","bytes":"5","at":"x"}', '{"v":1,"deleted":7,"at":"x"}'])('S58: the line %s is damaged', async (line) => {
+test.each([
+  'null',
+  '7',
+  '{}',
+  '{"v":2,"deleted":"f","at":""}',
+  '{"v":1,"cid":"a","fileId":"f","service":"s","bytes":"5","at":"x"}',
+  '{"v":1,"deleted":7,"at":"x"}',
+])('S58: the line %s is damaged', async (line) => {
   const directory = await temporaryDirectory();
   await appendFile(join(directory, 'history'), `${line}\n`);
   expect(await recall(directory)).toEqual({ entries: [], damagedLines: [1] });
@@ -46,10 +63,13 @@ test('S59: two processes at once lose no entry', async () => {
   const directory = await temporaryDirectory();
   const script = join(directory, 'writer.mjs');
   const each = 40;
-  await writeFile(script, `
+  await writeFile(
+    script,
+    `
     import { remember } from ${JSON.stringify(new URL('../history.ts', import.meta.url).href)};
     for (let i = 0; i < ${each}; i += 1) await remember(${JSON.stringify(directory)}, { v: 1, cid: process.argv[2] + i, fileId: 'f', service: 's', bytes: 1, at: 'now' });
-  `);
+  `,
+  );
   const writers = ['a', 'b'].map((name) => fork(script, [name]));
   await Promise.all(writers.map((writer) => once(writer, 'exit')));
   const { entries, damagedLines } = await recall(directory);

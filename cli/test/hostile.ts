@@ -4,15 +4,27 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
 
-export type Seen = { readonly method: string; readonly url: string; readonly headers: IncomingMessage['headers']; body: Buffer };
+export type Seen = {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+  body: Buffer;
+};
 
 export type Hostile = { readonly url: string; readonly seen: Seen[] };
 
 /** Answers each request by the first route whose method and path begin like it; anything else is 404, but that the API key may do everything. */
-export async function hostile(routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>): Promise<Hostile> {
+export async function hostile(
+  routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>,
+): Promise<Hostile> {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {
-    const entry: Seen = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body: Buffer.alloc(0) };
+    const entry: Seen = {
+      method: request.method ?? '',
+      url: request.url ?? '',
+      headers: request.headers,
+      body: Buffer.alloc(0),
+    };
     seen.push(entry);
     // A peer that breaks off is what some tests are about.
     request.on('error', () => undefined);
@@ -37,11 +49,21 @@ export async function drain(request: IncomingMessage, seen: Seen): Promise<void>
   seen.body = Buffer.concat(chunks);
 }
 
-export function json(response: ServerResponse, status: number, value: unknown, headers: Record<string, string> = {}): void {
-  response.writeHead(status, { 'content-type': status >= 400 ? 'application/problem+json' : 'application/json', ...headers }).end(JSON.stringify(value));
+export function json(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Record<string, string> = {},
+): void {
+  response
+    .writeHead(status, { 'content-type': status >= 400 ? 'application/problem+json' : 'application/json', ...headers })
+    .end(JSON.stringify(value));
 }
 
-export const health = (maxUploadBytes: number | null = null) => (_request: IncomingMessage, response: ServerResponse) => json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes });
+export const health =
+  (maxUploadBytes: number | null = null) =>
+  (_request: IncomingMessage, response: ServerResponse) =>
+    json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes });
 
 /** What a service says of the caller's key. */
 export const account =

@@ -48,12 +48,15 @@ describe('S53: a file that is not at rest', () => {
   test.each([
     { how: 'grew', change: (path: string) => appendFile(path, 'x') },
     { how: 'shrank', change: (path: string) => truncate(path, mib + 5) },
-    { how: 'changed', change: async (path: string) => {
-      const file = await open(path, 'r+');
-      await file.write('x', 2 * mib + 7);
-      await file.close();
-      await utimes(path, 1, 1);
-    } },
+    {
+      how: 'changed',
+      change: async (path: string) => {
+        const file = await open(path, 'r+');
+        await file.write('x', 2 * mib + 7);
+        await file.close();
+        await utimes(path, 1, 1);
+      },
+    },
   ])('that $how while it was read is told, and never taken for the whole', async ({ how, change }) => {
     expect(await changing(change)).toMatchObject({ code: 'file_changed', message: `in ${how} while it was read` });
   });
@@ -63,17 +66,27 @@ describe('S54: what is no regular file', () => {
   test('a directory is refused, with a way out', async () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'dir'));
-    await expect(openInput('dir', worldIn(directory))).rejects.toMatchObject({ code: 'file_unreadable', message: 'dir is a directory', hint: 'pack it first: tar -c dir | sealpin encrypt -' });
+    await expect(openInput('dir', worldIn(directory))).rejects.toMatchObject({
+      code: 'file_unreadable',
+      message: 'dir is a directory',
+      hint: 'pack it first: tar -c dir | sealpin encrypt -',
+    });
   });
 
   test('a device is refused', async () => {
-    await expect(openInput('/dev/zero', worldIn('/'))).rejects.toMatchObject({ code: 'file_unreadable', message: '/dev/zero is not a regular file' });
+    await expect(openInput('/dev/zero', worldIn('/'))).rejects.toMatchObject({
+      code: 'file_unreadable',
+      message: '/dev/zero is not a regular file',
+    });
   });
 
   test('a circle of links and a missing file are told apart', async () => {
     const directory = await temporaryDirectory();
     await symlink('loop', join(directory, 'loop'));
-    await expect(openInput('loop', worldIn(directory))).rejects.toMatchObject({ code: 'file_unreadable', message: 'loop cannot be read: its symbolic links go in a circle' });
+    await expect(openInput('loop', worldIn(directory))).rejects.toMatchObject({
+      code: 'file_unreadable',
+      message: 'loop cannot be read: its symbolic links go in a circle',
+    });
     await expect(openInput('none', worldIn(directory))).rejects.toMatchObject({ code: 'file_not_found' });
   });
 
@@ -82,7 +95,10 @@ describe('S54: what is no regular file', () => {
     execFileSync('mkfifo', [join(directory, 'fifo')]);
     const input = await openInput('fifo', worldIn(directory));
     expect(input.bytes).toBeUndefined();
-    const writer = spawn('sh', ['-c', `sleep 0.1; head -c ${3 * mib} /dev/zero > fifo`], { cwd: directory, stdio: 'ignore' });
+    const writer = spawn('sh', ['-c', `sleep 0.1; head -c ${3 * mib} /dev/zero > fifo`], {
+      cwd: directory,
+      stdio: 'ignore',
+    });
     expect(await all(input.stream)).toHaveLength(3 * mib);
     await input.close();
     if (writer.exitCode === null) await once(writer, 'exit');
@@ -107,19 +123,34 @@ describe('S55: standard input', () => {
 
   test('is refused when it is a terminal', async () => {
     const stdin = Object.assign(Readable.from([]), { isTTY: true });
-    await expect(openInput('-', worldIn('/', { stdin }))).rejects.toMatchObject({ code: 'usage', message: 'standard input is a terminal' });
+    await expect(openInput('-', worldIn('/', { stdin }))).rejects.toMatchObject({
+      code: 'usage',
+      message: 'standard input is a terminal',
+    });
   });
 });
 
 test('a small file is refused when it is not small', async () => {
   const directory = await temporaryDirectory();
   await writeFile(join(directory, 'big'), Buffer.alloc(101));
-  await expect(readSmall('big', { limitBytes: 100, what: 'a password', world: worldIn(directory) })).rejects.toMatchObject({ code: 'file_unreadable', message: 'big is too large to be a password' });
-  await expect(readSmall('big', { limitBytes: 101, what: 'a password', world: worldIn(directory) })).resolves.toHaveLength(101);
+  await expect(
+    readSmall('big', { limitBytes: 100, what: 'a password', world: worldIn(directory) }),
+  ).rejects.toMatchObject({ code: 'file_unreadable', message: 'big is too large to be a password' });
+  await expect(
+    readSmall('big', { limitBytes: 101, what: 'a password', world: worldIn(directory) }),
+  ).resolves.toHaveLength(101);
 });
 
 test('a current directory that was deleted is told, without a stack', async () => {
   const directory = await temporaryDirectory();
-  const ran = spawnSync('sh', ['-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$NODE" "$ENTRY" cid in'], { cwd: directory, env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry }, encoding: 'utf8' });
-  expect(ran).toMatchObject({ status: 1, stdout: '', stderr: 'sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n' });
+  const ran = spawnSync('sh', ['-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$NODE" "$ENTRY" cid in'], {
+    cwd: directory,
+    env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry },
+    encoding: 'utf8',
+  });
+  expect(ran).toMatchObject({
+    status: 1,
+    stdout: '',
+    stderr: 'sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n',
+  });
 });

@@ -18,11 +18,25 @@ const mib = 1024 * 1024;
 // Keys and not passwords: deriving one takes longer than all the rest.
 const pair = await generateKeyPair(nodeBackend);
 
-type Ended = { readonly code: number | null; readonly signal: string | null; readonly stdout: string; readonly stderr: string };
+type Ended = {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+};
 
 /** Runs the command line as a process and sends it a signal after some time, or when a condition holds. */
-async function kill(argv: readonly string[], signal: NodeJS.Signals, when: number | (() => Promise<boolean>), cwd: string): Promise<Ended> {
-  const child = spawn(process.execPath, [entry, ...argv], { cwd, env: { ...process.env, SEALPIN_HOME: local.dataDir }, stdio: ['ignore', 'pipe', 'pipe'] });
+async function kill(
+  argv: readonly string[],
+  signal: NodeJS.Signals,
+  when: number | (() => Promise<boolean>),
+  cwd: string,
+): Promise<Ended> {
+  const child = spawn(process.execPath, [entry, ...argv], {
+    cwd,
+    env: { ...process.env, SEALPIN_HOME: local.dataDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
@@ -35,14 +49,26 @@ async function kill(argv: readonly string[], signal: NodeJS.Signals, when: numbe
   return { code, signal: ended, stdout, stderr };
 }
 
-const files = async (): Promise<string[]> => (JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as { files: { blobId: string; state: string }[] }).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
+const files = async (): Promise<string[]> =>
+  (
+    JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as {
+      files: { blobId: string; state: string }[];
+    }
+  ).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
 
 /** How many files the IPFS node keeps. */
-const blocks = async (): Promise<number> => (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter((file) => file.isFile()).length;
+const blocks = async (): Promise<number> =>
+  (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter((file) =>
+    file.isFile(),
+  ).length;
 
 /** A container and the key that opens it, as `in` and `key`. */
 async function containerIn(directory: string, bytes: number): Promise<void> {
-  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), { format: 'sealpin', recipients: [recipientFromSpki(pair.spki)], backend: nodeBackend });
+  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), {
+    format: 'sealpin',
+    recipients: [recipientFromSpki(pair.spki)],
+    backend: nodeBackend,
+  });
   await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
@@ -50,7 +76,13 @@ async function containerIn(directory: string, bytes: number): Promise<void> {
 /** Whether a decryption has begun to write: there is a temporary file with something in it. */
 async function writing(directory: string): Promise<boolean> {
   const [name] = (await readdir(directory)).filter((name) => name.startsWith('.sealpin-'));
-  return name !== undefined && (await stat(join(directory, name)).then(({ size }) => size > 0, () => false));
+  return (
+    name !== undefined &&
+    (await stat(join(directory, name)).then(
+      ({ size }) => size > 0,
+      () => false,
+    ))
+  );
 }
 
 describe('decrypt', () => {
@@ -85,11 +117,15 @@ describe('decrypt', () => {
   test('S52: when nobody reads standard output any more, it ends with 1 and without a stack', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory, 8 * mib);
-    const child = spawn('sh', ['-c', '{ "$NODE" "$ENTRY" ecc-decrypt ./in - key; echo "exit $?" >&2; } | head -c 10 >/dev/null'], {
-      cwd: directory,
-      env: { ...process.env, NODE: process.execPath, ENTRY: entry, SEALPIN_HOME: directory },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
+    const child = spawn(
+      'sh',
+      ['-c', '{ "$NODE" "$ENTRY" ecc-decrypt ./in - key; echo "exit $?" >&2; } | head -c 10 >/dev/null'],
+      {
+        cwd: directory,
+        env: { ...process.env, NODE: process.execPath, ENTRY: entry, SEALPIN_HOME: directory },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     await once(child, 'close');
@@ -121,7 +157,10 @@ describe('encrypt', () => {
     await writeFile(join(directory, 'in'), 'plain text');
     const before = (await recall(local.dataDir)).entries.length;
     const never = async (): Promise<boolean> => false;
-    const ended = await Promise.all([kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory), kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory)]);
+    const ended = await Promise.all([
+      kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory),
+      kill(['ecc-encrypt', 'in', pair.recipient], 'SIGKILL', never, directory),
+    ]);
     for (const { code, stdout } of ended) {
       expect(code).toBe(0);
       expect(await readFile(join(local.dataDir, 'history'), 'utf8')).toContain(stdout.trim());

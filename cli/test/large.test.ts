@@ -14,14 +14,22 @@ const gib = 1024 ** 3;
 const limitMib = 200;
 
 /** Runs the built command line and gives the peak of its memory, as Linux counts it. */
-async function measured(argv: readonly string[], cwd: string): Promise<{ code: number | null; stdout: string; peakMib: number }> {
-  const child = spawn(process.execPath, [join(packageRoot(), 'dist', 'sealpin.js'), ...argv], { cwd, env: { PATH: process.env['PATH'], HOME: cwd, SEALPIN_HOME: local.dataDir }, stdio: ['ignore', 'pipe', 'inherit'] });
+async function measured(
+  argv: readonly string[],
+  cwd: string,
+): Promise<{ code: number | null; stdout: string; peakMib: number }> {
+  const child = spawn(process.execPath, [join(packageRoot(), 'dist', 'sealpin.js'), ...argv], {
+    cwd,
+    env: { PATH: process.env['PATH'], HOME: cwd, SEALPIN_HOME: local.dataDir },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let stdout = '';
   let peakMib = 0;
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   const timer = setInterval(() => {
     const status = `/proc/${child.pid}/status`;
-    if (existsSync(status)) peakMib = Math.max(peakMib, Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(status, 'utf8'))?.[1] ?? 0) / 1024);
+    if (existsSync(status))
+      peakMib = Math.max(peakMib, Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(status, 'utf8'))?.[1] ?? 0) / 1024);
   }, 20);
   const [code] = (await once(child, 'close')) as [number | null];
   clearInterval(timer);

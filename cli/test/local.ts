@@ -5,7 +5,11 @@ import type { Running } from './local/harness.ts';
 
 export { entry } from './local/harness.ts';
 
-export type Local = { /** The data directory of the service and of its user. */ dataDir: string; url: string; apiKey: string };
+export type Local = {
+  /** The data directory of the service and of its user. */ dataDir: string;
+  url: string;
+  apiKey: string;
+};
 
 /** Starts it before the tests of the file and ends it after them. The object is filled when the tests run. */
 export function localService(): Local {

@@ -17,7 +17,8 @@ const data = Buffer.from(nodeBackend.random(3 * 2 ** 20 + 17));
 async function desk() {
   const dir = await temporaryDirectory();
   await writeFile(join(dir, 'in'), data);
-  const at = (argv: readonly string[], o: Overrides = {}): Promise<Ran> => run([...argv, '--data-dir', local.dataDir], dir, { env: { SEALPIN_PASSWORD: password }, ...o });
+  const at = (argv: readonly string[], o: Overrides = {}): Promise<Ran> =>
+    run([...argv, '--data-dir', local.dataDir], dir, { env: { SEALPIN_PASSWORD: password }, ...o });
   return {
     dir,
     at,
@@ -85,7 +86,10 @@ describe('a file comes back as it went in', () => {
 
   test('an empty file and one of a single byte, too', async () => {
     const { dir, done, read } = await desk();
-    for (const [name, bytes] of [['empty', Buffer.alloc(0)], ['one', Buffer.from([7])]] as const) {
+    for (const [name, bytes] of [
+      ['empty', Buffer.alloc(0)],
+      ['one', Buffer.from([7])],
+    ] as const) {
       await writeFile(join(dir, name), bytes);
       await done('decrypt', await done('encrypt', name), `${name}-back`);
       expect((await read(`${name}-back`)).equals(bytes)).toBe(true);
@@ -109,7 +113,9 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const bytes = await stored(blob);
     const files = await readdir(join(local.dataDir, 'local/ipfs/data'), { recursive: true, withFileTypes: true });
     const paths = files.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-    const holding = await Promise.all(paths.map(async (path) => (await readFile(path)).includes(bytes.subarray(0, 4096))));
+    const holding = await Promise.all(
+      paths.map(async (path) => (await readFile(path)).includes(bytes.subarray(0, 4096))),
+    );
     const path = paths[holding.indexOf(true)]!;
     const flipped = await readFile(path);
     flipped[2_000_000]! ^= 0x10;
@@ -122,7 +128,9 @@ describe('what goes wrong leaves one clear error and no file', () => {
 
   test('no service running', async () => {
     const { dir } = await desk();
-    const ran = await run(['encrypt', 'in', '--data-dir', join(dir, 'nowhere')], dir, { env: { SEALPIN_PASSWORD: password } });
+    const ran = await run(['encrypt', 'in', '--data-dir', join(dir, 'nowhere')], dir, {
+      env: { SEALPIN_PASSWORD: password },
+    });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain('sealpin start');
   });
@@ -146,7 +154,10 @@ withProgram('age', { probe: ['--version'] }, () => {
     const { dir, done, read } = await desk();
     await writeFile(join(dir, 'container.age'), await stored(await done('chacha-encrypt', 'in')));
     // age asks for the password at a terminal only; `script` is one.
-    const opened = spawnSync('script', ['-qec', 'age -d -o opened container.age', '/dev/null'], { cwd: dir, input: `${password}\n` });
+    const opened = spawnSync('script', ['-qec', 'age -d -o opened container.age', '/dev/null'], {
+      cwd: dir,
+      input: `${password}\n`,
+    });
     expect(opened.stdout.toString()).not.toContain('error');
     expect((await read('opened')).equals(data)).toBe(true);
   });
@@ -171,7 +182,9 @@ withProgram('openssl', { probe: ['version'] }, () => {
   test('openssl makes of our private.key the very PEM block of our public.key', async () => {
     const { dir, done, read } = await desk();
     await done('keygen', '--output', 'mine');
-    const pem = execFileSync('openssl', ['pkey', '-in', join(dir, 'mine/private.key'), '-pubout'], { encoding: 'utf8' });
+    const pem = execFileSync('openssl', ['pkey', '-in', join(dir, 'mine/private.key'), '-pubout'], {
+      encoding: 'utf8',
+    });
     expect((await read('mine/public.key')).toString().endsWith(pem)).toBe(true);
   });
 
@@ -179,7 +192,9 @@ withProgram('openssl', { probe: ['version'] }, () => {
     const { dir, done, read } = await desk();
     await mkdir(join(dir, 'theirs'));
     const key = join(dir, 'theirs/private.pem');
-    execFileSync('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', key], { stdio: 'pipe' });
+    execFileSync('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', key], {
+      stdio: 'pipe',
+    });
     execFileSync('openssl', ['pkey', '-in', key, '-pubout', '-out', join(dir, 'theirs/public.pem')]);
     const blob = await done('ecc-encrypt', 'in', 'theirs/public.pem');
     await done('ecc-decrypt', blob, 'opened', 'theirs/private.pem');

@@ -7,12 +7,22 @@ import { synopsis } from '../usage.ts';
 const manual = readFileSync(join(import.meta.dirname, '..', 'README.md'), 'utf8');
 const loaded = await Promise.all(Object.values(commands).map(async ({ load }) => load()));
 /** The text of each command, by its name. */
-const sections = new Map(manual.split(/^### sealpin /m).slice(1).map((text) => [text.slice(0, text.indexOf('\n')), text.split(/^## /m)[0]!]));
+const sections = new Map(
+  manual
+    .split(/^### sealpin /m)
+    .slice(1)
+    .map((text) => [text.slice(0, text.indexOf('\n')), text.split(/^## /m)[0]!]),
+);
 const commonText = manual.slice(manual.indexOf('These flags are known'), manual.indexOf('## Commands'));
 const common = ['json', 'quiet', 'data-dir', 'service'];
 
 /** The flags that the tables of a text name. */
-const flagsIn = (text: string): string[] => Array.from(text.matchAll(/^\| (`--.*?) \|/gm), ([, cell]) => Array.from(cell!.matchAll(/`--([a-z-]+)/g), ([, name]) => name!)).flat().toSorted();
+const flagsIn = (text: string): string[] =>
+  Array.from(text.matchAll(/^\| (`--.*?) \|/gm), ([, cell]) =>
+    Array.from(cell!.matchAll(/`--([a-z-]+)/g), ([, name]) => name!),
+  )
+    .flat()
+    .toSorted();
 
 test('the manual and the code name the same commands, in the same order', () => {
   expect([...sections.keys()]).toEqual(loaded.map(({ name }) => name));
@@ -25,12 +35,15 @@ describe.each(loaded)('sealpin $name', (command) => {
   });
 
   test('has its flags in the manual, and no others', () => {
-    const own = Object.entries(command.args).flatMap(([name, arg]) => (arg.type === 'positional' || common.includes(name) ? [] : [name]));
+    const own = Object.entries(command.args).flatMap(([name, arg]) =>
+      arg.type === 'positional' || common.includes(name) ? [] : [name],
+    );
     expect(flagsIn(sections.get(command.name)!)).toEqual(own.toSorted());
   });
 
   test('has flags with the values that the manual says', () => {
-    for (const [name, arg] of Object.entries(command.args)) if (arg.type === 'string') expect(manual).toContain(`--${name} <${arg.valueHint}>\``);
+    for (const [name, arg] of Object.entries(command.args))
+      if (arg.type === 'string') expect(manual).toContain(`--${name} <${arg.valueHint}>\``);
   });
 });
 
@@ -40,8 +53,17 @@ test('the flags of all commands are told once', () => {
 });
 
 test('each variable that is read is in the manual, and no other', () => {
-  const files = ['secrets', 'service', 'paths', 'output', 'commands/start'].map((name) => readFileSync(join(import.meta.dirname, '..', `${name}.ts`), 'utf8')).join('\n');
-  const read = new Set(Array.from(files.matchAll(/\b(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)\b/g), ([, name]) => name!));
-  const told = new Set(Array.from(manual.slice(manual.indexOf('| variable |')).matchAll(/`(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)`/g), ([, name]) => name!));
+  const files = ['secrets', 'service', 'paths', 'output', 'commands/start']
+    .map((name) => readFileSync(join(import.meta.dirname, '..', `${name}.ts`), 'utf8'))
+    .join('\n');
+  const read = new Set(
+    Array.from(files.matchAll(/\b(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)\b/g), ([, name]) => name!),
+  );
+  const told = new Set(
+    Array.from(
+      manual.slice(manual.indexOf('| variable |')).matchAll(/`(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)`/g),
+      ([, name]) => name!,
+    ),
+  );
   expect([...told].toSorted()).toEqual([...read].toSorted());
 });

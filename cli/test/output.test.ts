@@ -5,11 +5,24 @@ import { output, visible, write } from '../output.ts';
 import { progressLine, sizeText, timeText } from '../progress.ts';
 import { Collector } from './world.ts';
 
-function voice(o: { json?: boolean; quiet?: boolean; tty?: boolean; env?: Record<string, string>; now?: () => number } = {}) {
+function voice(
+  o: { json?: boolean; quiet?: boolean; tty?: boolean; env?: Record<string, string>; now?: () => number } = {},
+) {
   const stdout = new Collector();
   const stderr = new Collector();
   stderr.isTTY = o.tty ?? false;
-  return { stdout, stderr, out: output({ stdout, stderr, env: o.env ?? {}, json: o.json ?? false, quiet: o.quiet ?? false, now: o.now ?? Date.now }) };
+  return {
+    stdout,
+    stderr,
+    out: output({
+      stdout,
+      stderr,
+      env: o.env ?? {},
+      json: o.json ?? false,
+      quiet: o.quiet ?? false,
+      now: o.now ?? Date.now,
+    }),
+  };
 }
 
 describe('output', () => {
@@ -28,7 +41,9 @@ describe('output', () => {
     out.warn('careful');
     out.progress('working', 10).add(5);
     expect(out.failure(new SealpinError('file_exists', 'x exists'))).toBe(1);
-    expect(stderr.text).toBe('sealpin: warning: careful\nsealpin: error: x exists\nsealpin: hint: use --force to replace it\n');
+    expect(stderr.text).toBe(
+      'sealpin: warning: careful\nsealpin: error: x exists\nsealpin: hint: use --force to replace it\n',
+    );
   });
 
   test('--json: one object on stdout, with the warnings in it', async () => {
@@ -46,7 +61,14 @@ describe('output', () => {
     out.warn('careful');
     expect(out.failure(new SealpinError('usage', 'so not'))).toBe(2);
     expect(stdout.text).toBe('');
-    expect(JSON.parse(stderr.text)).toEqual({ type: 'about:blank', title: 'The command line is not right', status: 400, detail: 'so not', code: 'usage', warnings: ['careful'] });
+    expect(JSON.parse(stderr.text)).toEqual({
+      type: 'about:blank',
+      title: 'The command line is not right',
+      status: 400,
+      detail: 'so not',
+      code: 'usage',
+      warnings: ['careful'],
+    });
   });
 
   test('what is not our error is our bug, without a stack', () => {
@@ -69,7 +91,9 @@ describe('output', () => {
   });
 
   test('S43: text from outside is shown without control characters and turned directions', () => {
-    expect(visible('a\u001B[2Jb\u202Egnp.exe\u200B\u2028\r\nc')).toBe('a\\u{1b}[2Jb\\u{202e}gnp.exe\\u{200b}\\u{2028}\\u{d}\\u{a}c');
+    expect(visible('a\u001B[2Jb\u202Egnp.exe\u200B\u2028\r\nc')).toBe(
+      'a\\u{1b}[2Jb\\u{202e}gnp.exe\\u{200b}\\u{2028}\\u{d}\\u{a}c',
+    );
     expect(visible('zwölf 十二 ✓')).toBe('zwölf 十二 ✓');
   });
 
@@ -78,7 +102,9 @@ describe('output', () => {
     { code: 'ENOSPC', want: 'disk_full', says: 'the disk under the standard output is full' },
     { code: 'EIO', want: 'file_unwritable', says: 'the standard output cannot be written (EIO)' },
   ])('S52: $code on stdout is $want', async ({ code, want, says }) => {
-    const broken = new Writable({ write: (_chunk, _encoding, done) => done(Object.assign(new Error('broken'), { code })) });
+    const broken = new Writable({
+      write: (_chunk, _encoding, done) => done(Object.assign(new Error('broken'), { code })),
+    });
     broken.on('error', () => undefined);
     await expect(write(broken, 'x')).rejects.toMatchObject({ code: want, message: says });
   });
@@ -87,9 +113,13 @@ describe('output', () => {
 describe('progress', () => {
   test('is one line with share, rate and remaining time, as wide as the terminal at most', () => {
     const o = { label: 'storing', bytes: 256 * 1024 * 1024, total: 1024 ** 3, elapsedMs: 2000, columns: 100 };
-    expect(progressLine(o)).toBe('storing  256 MiB of 1.0 GiB  128 MiB/s  0:06 left  [########----------------------]  25%');
+    expect(progressLine(o)).toBe(
+      'storing  256 MiB of 1.0 GiB  128 MiB/s  0:06 left  [########----------------------]  25%',
+    );
     expect(progressLine({ ...o, total: undefined })).toBe('storing  256 MiB  128 MiB/s');
-    expect(progressLine({ ...o, bytes: 0, elapsedMs: 0 })).toBe('storing  0 B of 1.0 GiB  [------------------------------]   0%');
+    expect(progressLine({ ...o, bytes: 0, elapsedMs: 0 })).toBe(
+      'storing  0 B of 1.0 GiB  [------------------------------]   0%',
+    );
     expect(progressLine({ ...o, bytes: 0, total: undefined })).toBe('storing');
     expect(progressLine({ ...o, columns: 40 })).toHaveLength(39);
     expect(progressLine({ ...o, bytes: 2 * 1024 ** 3 })).toContain('100%');
@@ -125,7 +155,14 @@ describe('progress', () => {
   });
 
   test('sizes and times are for people', () => {
-    expect([0, 1023, 1024, 1536, 100 * 1024, 1024 ** 4 * 5000].map(sizeText)).toEqual(['0 B', '1023 B', '1.0 KiB', '1.5 KiB', '100 KiB', '5000 TiB']);
+    expect([0, 1023, 1024, 1536, 100 * 1024, 1024 ** 4 * 5000].map(sizeText)).toEqual([
+      '0 B',
+      '1023 B',
+      '1.0 KiB',
+      '1.5 KiB',
+      '100 KiB',
+      '5000 TiB',
+    ]);
     expect([0, 0.2, 59, 61, 3600, 7201].map(timeText)).toEqual(['0:00', '0:01', '0:59', '1:01', '1:00:00', '2:00:01']);
   });
 });

@@ -48,7 +48,16 @@ type Ran = { readonly code: number | null; readonly stdout: string; readonly std
 /** The installed command, on a Node of which only the directory is known. */
 function installed(nodeDirectory: string, cwd: string, env: Record<string, string> = {}) {
   return async (...argv: string[]): Promise<Ran> => {
-    const child = spawn(sealpinPath, argv, { cwd, env: { PATH: [nodeDirectory, '/usr/bin', '/bin'].join(delimiter), HOME: cwd, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic', ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(sealpinPath, argv, {
+      cwd,
+      env: {
+        PATH: [nodeDirectory, '/usr/bin', '/bin'].join(delimiter),
+        HOME: cwd,
+        SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic',
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let stdout = '';
     let stderr = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
@@ -58,97 +67,141 @@ function installed(nodeDirectory: string, cwd: string, env: Record<string, strin
   };
 }
 
-describe.skipIf(missing !== undefined)(`installed from the tarball${missing === undefined ? '' : ` (not run: ${missing})`}`, () => {
-  test.each([22, 24] as const)('on Node %i: start, keygen, encrypt, decrypt, rebuild, stop', async (major) => {
-    const directory = await temporaryDirectory();
-    const version = spawnSync(join(nodes[major], 'node'), ['--version'], { encoding: 'utf8' }).stdout;
-    expect(version).toMatch(new RegExp(`^v${major}\\.`));
-    const sealpin = installed(nodes[major], directory);
-    const done = async (...argv: string[]): Promise<string> => {
-      const ran = await sealpin(...argv);
-      expect(ran, argv.join(' ')).toMatchObject({ code: 0 });
-      expect(ran.stderr, argv.join(' ')).not.toMatch(/Warning|^\s+at /m);
-      return ran.stdout.trim();
-    };
-    await writeFile(join(directory, 'in'), 'as a new user would');
-    const url = await done('start', '--detach', '--port', '0');
-    onTestFinished(async () => void (await sealpin('stop')));
-    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-    expect(await done('keygen')).toMatch(/^age1tag1/);
-    const blobId = await done('encrypt', 'in');
-    expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
-    expect(await done('ecc-decrypt', await done('ecc-encrypt', 'in', '.local/share/sealpin/public.key'), '-')).toBe('as a new user would');
-    expect(JSON.parse(await done('rebuild', '--json'))).toMatchObject({ running: true });
-    expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
-    await done('stop');
-    expect(await sealpin('status')).toMatchObject({ code: 1 });
-    expect(await readdir(directory)).toEqual(['.local', 'in']);
-  });
-
-  test('on an older Node: one line that says what is needed', async () => {
-    const old = spawnSync('/usr/bin/env', ['-i', `PATH=/usr/local/bin:/usr/bin:/bin`, 'node', '--version'], { encoding: 'utf8' }).stdout;
-    const directory = await temporaryDirectory();
-    let where = '/usr/local/bin:/usr/bin:/bin';
-    if (!/^v(1\d|20|21)\./.test(old)) {
-      npm(['install', ...quiet, `--prefix=${join(room, 'node20')}`, 'node@20'], room);
-      where = join(room, 'node20', 'node_modules', '.bin');
-    }
-    const ran = await installed(where, directory)('encrypt', 'in');
-    expect(ran).toMatchObject({ code: 1, stdout: '' });
-    expect(ran.stderr).toMatch(/^sealpin: error: sealpin needs Node 22\.\d+ or newer, and this is Node \d+\.\d+\.\d+\n$/);
-  });
-
-  test('--help takes at most 2.5 times as long as Node that does nothing', async () => {
-    const node = process.execPath;
-    const timed = (argv: readonly string[]): number => {
-      const start = process.hrtime.bigint();
-      expect(spawnSync(node, argv, { stdio: 'ignore' }).status).toBe(0);
-      return Number(process.hrtime.bigint() - start) / 1e6;
-    };
-    const entry = join(room, 'prefix', 'lib', 'node_modules', 'sealpin', 'dist', 'sealpin.js');
-    // The fastest of several, by turns: what else runs on the machine only ever adds.
-    let nothing = Infinity;
-    let help = Infinity;
-    for (let round = 0; round < 12; round += 1) {
-      nothing = Math.min(nothing, timed(['-e', '0']));
-      help = Math.min(help, timed([entry, '--help']));
-    }
-    expect(help / nothing).toBeLessThanOrEqual(2.5);
-  });
-
-  withProgram('openssl', { probe: ['version'] }, () => {
-    test('against a service that is not local, over https with a certificate of its own', async () => {
+describe.skipIf(missing !== undefined)(
+  `installed from the tarball${missing === undefined ? '' : ` (not run: ${missing})`}`,
+  () => {
+    test.each([22, 24] as const)('on Node %i: start, keygen, encrypt, decrypt, rebuild, stop', async (major) => {
       const directory = await temporaryDirectory();
-      const home = join(directory, 'service');
-      const service = installed(nodes[24], directory, { SEALPIN_HOME: home });
-      await writeFile(join(directory, 'in'), 'from afar');
-      const url = (await service('start', '--detach', '--port', '0')).stdout.trim();
-      onTestFinished(async () => void (await service('stop')));
-      const made = spawnSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', 'tls.key', '-out', 'tls.crt', '-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'], { cwd: directory });
-      expect(made.status).toBe(0);
-      const [key, cert] = await Promise.all([readFile(join(directory, 'tls.key')), readFile(join(directory, 'tls.crt'))]);
-      // What stands before a deployed service ends TLS; here it passes everything on to the local one.
-      const front = createServer({ key, cert }, (incoming, outgoing) => {
-        const onward = request(new URL(incoming.url ?? '/', url), { method: incoming.method, headers: { ...incoming.headers, host: new URL(url).host } }, (answer) => {
-          outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-          answer.pipe(outgoing);
-        });
-        incoming.pipe(onward);
-      }).listen(0);
-      await once(front, 'listening');
-      onTestFinished(() => void front.close());
-      const { apiKey } = JSON.parse(await readFile(join(home, 'local', 'secrets.json'), 'utf8')) as { apiKey: string };
-      const user = { SEALPIN_HOME: join(directory, 'user'), SEALPIN_SERVICE: `https://localhost:${(front.address() as AddressInfo).port}`, SEALPIN_API_KEY: apiKey };
-      const refused = await installed(nodes[24], directory, user)('encrypt', 'in');
-      expect(refused).toMatchObject({ code: 1, stdout: '' });
-      expect(refused.stderr).toContain('cannot prove who it is');
-      const sealpin = installed(nodes[24], directory, { ...user, NODE_EXTRA_CA_CERTS: join(directory, 'tls.crt') });
-      const stored = await sealpin('encrypt', 'in');
-      expect(stored).toMatchObject({ code: 0, stderr: '' });
-      const blobId = stored.stdout.trim();
-      expect(await sealpin('decrypt', blobId, '-')).toMatchObject({ code: 0, stdout: 'from afar' });
-      expect((await sealpin('list')).stdout).toContain(blobId);
-      expect(await sealpin('delete', blobId)).toMatchObject({ code: 0 });
+      const version = spawnSync(join(nodes[major], 'node'), ['--version'], { encoding: 'utf8' }).stdout;
+      expect(version).toMatch(new RegExp(`^v${major}\\.`));
+      const sealpin = installed(nodes[major], directory);
+      const done = async (...argv: string[]): Promise<string> => {
+        const ran = await sealpin(...argv);
+        expect(ran, argv.join(' ')).toMatchObject({ code: 0 });
+        expect(ran.stderr, argv.join(' ')).not.toMatch(/Warning|^\s+at /m);
+        return ran.stdout.trim();
+      };
+      await writeFile(join(directory, 'in'), 'as a new user would');
+      const url = await done('start', '--detach', '--port', '0');
+      onTestFinished(async () => void (await sealpin('stop')));
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+      expect(await done('keygen')).toMatch(/^age1tag1/);
+      const blobId = await done('encrypt', 'in');
+      expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
+      expect(await done('ecc-decrypt', await done('ecc-encrypt', 'in', '.local/share/sealpin/public.key'), '-')).toBe(
+        'as a new user would',
+      );
+      expect(JSON.parse(await done('rebuild', '--json'))).toMatchObject({ running: true });
+      expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
+      await done('stop');
+      expect(await sealpin('status')).toMatchObject({ code: 1 });
+      expect(await readdir(directory)).toEqual(['.local', 'in']);
     });
-  });
-});
+
+    test('on an older Node: one line that says what is needed', async () => {
+      const old = spawnSync('/usr/bin/env', ['-i', `PATH=/usr/local/bin:/usr/bin:/bin`, 'node', '--version'], {
+        encoding: 'utf8',
+      }).stdout;
+      const directory = await temporaryDirectory();
+      let where = '/usr/local/bin:/usr/bin:/bin';
+      if (!/^v(1\d|20|21)\./.test(old)) {
+        npm(['install', ...quiet, `--prefix=${join(room, 'node20')}`, 'node@20'], room);
+        where = join(room, 'node20', 'node_modules', '.bin');
+      }
+      const ran = await installed(where, directory)('encrypt', 'in');
+      expect(ran).toMatchObject({ code: 1, stdout: '' });
+      expect(ran.stderr).toMatch(
+        /^sealpin: error: sealpin needs Node 22\.\d+ or newer, and this is Node \d+\.\d+\.\d+\n$/,
+      );
+    });
+
+    test('--help takes at most 2.5 times as long as Node that does nothing', async () => {
+      const node = process.execPath;
+      const timed = (argv: readonly string[]): number => {
+        const start = process.hrtime.bigint();
+        expect(spawnSync(node, argv, { stdio: 'ignore' }).status).toBe(0);
+        return Number(process.hrtime.bigint() - start) / 1e6;
+      };
+      const entry = join(room, 'prefix', 'lib', 'node_modules', 'sealpin', 'dist', 'sealpin.js');
+      // The fastest of several, by turns: what else runs on the machine only ever adds.
+      let nothing = Infinity;
+      let help = Infinity;
+      for (let round = 0; round < 12; round += 1) {
+        nothing = Math.min(nothing, timed(['-e', '0']));
+        help = Math.min(help, timed([entry, '--help']));
+      }
+      expect(help / nothing).toBeLessThanOrEqual(2.5);
+    });
+
+    withProgram('openssl', { probe: ['version'] }, () => {
+      test('against a service that is not local, over https with a certificate of its own', async () => {
+        const directory = await temporaryDirectory();
+        const home = join(directory, 'service');
+        const service = installed(nodes[24], directory, { SEALPIN_HOME: home });
+        await writeFile(join(directory, 'in'), 'from afar');
+        const url = (await service('start', '--detach', '--port', '0')).stdout.trim();
+        onTestFinished(async () => void (await service('stop')));
+        const made = spawnSync(
+          'openssl',
+          [
+            'req',
+            '-x509',
+            '-newkey',
+            'ec',
+            '-pkeyopt',
+            'ec_paramgen_curve:P-256',
+            '-nodes',
+            '-keyout',
+            'tls.key',
+            '-out',
+            'tls.crt',
+            '-days',
+            '2',
+            '-subj',
+            '/CN=localhost',
+            '-addext',
+            'subjectAltName=DNS:localhost',
+          ],
+          { cwd: directory },
+        );
+        expect(made.status).toBe(0);
+        const [key, cert] = await Promise.all([
+          readFile(join(directory, 'tls.key')),
+          readFile(join(directory, 'tls.crt')),
+        ]);
+        // What stands before a deployed service ends TLS; here it passes everything on to the local one.
+        const front = createServer({ key, cert }, (incoming, outgoing) => {
+          const onward = request(
+            new URL(incoming.url ?? '/', url),
+            { method: incoming.method, headers: { ...incoming.headers, host: new URL(url).host } },
+            (answer) => {
+              outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+              answer.pipe(outgoing);
+            },
+          );
+          incoming.pipe(onward);
+        }).listen(0);
+        await once(front, 'listening');
+        onTestFinished(() => void front.close());
+        const { apiKey } = JSON.parse(await readFile(join(home, 'local', 'secrets.json'), 'utf8')) as {
+          apiKey: string;
+        };
+        const user = {
+          SEALPIN_HOME: join(directory, 'user'),
+          SEALPIN_SERVICE: `https://localhost:${(front.address() as AddressInfo).port}`,
+          SEALPIN_API_KEY: apiKey,
+        };
+        const refused = await installed(nodes[24], directory, user)('encrypt', 'in');
+        expect(refused).toMatchObject({ code: 1, stdout: '' });
+        expect(refused.stderr).toContain('cannot prove who it is');
+        const sealpin = installed(nodes[24], directory, { ...user, NODE_EXTRA_CA_CERTS: join(directory, 'tls.crt') });
+        const stored = await sealpin('encrypt', 'in');
+        expect(stored).toMatchObject({ code: 0, stderr: '' });
+        const blobId = stored.stdout.trim();
+        expect(await sealpin('decrypt', blobId, '-')).toMatchObject({ code: 0, stdout: 'from afar' });
+        expect((await sealpin('list')).stdout).toContain(blobId);
+        expect(await sealpin('delete', blobId)).toMatchObject({ code: 0 });
+      });
+    });
+  },
+);

@@ -23,7 +23,10 @@ const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''
  * @param argv of sealpin; `o.shell`: what goes after it on the line of a shell, such as `> file`
  * @returns everything that was on the screen, and the exit code
  */
-export async function atTerminal(argv: readonly string[], o: { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string }): Promise<{ exit: number; screen: string }> {
+export async function atTerminal(
+  argv: readonly string[],
+  o: { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string },
+): Promise<{ exit: number; screen: string }> {
   const line = `${[process.execPath, entry, ...argv].map(quote).join(' ')} ${o.shell ?? ''}`;
   const child = spawn('script', ['--quiet', '--flush', '--return', '--echo', 'never', '--command', line, '/dev/null'], {
     cwd: o.cwd,

@@ -10,7 +10,9 @@ import { Player } from './transcript.ts';
 import { temporaryDirectory } from './world.ts';
 
 const folder = join(import.meta.dirname, 'scripts');
-const scripts = readdirSync(folder).filter((name) => name.endsWith('.txt')).map((name) => ({ name: name.slice(0, -4), text: readFileSync(join(folder, name), 'utf8') }));
+const scripts = readdirSync(folder)
+  .filter((name) => name.endsWith('.txt'))
+  .map((name) => ({ name: name.slice(0, -4), text: readFileSync(join(folder, name), 'utf8') }));
 const missing = missingTerminal();
 const played = scripts.filter(({ text }) => missing === undefined || !/^% /m.test(text));
 const left = scripts.filter((script) => !played.includes(script));
@@ -23,20 +25,32 @@ describe('transcript', () => {
   test.each(played)('$name', async ({ text }) => {
     const directory = await temporaryDirectory();
     // A script that breaks off must not leave its service running.
-    onTestFinished(async () => void (/ start /.test(text) && (await sealpin(['stop'], { SEALPIN_HOME: join(directory, 'home') }))));
+    onTestFinished(
+      async () => void (/ start /.test(text) && (await sealpin(['stop'], { SEALPIN_HOME: join(directory, 'home') }))),
+    );
     const needsService = /^# needs: service$/m.test(text);
     await new Player({ directory, home: needsService ? local.dataDir : join(directory, 'home') }).play(text);
   });
 });
 
 test('there is a transcript for every command', () => {
-  for (const name of Object.keys(commands)) expect(scripts.map((script) => script.name)).toContain(name.replace(' ', '-'));
+  for (const name of Object.keys(commands))
+    expect(scripts.map((script) => script.name)).toContain(name.replace(' ', '-'));
 });
 
 test('there is a transcript for every error that the command line itself can tell of', () => {
   const room = join(import.meta.dirname, '..');
-  const sources = readdirSync(room, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts') && !/^(test|bench|local)\//.test(path));
-  const codes = new Set(sources.flatMap((path) => Array.from(readFileSync(join(room, path), 'utf8').matchAll(/new SealpinError\(\s*'([a-z_]+)'/g), ([, code]) => code!)));
+  const sources = readdirSync(room, { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.ts') && !/^(test|bench|local)\//.test(path),
+  );
+  const codes = new Set(
+    sources.flatMap((path) =>
+      Array.from(
+        readFileSync(join(room, path), 'utf8').matchAll(/new SealpinError\(\s*'([a-z_]+)'/g),
+        ([, code]) => code!,
+      ),
+    ),
+  );
   // Made by signals, bugs, full disks and files that change, which a transcript cannot: killed, output, full and input.test.ts;
   // and by a machine without the memory for a password (shared/test).
   for (const code of ['interrupted', 'internal', 'disk_full', 'file_changed', 'kdf_unavailable']) codes.delete(code);

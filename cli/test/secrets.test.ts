@@ -13,7 +13,9 @@ describe('S56: a password', () => {
   test('on the command line is taken, with a word about who sees it', async () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'another' } });
     expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
-    expect(context.stderr.text).toBe('sealpin: warning: a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt\n');
+    expect(context.stderr.text).toBe(
+      'sealpin: warning: a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt\n',
+    );
   });
 
   test.each([
@@ -46,13 +48,17 @@ describe('S56: a password', () => {
     await writeFile(join(directory, 'p'), 'x', { mode: 0o644 });
     const context = contextIn(directory);
     await givenPassword({ ...none, file: 'p' }, context);
-    expect(context.stderr.text).toContain('p has a password in it and is open to other users; close it with: chmod 600 p');
+    expect(context.stderr.text).toContain(
+      'p has a password in it and is open to other users; close it with: chmod 600 p',
+    );
   });
 
   test('S41: that is not UTF-8 is refused, without its bytes in the error', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), Buffer.from([0x63, 0x61, 0xff]), { mode: 0o600 });
-    const error: unknown = await givenPassword({ ...none, file: 'p' }, contextIn(directory)).catch((thrown: unknown) => thrown);
+    const error: unknown = await givenPassword({ ...none, file: 'p' }, contextIn(directory)).catch(
+      (thrown: unknown) => thrown,
+    );
     expect(error).toMatchObject({ code: 'password_invalid', message: 'The password is not valid UTF-8' });
     expect((error as Error).cause).toBeUndefined();
   });
@@ -60,18 +66,33 @@ describe('S56: a password', () => {
   test('S41: of more than 1 MiB is refused at once', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), Buffer.alloc(1024 * 1024 + 1, 'x'), { mode: 0o600 });
-    await expect(givenPassword({ ...none, file: 'p' }, contextIn(directory))).rejects.toMatchObject({ code: 'file_unreadable', message: 'p is too large to be a password' });
+    await expect(givenPassword({ ...none, file: 'p' }, contextIn(directory))).rejects.toMatchObject({
+      code: 'file_unreadable',
+      message: 'p is too large to be a password',
+    });
   });
 
   test.each([
-    { title: 'given twice', source: { ...none, argument: 'a', file: 'p' }, says: 'the password is given twice: as an argument and with --password-file' },
-    { title: 'and the file, both from standard input', source: { ...none, file: '-', stdinTaken: true }, says: 'standard input cannot be both the file and the password' },
+    {
+      title: 'given twice',
+      source: { ...none, argument: 'a', file: 'p' },
+      says: 'the password is given twice: as an argument and with --password-file',
+    },
+    {
+      title: 'and the file, both from standard input',
+      source: { ...none, file: '-', stdinTaken: true },
+      says: 'standard input cannot be both the file and the password',
+    },
   ])('$title is misuse', async ({ source, says }) => {
     await expect(givenPassword(source, contextIn('/'))).rejects.toMatchObject({ code: 'usage', message: says });
   });
 
   test('that nobody gave and nobody can be asked for is misuse', async () => {
-    await expect(newPassword(none, false, contextIn('/'))).rejects.toMatchObject({ code: 'usage', message: 'a password is needed, and there is no terminal to ask at', hint: 'give it with --password-file or SEALPIN_PASSWORD' });
+    await expect(newPassword(none, false, contextIn('/'))).rejects.toMatchObject({
+      code: 'usage',
+      message: 'a password is needed, and there is no terminal to ask at',
+      hint: 'give it with --password-file or SEALPIN_PASSWORD',
+    });
   });
 });
 
@@ -89,7 +110,9 @@ describe('--generate', () => {
   });
 
   test('beside another password is misuse', async () => {
-    await expect(newPassword({ ...none, argument: 'a' }, true, contextIn('/'))).rejects.toMatchObject({ code: 'usage' });
+    await expect(newPassword({ ...none, argument: 'a' }, true, contextIn('/'))).rejects.toMatchObject({
+      code: 'usage',
+    });
   });
 });
 
@@ -105,9 +128,12 @@ describe('a weak password is told of', () => {
     expect(warning).not.toContain(password);
   });
 
-  test.each([strong, 'correct horse battery staple', 'å'.repeat(7) + 'zwölf-Boxkämpfer-jagen-Viktor'])('%s is not', async (password) => {
-    expect(await weakness(password)).toBeUndefined();
-  });
+  test.each([strong, 'correct horse battery staple', 'å'.repeat(7) + 'zwölf-Boxkämpfer-jagen-Viktor'])(
+    '%s is not',
+    async (password) => {
+      expect(await weakness(password)).toBeUndefined();
+    },
+  );
 
   test('at the time when it is set', async () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'letmein' } });
@@ -116,6 +142,14 @@ describe('a weak password is told of', () => {
   });
 
   test('in times that people know', () => {
-    expect([0.1, 1, 90, 7200, 3600 * 24 * 40, 3e9, 1e30].map(timeText)).toEqual(['less than a second', 'about 1 second', 'about 2 minutes', 'about 2 hours', 'about 1 month', 'about 95 years', 'more than a million years']);
+    expect([0.1, 1, 90, 7200, 3600 * 24 * 40, 3e9, 1e30].map(timeText)).toEqual([
+      'less than a second',
+      'about 1 second',
+      'about 2 minutes',
+      'about 2 hours',
+      'about 1 month',
+      'about 95 years',
+      'more than a million years',
+    ]);
   });
 });

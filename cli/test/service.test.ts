@@ -14,11 +14,18 @@ import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
 
-async function encryptTo(url: string | undefined, overrides: Overrides = {}, file = 'plain text'): Promise<Ran & { directory: string }> {
+async function encryptTo(
+  url: string | undefined,
+  overrides: Overrides = {},
+  file = 'plain text',
+): Promise<Ran & { directory: string }> {
   const directory = await temporaryDirectory();
   await writeFile(join(directory, 'in'), file);
   const service = url === undefined ? [] : ['--service', url];
-  return { ...(await run(['encrypt', 'in', '--data-dir', directory, ...service], directory, { env, ...overrides })), directory };
+  return {
+    ...(await run(['encrypt', 'in', '--data-dir', directory, ...service], directory, { env, ...overrides })),
+    directory,
+  };
 }
 
 async function cidOf(bytes: Uint8Array): Promise<string> {
@@ -31,7 +38,9 @@ describe('which service', () => {
   test('none: says how to start one, exit 1', async () => {
     const ran = await encryptTo(undefined);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toBe('sealpin: error: no service is running here and none is configured\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n');
+    expect(ran.stderr).toBe(
+      'sealpin: error: no service is running here and none is configured\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
+    );
   });
 
   test('nothing listens there: one clear error', async () => {
@@ -48,8 +57,13 @@ describe('which service', () => {
   test('the flag before the environment before the configuration', async () => {
     const [flag, environment, configured] = await Promise.all([hostile({}), hostile({}), hostile({})]);
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, service: configured.url, apiKey: someApiKey }), { mode: 0o600 });
-    const list = (argv: string[], more: Record<string, string> = {}) => run(['list', '--data-dir', directory, ...argv], directory, { env: more });
+    await writeFile(
+      join(directory, 'config.json'),
+      JSON.stringify({ v: 1, service: configured.url, apiKey: someApiKey }),
+      { mode: 0o600 },
+    );
+    const list = (argv: string[], more: Record<string, string> = {}) =>
+      run(['list', '--data-dir', directory, ...argv], directory, { env: more });
     await list(['--service', flag.url], { ...env, SEALPIN_SERVICE: environment.url });
     expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 0, 0]);
     await list([], { ...env, SEALPIN_SERVICE: environment.url });
@@ -71,37 +85,57 @@ describe('which service', () => {
 });
 
 describe('S61: the API key', () => {
-  test.each([{ service: 'https://mine.example' }, {}])('that is stored for one service (%j) is not sent to another one', async (configured) => {
-    const other = await hostile({});
-    const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, ...configured, apiKey: someApiKey }), { mode: 0o600 });
-    const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
-    expect(other.seen).toEqual([]);
-  });
+  test.each([{ service: 'https://mine.example' }, {}])(
+    'that is stored for one service (%j) is not sent to another one',
+    async (configured) => {
+      const other = await hostile({});
+      const directory = await temporaryDirectory();
+      await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, ...configured, apiKey: someApiKey }), {
+        mode: 0o600,
+      });
+      const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
+      expect(other.seen).toEqual([]);
+    },
+  );
 
   test('never goes over http: except to loopback', async () => {
     const ran = await encryptTo('http://192.0.2.1');
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
-    expect(ran.stderr).toContain('sealpin: error: the API key would go to 192.0.2.1 in the clear\nsealpin: hint: use https:\n');
+    expect(ran.stderr).toContain(
+      'sealpin: error: the API key would go to 192.0.2.1 in the clear\nsealpin: hint: use https:\n',
+    );
   });
 
-  test.each(['sp_short', `sp_${'0'.repeat(70)}\n`, ''])('that is malformed (%j) is refused here, and not repeated', async (key) => {
-    const ran = await encryptTo('http://127.0.0.1:1', { env: { ...env, SEALPIN_API_KEY: key } });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('SEALPIN_API_KEY is not an API key');
-    if (key !== '') expect(ran.stderr).not.toContain(key);
-  });
+  test.each(['sp_short', `sp_${'0'.repeat(70)}\n`, ''])(
+    'that is malformed (%j) is refused here, and not repeated',
+    async (key) => {
+      const ran = await encryptTo('http://127.0.0.1:1', { env: { ...env, SEALPIN_API_KEY: key } });
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain('SEALPIN_API_KEY is not an API key');
+      if (key !== '') expect(ran.stderr).not.toContain(key);
+    },
+  );
 
   test('that is refused by the service: one clear error, exit 1', async () => {
     const service = await hostile({
       'GET /v1/health': health(),
-      'GET /v1/account': (_request, response) => json(response, 401, { type: 'about:blank', title: 'no', status: 401, code: 'unauthorized', detail: 'the API key is revoked', hint: 'send Authorization' }),
+      'GET /v1/account': (_request, response) =>
+        json(response, 401, {
+          type: 'about:blank',
+          title: 'no',
+          status: 401,
+          code: 'unauthorized',
+          detail: 'the API key is revoked',
+          hint: 'send Authorization',
+        }),
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toBe('sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY or the configuration\n');
+    expect(ran.stderr).toBe(
+      'sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY or the configuration\n',
+    );
     expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
   });
 
@@ -109,7 +143,9 @@ describe('S61: the API key', () => {
     const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['read', 'delete']) });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toBe('sealpin: error: the API key may not store files\nsealpin: hint: use a key with the scope write\n');
+    expect(ran.stderr).toBe(
+      'sealpin: error: the API key may not store files\nsealpin: hint: use a key with the scope write\n',
+    );
     expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
   });
 });
@@ -117,7 +153,9 @@ describe('S61: the API key', () => {
 describe('a service that is not what it should be', () => {
   test('S65: a redirect is an error, and the key does not follow it', async () => {
     const target = await hostile({});
-    const service = await hostile({ 'GET /': (_request, response) => response.writeHead(307, { location: `${target.url}/v1/health` }).end() });
+    const service = await hostile({
+      'GET /': (_request, response) => response.writeHead(307, { location: `${target.url}/v1/health` }).end(),
+    });
     const ran = await encryptTo(service.url);
     expect(ran.exit).toBe(1);
     expect(ran.stderr).toContain('sends us elsewhere (status 307)');
@@ -125,9 +163,24 @@ describe('a service that is not what it should be', () => {
   });
 
   test.each([
-    { title: 'an HTML page with 200', status: 200, body: '<html>Welcome</html>', says: "gave an answer that is not Sealpin's" },
-    { title: 'an HTML page with 500', status: 500, body: '<html>Oops</html>', says: 'answers with status 500, and not as Sealpin does' },
-    { title: 'JSON of another shape', status: 200, body: '{"status":"ok"}', says: "gave an answer that is not Sealpin's" },
+    {
+      title: 'an HTML page with 200',
+      status: 200,
+      body: '<html>Welcome</html>',
+      says: "gave an answer that is not Sealpin's",
+    },
+    {
+      title: 'an HTML page with 500',
+      status: 500,
+      body: '<html>Oops</html>',
+      says: 'answers with status 500, and not as Sealpin does',
+    },
+    {
+      title: 'JSON of another shape',
+      status: 200,
+      body: '{"status":"ok"}',
+      says: "gave an answer that is not Sealpin's",
+    },
     { title: 'an empty answer', status: 200, body: '', says: "gave an answer that is not Sealpin's" },
   ])('$title is no answer of Sealpin', async ({ status, body, says }) => {
     const service = await hostile({ 'GET /v1/health': (_request, response) => response.writeHead(status).end(body) });
@@ -139,9 +192,11 @@ describe('a service that is not what it should be', () => {
   test('S64: an answer without end is cut off', async () => {
     const service = await hostile({
       'GET /v1/health': (_request, response) => {
-        Readable.from((function* endless() {
-          for (;;) yield ' '.repeat(65_536);
-        })()).pipe(response);
+        Readable.from(
+          (function* endless() {
+            for (;;) yield ' '.repeat(65_536);
+          })(),
+        ).pipe(response);
       },
     });
     const ran = await encryptTo(service.url);
@@ -151,11 +206,18 @@ describe('a service that is not what it should be', () => {
 
   test.each([
     { title: 'never answers', handler: () => undefined },
-    { title: 'stops in the middle of its answer', handler: (_: unknown, response: ServerResponse) => void response.writeHead(200, { 'content-length': '100' }).write('{') },
-    { title: 'gives a byte now and then', handler: (_: unknown, response: ServerResponse) => {
-      const timer = setInterval(() => response.write(' '), 20);
-      response.on('close', () => clearInterval(timer));
-    } },
+    {
+      title: 'stops in the middle of its answer',
+      handler: (_: unknown, response: ServerResponse) =>
+        void response.writeHead(200, { 'content-length': '100' }).write('{'),
+    },
+    {
+      title: 'gives a byte now and then',
+      handler: (_: unknown, response: ServerResponse) => {
+        const timer = setInterval(() => response.write(' '), 20);
+        response.on('close', () => clearInterval(timer));
+      },
+    },
   ])('S64: one that $title is given up', async ({ handler }) => {
     const service = await hostile({ 'GET /v1/health': handler });
     const ran = await encryptTo(service.url, { pace: { stallMs: 150, bytes: 1000, answerMs: 150 } });
@@ -166,18 +228,45 @@ describe('a service that is not what it should be', () => {
   test('its words are shown without control characters', async () => {
     const service = await hostile({
       'GET /v1/health': health(),
-      'POST /v1/storage/plain': (_request, response) => json(response, 429, { type: 'about:blank', title: 'Too many', status: 429, code: 'rate_limited', detail: 'slow\u001B[2Jdown', hint: 'wait' }, { 'retry-after': '7' }),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(
+          response,
+          429,
+          {
+            type: 'about:blank',
+            title: 'Too many',
+            status: 429,
+            code: 'rate_limited',
+            detail: 'slow\u001B[2Jdown',
+            hint: 'wait',
+          },
+          { 'retry-after': '7' },
+        ),
     });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 1, stdout: '', stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (7 seconds)\n' });
+    expect(ran).toMatchObject({
+      exit: 1,
+      stdout: '',
+      stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (7 seconds)\n',
+    });
   });
 
   test('a code that we do not know keeps its words', async () => {
     const service = await hostile({
       'GET /v1/health': health(),
-      'POST /v1/storage/plain': (_request, response) => json(response, 402, { type: 'about:blank', title: 'Payment Required', status: 402, code: 'quota_used', detail: 'your quota is used up' }),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(response, 402, {
+          type: 'about:blank',
+          title: 'Payment Required',
+          status: 402,
+          code: 'quota_used',
+          detail: 'your quota is used up',
+        }),
     });
-    expect(await encryptTo(service.url)).toMatchObject({ exit: 1, stderr: expect.stringContaining('your quota is used up') as unknown });
+    expect(await encryptTo(service.url)).toMatchObject({
+      exit: 1,
+      stderr: expect.stringContaining('your quota is used up') as unknown,
+    });
   });
 });
 
@@ -195,7 +284,10 @@ describe('an upload', () => {
     const cid = await cidOf(post.body);
     expect(ran).toMatchObject({ exit: 0, stdout: `${cid}\n`, stderr: '' });
     expect(post.url).toBe(`/v1/storage/plain?cid=${cid}`);
-    expect(post.headers).toMatchObject({ 'content-length': String(post.body.length), 'content-type': 'application/octet-stream' });
+    expect(post.headers).toMatchObject({
+      'content-length': String(post.body.length),
+      'content-type': 'application/octet-stream',
+    });
     expect(post.headers).not.toHaveProperty('content-disposition');
     expect(post.body.subarray(0, 11).toString()).toBe('sealpin/v1\n');
   });
@@ -211,17 +303,29 @@ describe('an upload', () => {
   test('that is refused before its end is not sent to its end', async () => {
     const service = await hostile({
       'GET /v1/health': health(),
-      'POST /v1/storage/plain': (_request, response) => json(response, 413, { type: 'about:blank', title: 'Too large', status: 413, code: 'too_large', detail: 'too large for you' }),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(response, 413, {
+          type: 'about:blank',
+          title: 'Too large',
+          status: 413,
+          code: 'too_large',
+          detail: 'too large for you',
+        }),
     });
     let sent = 0;
-    const stdin = Readable.from((function* endless() {
-      for (;;) {
-        sent += 1;
-        yield randomBytes(1024 * 1024);
-      }
-    })());
+    const stdin = Readable.from(
+      (function* endless() {
+        for (;;) {
+          sent += 1;
+          yield randomBytes(1024 * 1024);
+        }
+      })(),
+    );
     const directory = await temporaryDirectory();
-    const ran = await run(['encrypt', '-', '--data-dir', directory, '--service', service.url], directory, { env, stdin });
+    const ran = await run(['encrypt', '-', '--data-dir', directory, '--service', service.url], directory, {
+      env,
+      stdin,
+    });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain('too large for you');
     expect(sent).toBeLessThan(80);
@@ -235,7 +339,8 @@ describe('an upload', () => {
         await drain(request, seen);
         json(response, 201, storedFile(other, seen.body.length));
       },
-      'DELETE /v1/storage/3e9a1b1c': (_request, response) => json(response, 200, { fileId: storedFile(other, 0).fileId, key: 'none', pins: [] }),
+      'DELETE /v1/storage/3e9a1b1c': (_request, response) =>
+        json(response, 200, { fileId: storedFile(other, 0).fileId, key: 'none', pins: [] }),
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
@@ -267,7 +372,8 @@ describe('an upload', () => {
         ({ body } = seen);
         request.socket.destroy();
       },
-      'GET /v1/storage': async (_request, response) => json(response, 200, { files: [storedFile(await cidOf(body), body.length)] }),
+      'GET /v1/storage': async (_request, response) =>
+        json(response, 200, { files: [storedFile(await cidOf(body), body.length)] }),
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 0, stdout: `${await cidOf(body)}\n` });
@@ -295,7 +401,10 @@ describe('an upload', () => {
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, _response, seen) => {
         request.once('data', () => void writeFile(path, 'shorter'));
-        await drain(request, seen).then(() => (completed = true), () => undefined);
+        await drain(request, seen).then(
+          () => (completed = true),
+          () => undefined,
+        );
       },
     });
     const ran = await run(['encrypt', 'in', '--data-dir', directory, '--service', service.url], directory, { env });

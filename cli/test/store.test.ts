@@ -13,7 +13,8 @@ const local = localService();
 const mib = 1024 * 1024;
 const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 
-const sealpin = (argv: readonly string[], directory: string, overrides: Overrides = {}): Promise<Ran> => run([...argv, '--data-dir', local.dataDir], directory, overrides);
+const sealpin = (argv: readonly string[], directory: string, overrides: Overrides = {}): Promise<Ran> =>
+  run([...argv, '--data-dir', local.dataDir], directory, overrides);
 
 /** Runs it, expects exit 0 and gives the one line on stdout. */
 async function line(argv: readonly string[], directory: string, overrides: Overrides = {}): Promise<string> {
@@ -24,7 +25,8 @@ async function line(argv: readonly string[], directory: string, overrides: Overr
 }
 
 type Listed = { blobId: string; fileId: string; name: string | null; state: string; size: number };
-const listed = async (): Promise<Listed[]> => (JSON.parse((await sealpin(['list', '--json'], '/')).stdout) as { files: Listed[] }).files;
+const listed = async (): Promise<Listed[]> =>
+  (JSON.parse((await sealpin(['list', '--json'], '/')).stdout) as { files: Listed[] }).files;
 
 describe('what was encrypted comes back', () => {
   test.each([
@@ -37,7 +39,10 @@ describe('what was encrypted comes back', () => {
       const data = randomBytes(bytes);
       await writeFile(join(directory, 'in'), data);
       const blobId = await line(argv, directory, { env });
-      expect(await sealpin(['decrypt', blobId, 'out', '--force'], directory, { env })).toMatchObject({ exit: 0, stdout: '' });
+      expect(await sealpin(['decrypt', blobId, 'out', '--force'], directory, { env })).toMatchObject({
+        exit: 0,
+        stdout: '',
+      });
       expect((await readFile(join(directory, 'out'))).equals(data)).toBe(true);
     }
   });
@@ -48,8 +53,15 @@ describe('what was encrypted comes back', () => {
     await writeFile(join(directory, 'in'), 'for two');
     const recipient = /age1tag1\S+/.exec(await readFile(join(directory, 'ben', 'public.key'), 'utf8'))![0];
     const blobId = await line(['ecc-encrypt', 'in', 'ann/public.key', recipient], directory);
-    for (const name of ['ann', 'ben']) expect(await sealpin(['ecc-decrypt', blobId, '-', `${name}/private.key`], directory)).toMatchObject({ exit: 0, stdout: 'for two' });
-    expect(await sealpin(['ecc-decrypt', blobId, 'out', 'cat/private.key'], directory)).toMatchObject({ exit: 1, stdout: '' });
+    for (const name of ['ann', 'ben'])
+      expect(await sealpin(['ecc-decrypt', blobId, '-', `${name}/private.key`], directory)).toMatchObject({
+        exit: 0,
+        stdout: 'for two',
+      });
+    expect(await sealpin(['ecc-decrypt', blobId, 'out', 'cat/private.key'], directory)).toMatchObject({
+      exit: 1,
+      stdout: '',
+    });
     expect(await readdir(directory)).not.toContain('out');
   });
 
@@ -66,7 +78,9 @@ describe('what was encrypted comes back', () => {
   test('S22: the same file twice gives two blob IDs', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'twice');
-    expect(await line(['encrypt', 'in'], directory, { env })).not.toBe(await line(['encrypt', 'in'], directory, { env }));
+    expect(await line(['encrypt', 'in'], directory, { env })).not.toBe(
+      await line(['encrypt', 'in'], directory, { env }),
+    );
   });
 
   test('S55: from standard input of unknown length, also beyond what is held to know the blob ID first', async () => {
@@ -86,8 +100,21 @@ describe('what was encrypted comes back', () => {
     const ran = await sealpin(['encrypt', 'in', '--json'], directory, { env });
     expect(ran).toMatchObject({ exit: 0, stderr: '' });
     const answer = JSON.parse(ran.stdout) as Listed & { service: string };
-    expect(answer).toEqual({ blobId: expect.stringMatching(/^bafkrei/) as unknown, fileId: expect.any(String) as unknown, size: expect.any(Number) as unknown, service: `${local.url}/` });
-    expect(await listed()).toContainEqual(expect.objectContaining({ blobId: answer.blobId, fileId: answer.fileId, name: 'in', state: 'stored', size: answer.size }));
+    expect(answer).toEqual({
+      blobId: expect.stringMatching(/^bafkrei/) as unknown,
+      fileId: expect.any(String) as unknown,
+      size: expect.any(Number) as unknown,
+      service: `${local.url}/`,
+    });
+    expect(await listed()).toContainEqual(
+      expect.objectContaining({
+        blobId: answer.blobId,
+        fileId: answer.fileId,
+        name: 'in',
+        state: 'stored',
+        size: answer.size,
+      }),
+    );
   });
 });
 
@@ -100,9 +127,15 @@ test('the name of the file stays here, also one that would fool a terminal', asy
   const row = stdout.split('\n').find((text) => text.startsWith(blobId))!;
   expect(row.endsWith('S43 \\u{1b}[31m\\u{202e}gnp.exe')).toBe(true);
   // Another data directory has no history, and so no name.
-  const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as { apiKey: string };
-  const elsewhere = await run(['list', '--service', local.url, '--data-dir', directory, '--json'], directory, { env: { SEALPIN_API_KEY: apiKey } });
-  expect((JSON.parse(elsewhere.stdout) as { files: Listed[] }).files.find((file) => file.blobId === blobId)).toMatchObject({ name: null, state: 'stored' });
+  const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as {
+    apiKey: string;
+  };
+  const elsewhere = await run(['list', '--service', local.url, '--data-dir', directory, '--json'], directory, {
+    env: { SEALPIN_API_KEY: apiKey },
+  });
+  expect(
+    (JSON.parse(elsewhere.stdout) as { files: Listed[] }).files.find((file) => file.blobId === blobId),
+  ).toMatchObject({ name: null, state: 'stored' });
 });
 
 describe('list', () => {
@@ -123,9 +156,15 @@ describe('list', () => {
 
   test('without a service gives what the history knows, and says so', async () => {
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'history'), `${JSON.stringify({ v: 1, cid: 'bafkreix', fileId: 'f', service: 'https://elsewhere.example/', name: 'letter', bytes: 1, at: '2026-01-02T03:04:05.000Z' })}\nbroken\n`);
+    await writeFile(
+      join(directory, 'history'),
+      `${JSON.stringify({ v: 1, cid: 'bafkreix', fileId: 'f', service: 'https://elsewhere.example/', name: 'letter', bytes: 1, at: '2026-01-02T03:04:05.000Z' })}\nbroken\n`,
+    );
     const ran = await run(['list', '--data-dir', directory], directory);
-    expect(ran).toMatchObject({ exit: 0, stdout: 'bafkreix  2026-01-02 03:04        1 B  letter  (at elsewhere.example)\n' });
+    expect(ran).toMatchObject({
+      exit: 0,
+      stdout: 'bafkreix  2026-01-02 03:04        1 B  letter  (at elsewhere.example)\n',
+    });
     expect(ran.stderr).toContain('warning: line 2 of the history cannot be read');
     expect(ran.stderr).toContain('warning: no service is running here and none is configured');
   });
@@ -142,7 +181,11 @@ describe('S91: delete', () => {
     expect(ran.stderr).toContain('whoever fetched the bytes before may keep them');
     expect((await listed()).map((file) => file.blobId)).not.toContain(blobId);
     const again = await sealpin(['delete', blobId], directory);
-    expect(again).toMatchObject({ exit: 1, stdout: '', stderr: 'sealpin: error: the account has no file with this blob ID\nsealpin: hint: see: sealpin list\n' });
+    expect(again).toMatchObject({
+      exit: 1,
+      stdout: '',
+      stderr: 'sealpin: error: the account has no file with this blob ID\nsealpin: hint: see: sealpin list\n',
+    });
     expect(await sealpin(['decrypt', blobId, 'out'], directory, { env })).toMatchObject({ exit: 1 });
     expect(await readdir(directory)).toEqual(['in']);
   });
@@ -153,7 +196,9 @@ describe('S91: delete', () => {
     const { fileId } = JSON.parse((await sealpin(['encrypt', 'in', '--json'], directory, { env })).stdout) as Listed;
     const ran = await sealpin(['delete', fileId, '--json'], directory);
     expect(ran).toMatchObject({ exit: 0, stderr: '' });
-    expect(JSON.parse(ran.stdout)).toMatchObject({ receipts: [{ fileId, pins: [{ service: expect.any(String) as unknown }] }] });
+    expect(JSON.parse(ran.stdout)).toMatchObject({
+      receipts: [{ fileId, pins: [{ service: expect.any(String) as unknown }] }],
+    });
     expect(await sealpin(['delete', fileId], directory)).toMatchObject({ exit: 1, stdout: '' });
   });
 
@@ -166,16 +211,26 @@ describe('API keys', () => {
   test('are made, listed and revoked, and can do what their scopes say', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'x');
-    const made = await sealpin(['key', 'create', 'only stores', '--scopes', 'write', '--expires', '30d', '--json'], directory);
+    const made = await sealpin(
+      ['key', 'create', 'only stores', '--scopes', 'write', '--expires', '30d', '--json'],
+      directory,
+    );
     const { apiKey, key } = JSON.parse(made.stdout) as { apiKey: string; key: { id: string; expiresAt: string } };
     expect(apiKey).toMatch(/^sp_[0-9A-Za-z]{71}$/);
     expect(Date.parse(key.expiresAt) - Date.now()).toBeGreaterThan(29 * 24 * 3600 * 1000);
-    const asOther = (argv: string[]) => run([...argv, '--service', local.url, '--data-dir', directory], directory, { env: { ...env, SEALPIN_API_KEY: apiKey } });
+    const asOther = (argv: string[]) =>
+      run([...argv, '--service', local.url, '--data-dir', directory], directory, {
+        env: { ...env, SEALPIN_API_KEY: apiKey },
+      });
     expect(await asOther(['encrypt', 'in'])).toMatchObject({ exit: 0 });
     expect(await asOther(['list'])).toMatchObject({ exit: 1, stdout: '' });
     const table = (await sealpin(['key', 'list'], '/')).stdout;
     expect(table).toMatch(new RegExp(`^${key.id}  \\S+  write +only stores  until \\d{4}-\\d{2}-\\d{2}$`, 'm'));
-    expect(await sealpin(['key', 'revoke', key.id], '/')).toMatchObject({ exit: 0, stdout: '', stderr: `sealpin: revoked ${key.id}\n` });
+    expect(await sealpin(['key', 'revoke', key.id], '/')).toMatchObject({
+      exit: 0,
+      stdout: '',
+      stderr: `sealpin: revoked ${key.id}\n`,
+    });
     const refused = await asOther(['encrypt', 'in']);
     expect(refused).toMatchObject({ exit: 1, stdout: '' });
     expect(refused.stderr).toContain('hint: check SEALPIN_API_KEY or the configuration');
@@ -196,14 +251,29 @@ describe('API keys', () => {
 
   test("key export gives the account's private key, which opens a container of the encrypted mode without the service", async () => {
     const directory = await temporaryDirectory();
-    const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as { apiKey: string };
+    const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as {
+      apiKey: string;
+    };
     const authorization = { authorization: `Bearer ${apiKey}` };
-    const posted = await fetch(`${local.url}/v1/storage/encrypted`, { method: 'POST', headers: { ...authorization, 'content-type': 'text/plain', 'content-disposition': 'attachment; filename="a.txt"' }, body: 'by the service' });
+    const posted = await fetch(`${local.url}/v1/storage/encrypted`, {
+      method: 'POST',
+      headers: {
+        ...authorization,
+        'content-type': 'text/plain',
+        'content-disposition': 'attachment; filename="a.txt"',
+      },
+      body: 'by the service',
+    });
     const { fileId } = (await posted.json()) as { fileId: string };
-    const got = await fetch(`${local.url}/v1/storage/${fileId}`, { headers: { ...authorization, accept: 'application/vnd.sealpin' } });
+    const got = await fetch(`${local.url}/v1/storage/${fileId}`, {
+      headers: { ...authorization, accept: 'application/vnd.sealpin' },
+    });
     await writeFile(join(directory, 'container'), new Uint8Array(await got.arrayBuffer()));
     expect(await sealpin(['key', 'export', 'account.key'], directory)).toMatchObject({ exit: 0, stdout: '' });
-    expect(await sealpin(['ecc-decrypt', './container', '-', 'account.key'], directory)).toMatchObject({ exit: 0, stdout: 'by the service' });
+    expect(await sealpin(['ecc-decrypt', './container', '-', 'account.key'], directory)).toMatchObject({
+      exit: 0,
+      stdout: 'by the service',
+    });
     expect(await sealpin(['key', 'export', 'account.key'], directory)).toMatchObject({ exit: 1 });
   });
 });
@@ -213,7 +283,9 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   const data = randomBytes(300_000);
   await writeFile(join(directory, 'in'), data);
   const blobId = await line(['encrypt', 'in'], directory, { env });
-  const blocks = (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter((file) => file.isFile());
+  const blocks = (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter(
+    (file) => file.isFile(),
+  );
   let flipped = 0;
   for (const file of blocks) {
     const path = join(file.parentPath, file.name);
@@ -238,9 +310,17 @@ withProgram('age', { probe: ['--version'] }, () => {
     await writeFile(join(directory, 'in'), 'crossing');
     const ours = await line(['ecc-encrypt', 'in', recipient], directory);
     const container = await fetch(`${local.url}/ipfs/${ours}`);
-    expect(execFileSync('age', ['-d', '-i', 'age.key'], { cwd: directory, input: Buffer.from(await container.arrayBuffer()) }).toString()).toBe('crossing');
+    expect(
+      execFileSync('age', ['-d', '-i', 'age.key'], {
+        cwd: directory,
+        input: Buffer.from(await container.arrayBuffer()),
+      }).toString(),
+    ).toBe('crossing');
     const theirs = execFileSync('age', ['-r', recipient, 'in'], { cwd: directory });
     await writeFile(join(directory, 'theirs.age'), theirs);
-    expect(await sealpin(['ecc-decrypt', './theirs.age', '-', 'age.key'], directory)).toMatchObject({ exit: 0, stdout: 'crossing' });
+    expect(await sealpin(['ecc-decrypt', './theirs.age', '-', 'age.key'], directory)).toMatchObject({
+      exit: 0,
+      stdout: 'crossing',
+    });
   });
 });

@@ -59,7 +59,14 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
-    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env, steps: [{ after: 'Password', type: 'one\r' }, { after: 'once more', type: 'two\r' }] });
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env,
+      steps: [
+        { after: 'Password', type: 'one\r' },
+        { after: 'once more', type: 'two\r' },
+      ],
+    });
     expect(exit).toBe(2);
     expect(screen).toContain('the two passwords differ');
     expect(stored).toEqual([]);
@@ -68,7 +75,11 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
   test('S41: an empty password is refused without asking again', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
-    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env: (await service()).env, steps: [{ after: 'Password', type: '\r' }] });
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env: (await service()).env,
+      steps: [{ after: 'Password', type: '\r' }],
+    });
     expect(exit).toBe(2);
     expect(screen).toContain('empty');
   });
@@ -80,7 +91,11 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
-    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env, steps: [{ after: 'Password', type }] });
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env,
+      steps: [{ after: 'Password', type }],
+    });
     expect(exit).toBe(130);
     expect(screen).not.toContain('half');
     expect(stored).toEqual([]);
@@ -94,7 +109,10 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       cwd: directory,
       env,
       shell: '< in > out',
-      steps: [{ after: 'Password', type: 'some long password\r' }, { after: 'once more', type: 'some long password\r' }],
+      steps: [
+        { after: 'Password', type: 'some long password\r' },
+        { after: 'once more', type: 'some long password\r' },
+      ],
     });
     expect({ exit, screen }).toMatchObject({ exit: 0 });
     expect(screen).not.toContain('bafkrei');
@@ -108,10 +126,16 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const { stored, env } = await service();
     await atTerminal(['encrypt', 'in'], { cwd: directory, env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
     await writeFile(join(directory, 'container'), stored[0]!);
-    const right = await atTerminal(['decrypt', './container', 'out'], { cwd: directory, steps: [{ after: 'Password for ./container', type: 'some long password\r' }] });
+    const right = await atTerminal(['decrypt', './container', 'out'], {
+      cwd: directory,
+      steps: [{ after: 'Password for ./container', type: 'some long password\r' }],
+    });
     expect(right).toMatchObject({ exit: 0 });
     expect(await readFile(join(directory, 'out'), 'utf8')).toBe('plain text');
-    const wrong = await atTerminal(['decrypt', './container', 'out2'], { cwd: directory, steps: [{ after: 'Password', type: 'some other password\r' }] });
+    const wrong = await atTerminal(['decrypt', './container', 'out2'], {
+      cwd: directory,
+      steps: [{ after: 'Password', type: 'some other password\r' }],
+    });
     expect(wrong.exit).toBe(1);
     expect(wrong.screen).toContain('error:');
     expect(await readdir(directory)).not.toContain('out2');
@@ -121,7 +145,10 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), Buffer.alloc(24 * 1024 * 1024));
     const { env } = await service();
-    const { exit, screen } = await atTerminal(['encrypt', 'in'], { cwd: directory, env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env: { ...env, SEALPIN_PASSWORD: 'some long password' },
+    });
     expect(exit).toBe(0);
     expect(screen).toContain('deriving the key from the password');
     expect(screen).toMatch(/encrypting and storing {2}\S+ \S+ of 24\.0 MiB/);
@@ -134,7 +161,11 @@ test.runIf(process.platform === 'linux')('S56: the words of the command are not 
   const directory = await temporaryDirectory();
   const { env } = await service();
   const entry = fileURLToPath(new URL('../index.ts', import.meta.url));
-  const child = spawn(process.execPath, [entry, 'encrypt', '-', 'canary-on-the-line'], { cwd: directory, env: { ...process.env, ...env, HOME: directory }, stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [entry, 'encrypt', '-', 'canary-on-the-line'], {
+    cwd: directory,
+    env: { ...process.env, ...env, HOME: directory },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   await expect.poll(() => stderr, { timeout: 10_000 }).toContain('a password on the command line can be seen');

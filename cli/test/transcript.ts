@@ -47,11 +47,15 @@ export class Player {
       const line = lines[at]!;
       if (line === '' || line.startsWith('#')) continue;
       const block: string[] = [];
-      while (lines[at + 1] !== undefined && /^(\||1\||2\||:|exit |type )/.test(lines[at + 1]!)) block.push(lines[(at += 1)]!);
+      while (lines[at + 1] !== undefined && /^(\||1\||2\||:|exit |type )/.test(lines[at + 1]!))
+        block.push(lines[(at += 1)]!);
       try {
         await this.#step(line, block);
       } catch (error) {
-        throw new Error(`line ${at - block.length + 1}: ${line}\n${error instanceof Error ? error.message : String(error)}`, { cause: error });
+        throw new Error(
+          `line ${at - block.length + 1}: ${line}\n${error instanceof Error ? error.message : String(error)}`,
+          { cause: error },
+        );
       }
     }
   }
@@ -97,7 +101,14 @@ export class Player {
   }
 
   async #files(words: readonly string[]): Promise<void> {
-    same((await readdir(this.#play.directory)).filter((name) => name !== 'home').toSorted().join(' '), words.toSorted().join(' '), 'files');
+    same(
+      (await readdir(this.#play.directory))
+        .filter((name) => name !== 'home')
+        .toSorted()
+        .join(' '),
+      words.toSorted().join(' '),
+      'files',
+    );
   }
 
   /** `mode NAME 0600`. */
@@ -114,11 +125,13 @@ export class Player {
     const output = redirection(words, '>');
     const { directory } = this.#play;
     const stdin = input === undefined ? new Uint8Array() : await readFile(join(directory, input));
-    const ran = mark === '@' ? await asProcess(words, this.#env) : await run(words, directory, { env: this.#env, stdin });
+    const ran =
+      mark === '@' ? await asProcess(words, this.#env) : await run(words, directory, { env: this.#env, stdin });
     const exit = 'code' in ran ? ran.code : ran.exit;
     if (output === undefined) this.#lines(ran.stdout, expected.stdout, 'standard output', ran.stderr);
     this.#lines(ran.stderr, expected.stderr, 'standard error');
-    if (output !== undefined) await writeFile(join(directory, output), 'stdoutBytes' in ran ? ran.stdoutBytes : ran.stdout);
+    if (output !== undefined)
+      await writeFile(join(directory, output), 'stdoutBytes' in ran ? ran.stdoutBytes : ran.stdout);
     same(String(exit), String(expected.exit), 'exit');
     return undefined;
   }
@@ -126,11 +139,17 @@ export class Player {
   async #screen(words: readonly string[], block: readonly string[], expected: Expected): Promise<void> {
     const steps = block.flatMap((line): Step[] => {
       const [, after, type] = /^type "(.*)" after "(.*)"$/.exec(line) ?? [];
-      return after === undefined || type === undefined ? [] : [{ after: type, type: JSON.parse(`"${after}"`) as string }];
+      return after === undefined || type === undefined
+        ? []
+        : [{ after: type, type: JSON.parse(`"${after}"`) as string }];
     });
     const { exit, screen } = await atTerminal(words, { cwd: this.#play.directory, env: this.#env, steps });
     // A bar comes and goes in one line; what stands there at its end is what a person sees.
-    const shown = screen.replaceAll('\r\n', '\n').split('\n').map((line) => stripVTControlCharacters(line.slice(line.lastIndexOf('\r') + 1))).join('\n');
+    const shown = screen
+      .replaceAll('\r\n', '\n')
+      .split('\n')
+      .map((line) => stripVTControlCharacters(line.slice(line.lastIndexOf('\r') + 1)))
+      .join('\n');
     this.#lines(shown, expected.screen, 'screen');
     same(String(exit), String(expected.exit), 'exit');
   }
@@ -150,23 +169,34 @@ export class Player {
     const lines = text === '' ? [] : text.replace(/\n$/, '').split('\n');
     for (const [index, wanted] of expected.entries()) {
       const names: string[] = [];
-      const pattern = escaped(this.#filled(wanted)).replaceAll(/<([a-z]+)(?:=([A-Z]+))?>/g, (whole, kind: string, name: string | undefined) => {
-        const mark = marks[kind];
-        if (mark === undefined) return whole;
-        if (name === undefined) return mark;
-        names.push(name);
-        return `(${mark})`;
-      });
+      const pattern = escaped(this.#filled(wanted)).replaceAll(
+        /<([a-z]+)(?:=([A-Z]+))?>/g,
+        (whole, kind: string, name: string | undefined) => {
+          const mark = marks[kind];
+          if (mark === undefined) return whole;
+          if (name === undefined) return mark;
+          names.push(name);
+          return `(${mark})`;
+        },
+      );
       const match = new RegExp(`^${pattern}$`).exec(lines[index] ?? '\u0000');
-      if (match === null) throw new Error(`${where}, line ${index + 1}\n  expected: ${wanted}\n  was:      ${lines[index] ?? '(nothing)'}\nall of it:\n${text}${beside}`);
+      if (match === null)
+        throw new Error(
+          `${where}, line ${index + 1}\n  expected: ${wanted}\n  was:      ${lines[index] ?? '(nothing)'}\nall of it:\n${text}${beside}`,
+        );
       for (const [at, name] of names.entries()) this.#names.set(name, match[at + 1]!);
     }
-    if (lines.length > expected.length) throw new Error(`${where} has more lines:\n${lines.slice(expected.length).join('\n')}`);
+    if (lines.length > expected.length)
+      throw new Error(`${where} has more lines:\n${lines.slice(expected.length).join('\n')}`);
   }
 
   /** Puts in what `<kind=NAME>` has caught, and the two directories. */
   #filled(text: string): string {
-    return text.replaceAll(/\$([A-Z]+)\b/g, (whole, name: string) => this.#names.get(name) ?? ({ DIR: this.#play.directory, HOME: this.#play.home }[name] ?? whole));
+    return text.replaceAll(
+      /\$([A-Z]+)\b/g,
+      (whole, name: string) =>
+        this.#names.get(name) ?? { DIR: this.#play.directory, HOME: this.#play.home }[name] ?? whole,
+    );
   }
 }
 

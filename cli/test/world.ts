@@ -34,12 +34,24 @@ export class Collector extends Writable {
   }
 }
 
-export type Ran = { readonly exit: number; readonly stdout: string; readonly stderr: string; readonly stdoutBytes: Buffer };
+export type Ran = {
+  readonly exit: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly stdoutBytes: Buffer;
+};
 
-export type Overrides = Partial<Omit<World, 'stdin' | 'stdout' | 'stderr'>> & { readonly stdin?: string | Uint8Array | Readable; readonly stdout?: Collector; readonly stderr?: Collector };
+export type Overrides = Partial<Omit<World, 'stdin' | 'stdout' | 'stderr'>> & {
+  readonly stdin?: string | Uint8Array | Readable;
+  readonly stdout?: Collector;
+  readonly stderr?: Collector;
+};
 
 /** A world in a directory, with what a test wants otherwise. */
-export function worldIn(directory: string, overrides: Overrides = {}): World & { readonly stdout: Collector; readonly stderr: Collector } {
+export function worldIn(
+  directory: string,
+  overrides: Overrides = {},
+): World & { readonly stdout: Collector; readonly stderr: Collector } {
   const { stdin = '', ...others } = overrides;
   return {
     stdout: new Collector(),
@@ -66,7 +78,10 @@ export async function run(argv: readonly string[], directory: string, overrides:
 }
 
 /** What a command would get in such a world. */
-export function contextIn(directory: string, overrides: Overrides = {}): Context & { readonly stdout: Collector; readonly stderr: Collector } {
+export function contextIn(
+  directory: string,
+  overrides: Overrides = {},
+): Context & { readonly stdout: Collector; readonly stderr: Collector } {
   const world = worldIn(directory, overrides);
   return { ...world, output: output({ ...world, json: false, quiet: false }), dataDir: directory, service: undefined };
 }

@@ -78,14 +78,26 @@ function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
 
 /** What the openssl program says of its own cipher, for scale. */
 function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
-  const { status, stdout } = spawnSync('openssl', ['speed', '-mr', '-elapsed', '-seconds', '1', '-bytes', String(chunkBytes), '-evp', cipher], { encoding: 'utf8' });
+  const { status, stdout } = spawnSync(
+    'openssl',
+    ['speed', '-mr', '-elapsed', '-seconds', '1', '-bytes', String(chunkBytes), '-evp', cipher],
+    { encoding: 'utf8' },
+  );
   const rate = /\+F:\d+:[^:]+:([\d.]+)/.exec(stdout ?? '')?.[1];
-  if (status === 0 && rate !== undefined) yield { figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`, unit: 'MiB/s', value: Number(rate) / mebibyte };
+  if (status === 0 && rate !== undefined)
+    yield {
+      figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`,
+      unit: 'MiB/s',
+      value: Number(rate) / mebibyte,
+    };
 }
 
 /** How long a password keeps everything else waiting. */
 async function* passwords(): AsyncGenerator<Figure> {
-  const kdfs: [string, PasswordKdf][] = [['scrypt, logN 18', { name: 'scrypt' }], ['PBKDF2, 1,000,000 rounds', { name: 'pbkdf2-sha512' }]];
+  const kdfs: [string, PasswordKdf][] = [
+    ['scrypt, logN 18', { name: 'scrypt' }],
+    ['PBKDF2, 1,000,000 rounds', { name: 'pbkdf2-sha512' }],
+  ];
   for (const [name, kdf] of kdfs) {
     let longest = 0;
     let last = performance.now();
@@ -101,7 +113,13 @@ async function* passwords(): AsyncGenerator<Figure> {
       clearInterval(timer);
     }
     const took = performance.now() - begun;
-    yield { figure: `longest stop while a password is derived: ${name}`, unit: 'ms', value: longest, peer: { name: 'the derivation', value: took }, target: { value: { atMost: 100 } } };
+    yield {
+      figure: `longest stop while a password is derived: ${name}`,
+      unit: 'ms',
+      value: longest,
+      peer: { name: 'the derivation', value: took },
+      target: { value: { atMost: 100 } },
+    };
   }
 }
 
@@ -115,18 +133,35 @@ const isolateMebibytes = 32;
 
 async function* measured(where: string, work: (kind: Kind) => Promise<unknown>): AsyncGenerator<Figure> {
   for (const kind of isolateKinds) {
-    const results = await interleave({ ours: speed(isolateMebibytes, () => work(kind.ours)), peer: speed(isolateMebibytes, () => work(kind.peer)) }, 3);
+    const results = await interleave(
+      { ours: speed(isolateMebibytes, () => work(kind.ours)), peer: speed(isolateMebibytes, () => work(kind.peer)) },
+      3,
+    );
     yield figure(`${kind.ours}, ${where}, ${isolateMebibytes} MiB`, results.ours, kind.peer, results.peer);
   }
 }
 
 async function bundleIsolate(format: 'esm' | 'iife'): Promise<string> {
-  const { outputFiles } = await build({ entryPoints: [join(import.meta.dirname, 'isolate.ts')], bundle: true, format, target: 'es2024', write: false });
+  const { outputFiles } = await build({
+    entryPoints: [join(import.meta.dirname, 'isolate.ts')],
+    bundle: true,
+    format,
+    target: 'es2024',
+    write: false,
+  });
   return outputFiles[0]!.text;
 }
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
-  const miniflare = new Miniflare(convertV4MiniflareOptions({ modules: true, script: await bundleIsolate('esm'), compatibilityDate: '2026-11-01', port: 0, cf: false }));
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: true,
+      script: await bundleIsolate('esm'),
+      compatibilityDate: '2026-11-01',
+      port: 0,
+      cf: false,
+    }),
+  );
   try {
     const url = await miniflare.ready;
     yield* measured('workerd', async (kind) => {
@@ -144,12 +179,26 @@ async function* inChromium(): AsyncGenerator<Figure> {
   const script = await bundleIsolate('iife');
   const server = createServer((request, response) => {
     const isScript = request.url === '/isolate.js';
-    response.setHeader('content-type', isScript ? 'text/javascript' : 'text/html').end(isScript ? script : '<script src="/isolate.js"></script>');
+    response
+      .setHeader('content-type', isScript ? 'text/javascript' : 'text/html')
+      .end(isScript ? script : '<script src="/isolate.js"></script>');
   });
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const browser = await chromium.launch({ executablePath, args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] });
+  const browser = await chromium.launch({
+    executablePath,
+    args: [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
   try {
     const page = await browser.newPage();
     const address = server.address();

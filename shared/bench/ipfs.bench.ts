@@ -55,7 +55,13 @@ async function* inNode(): AsyncGenerator<Figure> {
         ),
       ),
   });
-  yield { figure: 'CID, Node', unit: 'MiB/s', value: ours.median, spread: ours.spread, peer: named('ipfs-unixfs-importer', library) };
+  yield {
+    figure: 'CID, Node',
+    unit: 'MiB/s',
+    value: ours.median,
+    spread: ours.spread,
+    peer: named('ipfs-unixfs-importer', library),
+  };
 }
 
 /** User and system time of a process, in ms; Linux counts in hundredths. */
@@ -77,7 +83,14 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
   });
   const before = childrenNamed('workerd').map(({ pid }) => pid);
   const miniflare = new Miniflare(
-    convertV4MiniflareOptions({ name: 'cids', cf: false, modules: true, script: bundle.outputFiles[0]!.text, compatibilityDate: '2026-11-01', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }),
+    convertV4MiniflareOptions({
+      name: 'cids',
+      cf: false,
+      modules: true,
+      script: bundle.outputFiles[0]!.text,
+      compatibilityDate: '2026-11-01',
+      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+    }),
   );
   try {
     await miniflare.ready;
@@ -88,9 +101,26 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       await transfer(Number(port), `/${kind}`, {}, mebibytes);
       return (cpuMs(pid) - begun) / mebibytes;
     };
-    const { sealpin, library, digests } = await interleave({ sealpin: cost('sealpin'), library: cost('library'), digests: cost('digests') });
-    yield { figure: 'CID, workerd, CPU', unit: 'ms/MiB', value: sealpin.median, spread: sealpin.spread, peer: named('reading and SHA-256 alone', digests), target: { value: { atMost: 2 } } };
-    yield { figure: 'CID by ipfs-unixfs-importer, workerd, CPU', unit: 'ms/MiB', value: library.median, spread: library.spread, peer: named('reading and SHA-256 alone', digests) };
+    const { sealpin, library, digests } = await interleave({
+      sealpin: cost('sealpin'),
+      library: cost('library'),
+      digests: cost('digests'),
+    });
+    yield {
+      figure: 'CID, workerd, CPU',
+      unit: 'ms/MiB',
+      value: sealpin.median,
+      spread: sealpin.spread,
+      peer: named('reading and SHA-256 alone', digests),
+      target: { value: { atMost: 2 } },
+    };
+    yield {
+      figure: 'CID by ipfs-unixfs-importer, workerd, CPU',
+      unit: 'ms/MiB',
+      value: library.median,
+      spread: library.spread,
+      peer: named('reading and SHA-256 alone', digests),
+    };
   } finally {
     await miniflare.dispose();
   }
@@ -99,14 +129,28 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
 const agent = new Agent({ keepAlive: true });
 
 /** Sends so many MiB and reads the answer; resolves with its text when it is short. */
-function transfer(port: number, path: string, headers: Record<string, string>, mebibytes: number, frame: { head: Buffer; tail: Buffer } = { head: Buffer.alloc(0), tail: Buffer.alloc(0) }): Promise<string> {
+function transfer(
+  port: number,
+  path: string,
+  headers: Record<string, string>,
+  mebibytes: number,
+  frame: { head: Buffer; tail: Buffer } = { head: Buffer.alloc(0), tail: Buffer.alloc(0) },
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const length = frame.head.length + mebibytes * mebibyte + frame.tail.length;
-    const sent = request({ port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } }, (response) => {
-      let text = '';
-      response.on('data', (chunk: Buffer) => (text = text.length < 1000 ? text + chunk.toString('latin1', 0, 1000) : text));
-      response.on('end', () => (response.statusCode === 200 ? resolve(text) : reject(new Error(text)))).on('error', reject);
-    });
+    const sent = request(
+      { port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } },
+      (response) => {
+        let text = '';
+        response.on(
+          'data',
+          (chunk: Buffer) => (text = text.length < 1000 ? text + chunk.toString('latin1', 0, 1000) : text),
+        );
+        response
+          .on('end', () => (response.statusCode === 200 ? resolve(text) : reject(new Error(text))))
+          .on('error', reject);
+      },
+    );
     sent.on('error', reject);
     void (async () => {
       sent.write(frame.head);
@@ -127,7 +171,9 @@ const child = `
 /** A file of 256 MiB, never the same: added, read, removed. */
 async function* nodes(): AsyncGenerator<Figure> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  const program = spawn(process.execPath, ['--input-type=module', '-e', child, '--', dir], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const program = spawn(process.execPath, ['--input-type=module', '-e', child, '--', dir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const kubo = kuboProgram() === undefined ? undefined : await startKubo();
   try {
     const [url] = (await once(createInterface(program.stdout), 'line')) as [string];
@@ -136,10 +182,18 @@ async function* nodes(): AsyncGenerator<Figure> {
       const port = Number(new URL(url).port);
       const headers = { authorization: `Bearer ${token}` };
       const mebibytes = 256;
-      const head = Buffer.from(`--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${Math.random()}`);
+      const head = Buffer.from(
+        `--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${Math.random()}`,
+      );
       let answer = '';
       const add = await timed(mebibytes, async () => {
-        answer = await transfer(port, '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024', { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' }, mebibytes, { head, tail: Buffer.from('\r\n--xyz--\r\n') });
+        answer = await transfer(
+          port,
+          '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
+          { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' },
+          mebibytes,
+          { head, tail: Buffer.from('\r\n--xyz--\r\n') },
+        );
       });
       const { Hash } = JSON.parse(answer.trim().split('\n').at(-1)!) as { Hash: string };
       const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
@@ -165,8 +219,22 @@ async function* nodes(): AsyncGenerator<Figure> {
     };
     const { add, cat, kuboAdd, kuboCat } = await interleave(tasks, 3);
     const peer = (sample: Sample) => (kubo ? { peer: named('Kubo', sample) } : {});
-    yield { figure: 'embedded node, add of 256 MiB', unit: 'MiB/s', value: add.median, spread: add.spread, ...peer(kuboAdd), target: { value: { atLeast: 300 } } };
-    yield { figure: 'embedded node, cat of 256 MiB', unit: 'MiB/s', value: cat.median, spread: cat.spread, ...peer(kuboCat), target: { value: { atLeast: 400 } } };
+    yield {
+      figure: 'embedded node, add of 256 MiB',
+      unit: 'MiB/s',
+      value: add.median,
+      spread: add.spread,
+      ...peer(kuboAdd),
+      target: { value: { atLeast: 300 } },
+    };
+    yield {
+      figure: 'embedded node, cat of 256 MiB',
+      unit: 'MiB/s',
+      value: cat.median,
+      spread: cat.spread,
+      ...peer(kuboCat),
+      target: { value: { atLeast: 400 } },
+    };
   } finally {
     program.kill('SIGKILL');
     await kubo?.close();

@@ -38,7 +38,14 @@ function noble(cipher: typeof gcm | typeof chacha20poly1305, chunkBytes: number,
 }
 
 /** The kinds of work that `work` knows. */
-export const kinds = ['sealpin', 'open sealpin', 'age', 'open age', 'noble AES-256-GCM', 'noble ChaCha20-Poly1305'] as const;
+export const kinds = [
+  'sealpin',
+  'open sealpin',
+  'age',
+  'open age',
+  'noble AES-256-GCM',
+  'noble ChaCha20-Poly1305',
+] as const;
 export type Kind = (typeof kinds)[number];
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
@@ -67,7 +74,9 @@ export async function work(kind: Kind, mebibytes: number): Promise<void> {
     return;
   }
   const { recipient, privatePem } = await generateKeyPair();
-  const parts = await collect((await encrypt(source(mebibytes), { format, recipients: parseRecipients(recipient) })).stream);
+  const parts = await collect(
+    (await encrypt(source(mebibytes), { format, recipients: parseRecipients(recipient) })).stream,
+  );
   if (isOpening) containers.set(`${format} ${mebibytes}`, { parts, privatePem });
 }
 

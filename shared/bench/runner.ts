@@ -23,7 +23,8 @@ parentPort!.on('message', () => {
 });
 
 async function prepare(): Promise<() => Promise<void>> {
-  if (name === 'aes-256-gcm' || name === 'chacha20-poly1305') return async () => cipherAlone(name, chunkBytes, direction);
+  if (name === 'aes-256-gcm' || name === 'chacha20-poly1305')
+    return async () => cipherAlone(name, chunkBytes, direction);
   const pair = await generateKeyPair(nodeBackend);
   const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
   if (direction === 'encrypt') return async () => drain(await contestant.encrypt(source(totalMebibytes)));
@@ -65,7 +66,8 @@ async function repeated(decrypt: () => Promise<void>): Promise<void> {
 /** Ours, on `node:crypto`. */
 function ours(format: Format, pair: { recipient: string; privatePem: string }) {
   return {
-    encrypt: async (plaintext: ReadableStream<Uint8Array>) => (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), backend: nodeBackend })).stream,
+    encrypt: async (plaintext: ReadableStream<Uint8Array>) =>
+      (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), backend: nodeBackend })).stream,
     async decrypt(container: ReadableStream<Uint8Array>) {
       const opened = await open(container, { backend: nodeBackend });
       if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
@@ -75,7 +77,11 @@ function ours(format: Format, pair: { recipient: string; privatePem: string }) {
 }
 
 /** The cipher of node:crypto on the same chunks, with nothing around it. */
-function cipherAlone(name: 'aes-256-gcm' | 'chacha20-poly1305', chunkBytes: number, direction: 'encrypt' | 'decrypt'): void {
+function cipherAlone(
+  name: 'aes-256-gcm' | 'chacha20-poly1305',
+  chunkBytes: number,
+  direction: 'encrypt' | 'decrypt',
+): void {
   const key = createSecretKey(block.subarray(0, 32));
   const nonce = block.subarray(32, 44);
   // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
@@ -118,11 +124,22 @@ function openPgp() {
   return {
     async encrypt(plaintext: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
       const message = await openpgp.createMessage({ binary: plaintext });
-      return openpgp.encrypt({ message, sessionKey, passwords: 'x', format: 'binary', config: { s2kIterationCountByte: 0, preferredAEADAlgorithm: openpgp.enums.aead.gcm, aeadProtect: true } });
+      return openpgp.encrypt({
+        message,
+        sessionKey,
+        passwords: 'x',
+        format: 'binary',
+        config: { s2kIterationCountByte: 0, preferredAEADAlgorithm: openpgp.enums.aead.gcm, aeadProtect: true },
+      });
     },
     async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
       const message = await openpgp.readMessage({ binaryMessage: container });
-      const { data } = await openpgp.decrypt({ message, sessionKeys: [sessionKey], format: 'binary', config: { allowUnauthenticatedStream: true } });
+      const { data } = await openpgp.decrypt({
+        message,
+        sessionKeys: [sessionKey],
+        format: 'binary',
+        config: { allowUnauthenticatedStream: true },
+      });
       await drain(data);
     },
   };

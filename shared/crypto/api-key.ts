@@ -82,22 +82,30 @@ export async function parseApiKey(text: string): Promise<ApiKey | undefined> {
   return { text, account, secret, hash: hex(webBackend.sha256(utf8(text))) };
 }
 
-const aeadOf = (key: ApiKey) => webBackend.aesGcm(hkdf(webBackend, key.secret, new Uint8Array(0), 'sealpin/v1 api-key'));
-const aad = (key: ApiKey, id: string, spki: Uint8Array): Uint8Array => utf8(`${key.account}\n${id}\n${encodePadded(spki)}`);
+const aeadOf = (key: ApiKey) =>
+  webBackend.aesGcm(hkdf(webBackend, key.secret, new Uint8Array(0), 'sealpin/v1 api-key'));
+const aad = (key: ApiKey, id: string, spki: Uint8Array): Uint8Array =>
+  utf8(`${key.account}\n${id}\n${encodePadded(spki)}`);
 
 /**
  * Wraps an account's private key (PKCS#8 DER) under one of its API keys.
  * @param o.id of the API key's record @param o.spki the account's public key, which is bound to it
  * @returns nonce (12 bytes), ciphertext, tag (16 bytes)
  */
-export async function sealPrivateKey(key: ApiKey, { id, pkcs8, spki }: { id: string; pkcs8: Uint8Array; spki: Uint8Array }): Promise<Uint8Array> {
+export async function sealPrivateKey(
+  key: ApiKey,
+  { id, pkcs8, spki }: { id: string; pkcs8: Uint8Array; spki: Uint8Array },
+): Promise<Uint8Array> {
   const nonce = draw(webBackend, nonceBytes);
   const aead = await aeadOf(key);
   return concat(nonce, await aead.seal(nonce, pkcs8, aad(key, id, spki)));
 }
 
 /** The private key that `sealPrivateKey` wrapped; throws `decrypt_failed`. */
-export async function unsealPrivateKey(key: ApiKey, { id, sealed, spki }: { id: string; sealed: Uint8Array; spki: Uint8Array }): Promise<Uint8Array> {
+export async function unsealPrivateKey(
+  key: ApiKey,
+  { id, sealed, spki }: { id: string; sealed: Uint8Array; spki: Uint8Array },
+): Promise<Uint8Array> {
   if (sealed.length < nonceBytes + 16) throw new SealpinError('decrypt_failed');
   const aead = await aeadOf(key);
   return aead.open(sealed.subarray(0, nonceBytes), sealed.subarray(nonceBytes), aad(key, id, spki));

@@ -19,7 +19,9 @@ function invalid(detail: string): SealpinError {
 export async function isArmor(source: ByteSource): Promise<boolean> {
   if (!/^[\s-]/.test(fromUtf8(source.peek(1)))) return false;
   await source.fill(leadingBytes + begin.length);
-  return fromUtf8(source.peek(leadingBytes + begin.length)).trimStart().startsWith(begin);
+  return fromUtf8(source.peek(leadingBytes + begin.length))
+    .trimStart()
+    .startsWith(begin);
 }
 
 /** The bytes in the armor; errors with `header_invalid` for armor that is not in its one valid form. */
@@ -40,7 +42,8 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
             controller.close();
             return;
           }
-          if (isShort || line.length === 0 || line.length > columns) throw invalid('A line of the armor has the wrong length');
+          if (isShort || line.length === 0 || line.length > columns)
+            throw invalid('A line of the armor has the wrong length');
           isShort = line.length < columns || line.endsWith('=');
           text += line;
         }
@@ -78,6 +81,7 @@ async function checkEnd(source: ByteSource): Promise<void> {
   for (;;) {
     await source.fill(1);
     if (source.length === 0) return;
-    if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes))))) throw invalid('The armor has something after its end');
+    if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes)))))
+      throw invalid('The armor has something after its end');
   }
 }

@@ -32,7 +32,8 @@ function certain(chunking: Chunking, bytes: number, sizeBytes: number): number {
 
 /** How many bytes `plaintextBytes` take as chunks. */
 export function sealedBytes(chunking: Chunking, plaintextBytes: number): number {
-  if (!Number.isSafeInteger(plaintextBytes) || plaintextBytes < 0) throw new RangeError('plaintextBytes must be a whole number of at least 0');
+  if (!Number.isSafeInteger(plaintextBytes) || plaintextBytes < 0)
+    throw new RangeError('plaintextBytes must be a whole number of at least 0');
   return plaintextBytes + tagBytes * (certain(chunking, plaintextBytes, chunking.chunkBytes) + 1);
 }
 
@@ -55,13 +56,19 @@ function cut(source: ByteSource, chunks: Chunks, first: number, sealed: boolean)
   const last = source.ended && certain(chunks, source.length, sizeBytes) === 0;
   const rest = last ? source.length : 0;
   if (last) inputs.push(source.take(rest));
-  const outBytes = count * (chunks.chunkBytes + (sealed ? 0 : tagBytes)) + (last ? Math.max(0, rest + (sealed ? -tagBytes : tagBytes)) : 0);
-  if (first + inputs.length > chunks.maxChunks) throw new SealpinError('too_large', 'The container is larger than its format allows');
+  const outBytes =
+    count * (chunks.chunkBytes + (sealed ? 0 : tagBytes)) +
+    (last ? Math.max(0, rest + (sealed ? -tagBytes : tagBytes)) : 0);
+  if (first + inputs.length > chunks.maxChunks)
+    throw new SealpinError('too_large', 'The container is larger than its format allows');
   return { inputs, first, last, outBytes };
 }
 
 /** A stream that makes its pieces by `next`, which returns false after the last one. */
-function pulled(source: ByteSource, next: (controller: ReadableStreamDefaultController<Uint8Array>) => Promise<boolean>): ReadableStream<Uint8Array> {
+function pulled(
+  source: ByteSource,
+  next: (controller: ReadableStreamDefaultController<Uint8Array>) => Promise<boolean>,
+): ReadableStream<Uint8Array> {
   return new ReadableStream({
     async pull(controller) {
       try {
@@ -84,7 +91,11 @@ class Pieces {
   #filled = 0;
 
   /** Makes room for so many more bytes, and gives what writes into it at an offset. */
-  append(bytes: number): { target(offset: number, length: number): Uint8Array | undefined; set(bytes: Uint8Array, offset: number): void; full(): Uint8Array[] } {
+  append(bytes: number): {
+    target(offset: number, length: number): Uint8Array | undefined;
+    set(bytes: Uint8Array, offset: number): void;
+    full(): Uint8Array[];
+  } {
     const from = this.#filled;
     const end = from + bytes;
     const pieces = [this.#first];
@@ -93,7 +104,9 @@ class Pieces {
       /** Where `length` bytes go, unless they fall into two pieces. */
       target(offset, length) {
         const at = (from + offset) % pieceBytes;
-        return at + length > pieceBytes ? undefined : pieces[Math.floor((from + offset) / pieceBytes)]!.subarray(at, at + length);
+        return at + length > pieceBytes
+          ? undefined
+          : pieces[Math.floor((from + offset) / pieceBytes)]!.subarray(at, at + length);
       },
       set(part, offset) {
         const index = Math.floor((from + offset) / pieceBytes);
@@ -187,7 +200,12 @@ export type Span = { first: number; end: number; plaintextBytes: number };
  * Where the chunks of a part of the plaintext are, relative to the first chunk of the payload.
  * @param start @param end in plaintext bytes, end exclusive
  */
-export function spanOf(chunking: Chunking, start: number, end: number, plaintextBytes: number): { span: Span; offset: number; bytes: number } {
+export function spanOf(
+  chunking: Chunking,
+  start: number,
+  end: number,
+  plaintextBytes: number,
+): { span: Span; offset: number; bytes: number } {
   const sizeBytes = chunking.chunkBytes + tagBytes;
   const total = certain(chunking, plaintextBytes, chunking.chunkBytes) + 1;
   const first = Math.min(Math.floor(start / chunking.chunkBytes), total - 1);
@@ -214,7 +232,11 @@ export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, spa
   });
 }
 
-function opened(source: ByteSource, begin: () => Awaitable<Chunks>, next: (chunks: Chunks) => Promise<{ batch: Batch; more: boolean }>): ReadableStream<Uint8Array> {
+function opened(
+  source: ByteSource,
+  begin: () => Awaitable<Chunks>,
+  next: (chunks: Chunks) => Promise<{ batch: Batch; more: boolean }>,
+): ReadableStream<Uint8Array> {
   let chunks: Chunks | undefined;
   let failure: Error | undefined;
   return pulled(source, async (controller) => {
@@ -284,14 +306,21 @@ async function openBatch(batch: Batch, chunks: Chunks): Promise<{ bytes: Uint8Ar
 }
 
 function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
-  if (input.length < tagBytes || (chunks.fullLast && input.length === tagBytes && index > 0)) throw new SealpinError('container_invalid');
+  if (input.length < tagBytes || (chunks.fullLast && input.length === tagBytes && index > 0))
+    throw new SealpinError('container_invalid');
 }
 
 /**
  * A chunk that does not open as what its place says may open as the opposite: the last one although more follows, or one of the middle
  * although nothing follows. Its bytes are authentic, and the container is longer or shorter than what was sealed.
  */
-async function misplaced(batch: Batch, at: number, chunks: Chunks, good: Uint8Array, failure: Error): Promise<{ bytes: Uint8Array; failure: Error }> {
+async function misplaced(
+  batch: Batch,
+  at: number,
+  chunks: Chunks,
+  good: Uint8Array,
+  failure: Error,
+): Promise<{ bytes: Uint8Array; failure: Error }> {
   const input = batch.inputs[at]!;
   const last = batch.last && at === batch.inputs.length - 1;
   if (last && input.length !== chunks.chunkBytes + tagBytes) return { bytes: good, failure };

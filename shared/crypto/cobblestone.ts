@@ -14,7 +14,12 @@ const commitmentBytes = 32;
 /** Salt and commitment, before the first chunk. */
 export const preambleBytes = saltBytes + commitmentBytes;
 
-async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Array, salt: Uint8Array): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
+async function derive(
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+  salt: Uint8Array,
+): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
   if (inputKey.length !== inputKeyBytes) throw new TypeError('the input key of Cobblestone-256 has 32 bytes');
   const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
   const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
@@ -35,14 +40,23 @@ async function derive(backend: Backend, inputKey: Uint8Array, context: Uint8Arra
 }
 
 /** A fresh salt: what goes before the chunks, and how to seal them. */
-export async function newCobblestone(backend: Backend, inputKey: Uint8Array, context: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
+export async function newCobblestone(
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
   const salt = draw(backend, saltBytes);
   const { commitment, chunks } = await derive(backend, inputKey, context, salt);
   return { preamble: concat(salt, commitment), chunks };
 }
 
 /** Reads salt and commitment; throws `decrypt_failed` when the key is not the committed one, before any chunk is opened. */
-export async function readCobblestone(source: ByteSource, backend: Backend, inputKey: Uint8Array, context: Uint8Array): Promise<Chunks> {
+export async function readCobblestone(
+  source: ByteSource,
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+): Promise<Chunks> {
   await source.fill(preambleBytes);
   if (source.length < preambleBytes) throw new SealpinError('container_invalid');
   const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());

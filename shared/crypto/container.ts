@@ -22,45 +22,88 @@ const payloadContext = utf8('sealpin/v1');
 export type Opened =
   | { kind: 'plain'; stream: ReadableStream<Uint8Array> }
   | { kind: 'detached' }
-  | { kind: Format; opens: 'password' | 'keys'; decrypt(identities: readonly Identity[]): Promise<ReadableStream<Uint8Array>> };
+  | {
+      kind: Format;
+      opens: 'password' | 'keys';
+      decrypt(identities: readonly Identity[]): Promise<ReadableStream<Uint8Array>>;
+    };
 
 /** The MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md). */
 function headerMac(backend: Backend, format: Format, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
-  return backend.hmac('sha256', hkdf(backend, fileKey, empty, format === 'age' ? 'header' : 'sealpin/v1 header'), input);
+  return backend.hmac(
+    'sha256',
+    hkdf(backend, fileKey, empty, format === 'age' ? 'header' : 'sealpin/v1 header'),
+    input,
+  );
 }
 
 /** The header of a file key with these stanzas. */
-export function makeHeader(backend: Backend, format: Format, fileKey: Uint8Array, stanzas: readonly Stanza[]): Uint8Array {
+export function makeHeader(
+  backend: Backend,
+  format: Format,
+  fileKey: Uint8Array,
+  stanzas: readonly Stanza[],
+): Uint8Array {
   const input = macInput(versions[format], stanzas);
   return encodeHeader(input, headerMac(backend, format, fileKey, input));
 }
 
 /** A fresh salt and the cipher for the payload of a file key. */
-export function newPayload(backend: Backend, format: Format, fileKey: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
-  return format === 'age' ? newStream(backend, fileKey) : newCobblestone(backend, hkdf(backend, fileKey, empty, 'sealpin/v1 payload'), payloadContext);
+export function newPayload(
+  backend: Backend,
+  format: Format,
+  fileKey: Uint8Array,
+): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
+  return format === 'age'
+    ? newStream(backend, fileKey)
+    : newCobblestone(backend, hkdf(backend, fileKey, empty, 'sealpin/v1 payload'), payloadContext);
 }
 
 /** The cipher for the payload that the source stands at. */
-export function readPayload(source: ByteSource, backend: Backend, format: Format, fileKey: Uint8Array): Promise<Chunks> {
-  return format === 'age' ? readStream(source, backend, fileKey) : readCobblestone(source, backend, hkdf(backend, fileKey, empty, 'sealpin/v1 payload'), payloadContext);
+export function readPayload(
+  source: ByteSource,
+  backend: Backend,
+  format: Format,
+  fileKey: Uint8Array,
+): Promise<Chunks> {
+  return format === 'age'
+    ? readStream(source, backend, fileKey)
+    : readCobblestone(source, backend, hkdf(backend, fileKey, empty, 'sealpin/v1 payload'), payloadContext);
 }
 
 function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipient[] {
   if (recipients.length === 0) throw new SealpinError('no_recipients');
   if (recipients.length > 1 && recipients.some(({ kind }) => kind === 'password')) {
-    throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', { hint: 'who has the password must be the only one who knows it opens the file' });
+    throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', {
+      hint: 'who has the password must be the only one who knows it opens the file',
+    });
   }
-  if (!mix && recipients.some(({ postQuantum }) => postQuantum === true) && recipients.some(({ postQuantum }) => postQuantum !== true)) {
-    throw new SealpinError('invalid_request', 'Post-quantum recipients are mixed with others, who would be the weakest link', { hint: 'encrypt to them in two files, or ask for the mixture' });
+  if (
+    !mix &&
+    recipients.some(({ postQuantum }) => postQuantum === true) &&
+    recipients.some(({ postQuantum }) => postQuantum !== true)
+  ) {
+    throw new SealpinError(
+      'invalid_request',
+      'Post-quantum recipients are mixed with others, who would be the weakest link',
+      { hint: 'encrypt to them in two files, or ask for the mixture' },
+    );
   }
   const seen = new Set<string>();
   return recipients.filter(({ text }) => text === undefined || (!seen.has(text) && seen.add(text)));
 }
 
 /** Wraps a file key for everyone; who is named twice is wrapped once. */
-export async function wrapAll(backend: Backend, format: Format, fileKey: Uint8Array, recipients: readonly Recipient[], mix = false): Promise<Stanza[]> {
+export async function wrapAll(
+  backend: Backend,
+  format: Format,
+  fileKey: Uint8Array,
+  recipients: readonly Recipient[],
+  mix = false,
+): Promise<Stanza[]> {
   const stanzas: Stanza[] = [];
-  for (const recipient of checkRecipients(recipients, mix)) stanzas.push(await recipient.wrap(fileKey, format, backend));
+  for (const recipient of checkRecipients(recipients, mix))
+    stanzas.push(await recipient.wrap(fileKey, format, backend));
   return stanzas;
 }
 
@@ -74,7 +117,12 @@ export async function wrapAll(backend: Backend, format: Format, fileKey: Uint8Ar
  */
 export async function encrypt(
   plaintext: ReadableStream<Uint8Array>,
-  { format, recipients, mix = false, backend = webBackend }: { format: Format; recipients: readonly Recipient[]; mix?: boolean; backend?: Backend },
+  {
+    format,
+    recipients,
+    mix = false,
+    backend = webBackend,
+  }: { format: Format; recipients: readonly Recipient[]; mix?: boolean; backend?: Backend },
 ): Promise<{ stream: ReadableStream<Uint8Array>; size(plaintextBytes: number): number }> {
   checkRandom(backend);
   const fileKey = draw(backend, fileKeyBytes[format]);
@@ -91,7 +139,12 @@ export async function encrypt(
  * The file key of a header, whose MAC it checks.
  * @throws SealpinError `wrong_kind` when no identity is of the kind that opens it, `decrypt_failed` when none opens it
  */
-export async function unlock(header: Header, format: Format, identities: readonly Identity[], backend: Backend): Promise<Uint8Array> {
+export async function unlock(
+  header: Header,
+  format: Format,
+  identities: readonly Identity[],
+  backend: Backend,
+): Promise<Uint8Array> {
   const kind = opensWith(header, format) === 'password' ? 'password' : 'key';
   const fitting = identities.filter((identity) => identity.kind === kind);
   if (fitting.length === 0) {
@@ -122,7 +175,10 @@ const sniffBytes = 32;
  * its stream errors with `decrypt_failed` or `container_invalid` after a prefix of the plaintext.
  * @throws SealpinError `unsupported_version`, `header_invalid`
  */
-export async function open(container: ReadableStream<Uint8Array>, { backend = webBackend }: { backend?: Backend } = {}): Promise<Opened> {
+export async function open(
+  container: ReadableStream<Uint8Array>,
+  { backend = webBackend }: { backend?: Backend } = {},
+): Promise<Opened> {
   const source = new ByteSource(container);
   try {
     await source.fill(sniffBytes);
@@ -172,6 +228,7 @@ async function openHeader(source: ByteSource, format: Format, backend: Backend):
 /** Takes the line that a detached payload begins with. */
 export async function readDetachedLine(source: ByteSource): Promise<void> {
   await source.fill(detachedLine.length);
-  if (fromUtf8(source.peek(detachedLine.length)) !== detachedLine) throw new SealpinError('container_invalid', 'The payload does not begin like one of the encrypted mode');
+  if (fromUtf8(source.peek(detachedLine.length)) !== detachedLine)
+    throw new SealpinError('container_invalid', 'The payload does not begin like one of the encrypted mode');
   source.take(detachedLine.length);
 }

@@ -2,7 +2,15 @@
 import { SealpinError } from '../errors.ts';
 import { concat, isEqual } from './bytes.ts';
 
-const tags = { integer: 0x02, bitString: 0x03, octetString: 0x04, oid: 0x06, sequence: 0x30, parameters: 0xa0, publicKey: 0xa1 } as const;
+const tags = {
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  oid: 0x06,
+  sequence: 0x30,
+  parameters: 0xa0,
+  publicKey: 0xa1,
+} as const;
 /** 1.2.840.10045.2.1 id-ecPublicKey and 1.2.840.10045.3.1.7 secp256r1 (RFC 5480 section 2.1). */
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
@@ -15,13 +23,15 @@ function malformed(): SealpinError {
 }
 
 function notP256(): SealpinError {
-  return new SealpinError('key_invalid', 'The key is not one of the curve P-256', { hint: 'make one with: sealpin keygen' });
+  return new SealpinError('key_invalid', 'The key is not one of the curve P-256', {
+    hint: 'make one with: sealpin keygen',
+  });
 }
 
 /** Reads tag-length-value items of a DER structure, strictly. */
 function items(bytes: Uint8Array): { tag: number; value: Uint8Array }[] {
   const found: { tag: number; value: Uint8Array }[] = [];
-  for (let offset = 0; offset < bytes.length; ) {
+  for (let offset = 0; offset < bytes.length;) {
     const tag = bytes[offset]!;
     let length = bytes[offset + 1] ?? 0xff;
     let start = offset + 2;
@@ -59,18 +69,23 @@ function bitString(bytes: Uint8Array): Uint8Array {
 /** Reads a SEC1 ECPrivateKey. @param inside whether it stands in PKCS#8, which names the curve */
 export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
   const [version, secret, ...optional] = items(only(der, tags.sequence));
-  if (version?.tag !== tags.integer || !isEqual(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString) throw malformed();
+  if (version?.tag !== tags.integer || !isEqual(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
+    throw malformed();
   const parameters = optional.find(({ tag }) => tag === tags.parameters);
   if (parameters === undefined ? !inside : !isEqual(only(parameters.value, tags.oid), secp256r1)) throw notP256();
   if (secret.value.length !== 32) throw malformed();
   const point = optional.find(({ tag }) => tag === tags.publicKey);
-  return { secret: secret.value, ...(point === undefined ? {} : { point: bitString(only(point.value, tags.bitString)) }) };
+  return {
+    secret: secret.value,
+    ...(point === undefined ? {} : { point: bitString(only(point.value, tags.bitString)) }),
+  };
 }
 
 /** Reads a PKCS#8 PrivateKeyInfo. */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
   const [version, algorithm, key] = items(only(der, tags.sequence));
-  if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString) throw malformed();
+  if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)
+    throw malformed();
   checkAlgorithm(algorithm.value);
   return parseSec1(key.value, true);
 }
@@ -92,7 +107,12 @@ const algorithm = item(tags.sequence, item(tags.oid, ecPublicKey), item(tags.oid
 
 /** PKCS#8 of a scalar and its point, as OpenSSL writes it. */
 export function encodePkcs8(secret: Uint8Array, point: Uint8Array): Uint8Array {
-  const key = item(tags.sequence, item(tags.integer, Uint8Array.of(1)), item(tags.octetString, secret), item(tags.publicKey, item(tags.bitString, Uint8Array.of(0), point)));
+  const key = item(
+    tags.sequence,
+    item(tags.integer, Uint8Array.of(1)),
+    item(tags.octetString, secret),
+    item(tags.publicKey, item(tags.bitString, Uint8Array.of(0), point)),
+  );
   return item(tags.sequence, item(tags.integer, Uint8Array.of(0)), algorithm, item(tags.octetString, key));
 }
 

@@ -39,7 +39,8 @@ export async function encryptDetached(
   const { preamble, chunks } = await newPayload(backend, 'sealpin', fileKey);
   return {
     payload: sealChunks(new ByteSource(plaintext), chunks, concat(utf8(detachedLine), preamble)),
-    header: async (fileId, file) => makeHeader(backend, 'sealpin', fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
+    header: async (fileId, file) =>
+      makeHeader(backend, 'sealpin', fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
   };
 }
 
@@ -62,7 +63,11 @@ export type OpenedDetached = {
    * @param o.read gives `length` bytes of the payload from `offset`; it is called once or twice
    * @throws SealpinError `range_not_satisfiable`
    */
-  decryptRange(o: { start: number; end: number; read(offset: number, length: number): Promise<ReadableStream<Uint8Array>> }): Promise<ReadableStream<Uint8Array>>;
+  decryptRange(o: {
+    start: number;
+    end: number;
+    read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
+  }): Promise<ReadableStream<Uint8Array>>;
 };
 
 /**
@@ -93,17 +98,26 @@ export async function openDetached(
       return openChunks(from, () => begin(from));
     },
     async decryptRange({ start, end, read }) {
-      if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > file.size) throw new SealpinError('range_not_satisfiable');
+      if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > file.size)
+        throw new SealpinError('range_not_satisfiable');
       if (start === end) return streamOf(new Uint8Array(0));
       const { span, offset, bytes } = spanOf(cobblestone, start, end, file.size);
       const skip = start - span.first * cobblestone.chunkBytes;
       if (span.first === 0) {
         const from = new ByteSource(await read(0, beforeChunksBytes + bytes));
-        return slice(openSpan(from, () => begin(from), span), skip, end - start);
+        return slice(
+          openSpan(from, () => begin(from), span),
+          skip,
+          end - start,
+        );
       }
       const chunks = await only(new ByteSource(await read(0, beforeChunksBytes)), begin);
       const from = new ByteSource(await read(beforeChunksBytes + offset, bytes));
-      return slice(openSpan(from, () => chunks, span), skip, end - start);
+      return slice(
+        openSpan(from, () => chunks, span),
+        skip,
+        end - start,
+      );
     },
   };
 }

@@ -16,14 +16,21 @@ const padBytes = 256;
 /** Reads a file stanza's shape; throws `header_invalid`. Whose file it is of is in its argument, and bound to the body. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
-  if (args.length !== 2 || padded < padBytes || padded % padBytes !== 0) throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
+  if (args.length !== 2 || padded < padBytes || padded % padBytes !== 0)
+    throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
 
-const aeadFor = (backend: Backend, fileKey: Uint8Array) => backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
+const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
+  backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
 
 /** Seals what is known of a file, bound to its id. */
-export async function sealFileStanza(backend: Backend, fileKey: Uint8Array, fileId: string, { filename, contentType, size }: FileInfo): Promise<Stanza> {
+export async function sealFileStanza(
+  backend: Backend,
+  fileKey: Uint8Array,
+  fileId: string,
+  { filename, contentType, size }: FileInfo,
+): Promise<Stanza> {
   if (!/^[!-~]{1,255}$/.test(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
   const json = utf8(JSON.stringify({ filename, contentType, size }));
   const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
@@ -34,7 +41,12 @@ export async function sealFileStanza(backend: Backend, fileKey: Uint8Array, file
 }
 
 /** Opens a file stanza; throws `decrypt_failed` when it is not the one of `fileId`. */
-export async function openFileStanza(backend: Backend, fileKey: Uint8Array, fileId: string, stanza: Stanza): Promise<FileInfo> {
+export async function openFileStanza(
+  backend: Backend,
+  fileKey: Uint8Array,
+  fileId: string,
+  stanza: Stanza,
+): Promise<FileInfo> {
   const parsed = parseFileStanza(stanza);
   const aead = await aeadFor(backend, fileKey);
   return parseFileInfo(fromUtf8(await aead.open(parsed.nonce, parsed.sealed, utf8(fileId))));
@@ -49,7 +61,13 @@ function parseFileInfo(json: string): FileInfo {
   }
   if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
     const { filename, contentType, size } = info;
-    if ((filename === null || typeof filename === 'string') && typeof contentType === 'string' && typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) {
+    if (
+      (filename === null || typeof filename === 'string') &&
+      typeof contentType === 'string' &&
+      typeof size === 'number' &&
+      Number.isSafeInteger(size) &&
+      size >= 0
+    ) {
       return { filename, contentType, size };
     }
   }

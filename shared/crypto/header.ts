@@ -32,9 +32,11 @@ function invalid(detail: string): SealpinError {
 
 /** The bytes that the MAC is over: everything up to and including `---`, without the space after it. */
 export function macInput(version: string, stanzas: readonly Stanza[]): Uint8Array {
-  if (stanzas.length > maxStanzas) throw new SealpinError('invalid_request', `A container takes at most ${maxStanzas} recipients`);
+  if (stanzas.length > maxStanzas)
+    throw new SealpinError('invalid_request', `A container takes at most ${maxStanzas} recipients`);
   const bytes = utf8(`${version}\n${stanzas.map(encodeStanza).join('')}---`);
-  if (bytes.length > maxHeaderBytes - macLineBytes) throw new SealpinError('invalid_request', 'The recipients need a header larger than 1 MiB');
+  if (bytes.length > maxHeaderBytes - macLineBytes)
+    throw new SealpinError('invalid_request', 'The recipients need a header larger than 1 MiB');
   return bytes;
 }
 

@@ -19,18 +19,38 @@ const version = utf8('HPKE-v1');
 const empty = new Uint8Array(0);
 const two = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
 
-export function labeledExtract(backend: Backend, suite: Uint8Array, salt: Uint8Array, label: string, ikm: Uint8Array): Uint8Array {
+export function labeledExtract(
+  backend: Backend,
+  suite: Uint8Array,
+  salt: Uint8Array,
+  label: string,
+  ikm: Uint8Array,
+): Uint8Array {
   return extract(backend, salt, concat(version, suite, utf8(label), ikm));
 }
 
-export function labeledExpand(backend: Backend, suite: Uint8Array, prk: Uint8Array, label: string, info: Uint8Array, bytes: number): Uint8Array {
+export function labeledExpand(
+  backend: Backend,
+  suite: Uint8Array,
+  prk: Uint8Array,
+  label: string,
+  info: Uint8Array,
+  bytes: number,
+): Uint8Array {
   return expand(backend, 'sha256', prk, concat(two(bytes), version, suite, utf8(label), info), bytes);
 }
 
 /** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
 function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
   const suite = concat(utf8('KEM'), two(kems.p256));
-  return labeledExpand(backend, suite, labeledExtract(backend, suite, empty, 'eae_prk', dh), 'shared_secret', concat(enc, recipient), 32);
+  return labeledExpand(
+    backend,
+    suite,
+    labeledExtract(backend, suite, empty, 'eae_prk', dh),
+    'shared_secret',
+    concat(enc, recipient),
+    32,
+  );
 }
 
 /** A fresh secret scalar of P-256 and its point. */
@@ -54,14 +74,28 @@ export async function encapsulateP256(backend: Backend, recipient: Uint8Array): 
 }
 
 /** Decap of the same; throws `key_invalid` for an `enc` that is not a point of the curve. */
-export async function decapsulateP256(backend: Backend, own: { secret: Uint8Array; point: Uint8Array }, enc: Uint8Array): Promise<Uint8Array> {
+export async function decapsulateP256(
+  backend: Backend,
+  own: { secret: Uint8Array; point: Uint8Array },
+  enc: Uint8Array,
+): Promise<Uint8Array> {
   return dhSecret(backend, await backend.p256.agree(own.secret, enc), enc, own.point);
 }
 
 /** KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only message. */
-export async function keySchedule(backend: Backend, kem: number, aead: HpkeAead, shared: Uint8Array, info: Uint8Array): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
+export async function keySchedule(
+  backend: Backend,
+  kem: number,
+  aead: HpkeAead,
+  shared: Uint8Array,
+  info: Uint8Array,
+): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
   const suite = concat(utf8('HPKE'), two(kem), two(kdfId), two(aead.id));
-  const context = concat(Uint8Array.of(0), labeledExtract(backend, suite, empty, 'psk_id_hash', empty), labeledExtract(backend, suite, empty, 'info_hash', info));
+  const context = concat(
+    Uint8Array.of(0),
+    labeledExtract(backend, suite, empty, 'psk_id_hash', empty),
+    labeledExtract(backend, suite, empty, 'info_hash', info),
+  );
   const secret = labeledExtract(backend, suite, shared, 'secret', empty);
   const key = labeledExpand(backend, suite, secret, 'key', context, aead.keyBytes);
   const nonce = labeledExpand(backend, suite, secret, 'base_nonce', context, 12);

@@ -5,9 +5,24 @@
 export { newAccountId, newApiKey, parseApiKey, sealPrivateKey, unsealPrivateKey, type ApiKey } from './api-key.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
 export { encrypt, open, type Opened } from './container.ts';
-export { detachedPayloadBytes, encryptDetached, openDetached, plaintextBytes, type OpenedDetached } from './detached.ts';
+export {
+  detachedPayloadBytes,
+  encryptDetached,
+  openDetached,
+  plaintextBytes,
+  type OpenedDetached,
+} from './detached.ts';
 export type { FileInfo } from './file-stanza.ts';
-export { generateKeyPair, generatePostQuantumKeyPair, identityFromPkcs8, parseIdentities, parseRecipients, recipientFromSpki, type KeyPair, type PostQuantumKeyPair } from './keys.ts';
+export {
+  generateKeyPair,
+  generatePostQuantumKeyPair,
+  identityFromPkcs8,
+  parseIdentities,
+  parseRecipients,
+  recipientFromSpki,
+  type KeyPair,
+  type PostQuantumKeyPair,
+} from './keys.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './password.ts';
 export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';

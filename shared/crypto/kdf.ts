@@ -12,7 +12,13 @@ export function extract(backend: Hmac, salt: Uint8Array, ikm: Uint8Array): Uint8
  * HKDF-Expand (RFC 5869 section 2.3).
  * @param prk any length: C2SP chunked-encryption gives 32 bytes to SHA-512
  */
-export function expand(backend: Hmac, hash: 'sha256' | 'sha512', prk: Uint8Array, info: Uint8Array, bytes: number): Uint8Array {
+export function expand(
+  backend: Hmac,
+  hash: 'sha256' | 'sha512',
+  prk: Uint8Array,
+  info: Uint8Array,
+  bytes: number,
+): Uint8Array {
   if (bytes > 255 * (hash === 'sha256' ? 32 : 64)) throw new RangeError('HKDF gives at most 255 blocks');
   const blocks: Uint8Array[] = [];
   for (let have = 0, previous = new Uint8Array(0) as Uint8Array; have < bytes; have += previous.length) {

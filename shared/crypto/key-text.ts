@@ -16,7 +16,9 @@ export function decodeKey(text: string, prefix: string, bytes: number): Uint8Arr
     // Wrong checksum, letters or case: refused below, like a wrong prefix.
   }
   if (decoded?.prefix !== prefix || decoded.bytes.length !== bytes) {
-    throw new SealpinError('key_invalid', 'A key is not valid: a letter is wrong, or part of it is missing', { hint: 'copy the whole line again' });
+    throw new SealpinError('key_invalid', 'A key is not valid: a letter is wrong, or part of it is missing', {
+      hint: 'copy the whole line again',
+    });
   }
   return decoded.bytes;
 }

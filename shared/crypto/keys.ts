@@ -22,7 +22,13 @@ export async function generateKeyPair(backend: Backend = webBackend): Promise<Ke
   const pkcs8 = encodePkcs8(secret, point);
   const spki = encodeSpki(point);
   const recipient = p256Recipient(point, backend.p256.compress(point)).text!;
-  return { pkcs8, spki, recipient, privatePem: keyFile(recipient, 'PRIVATE KEY', pkcs8), publicPem: keyFile(recipient, 'PUBLIC KEY', spki) };
+  return {
+    pkcs8,
+    spki,
+    recipient,
+    privatePem: keyFile(recipient, 'PRIVATE KEY', pkcs8),
+    publicPem: keyFile(recipient, 'PUBLIC KEY', spki),
+  };
 }
 
 /** A post-quantum key pair: the texts of `private.key` and `public.key`, and the recipient `age1tagpq1…`. */
@@ -55,7 +61,8 @@ type KnownIdentity = { identity: Identity; recipient?: string };
 function fromPrivate({ secret, point }: EcPrivate): KnownIdentity {
   const own = webBackend.p256.publicKey(secret);
   const recipient = recipientFromPoint(own).text!;
-  if (point !== undefined && recipientFromPoint(point).text !== recipient) throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
+  if (point !== undefined && recipientFromPoint(point).text !== recipient)
+    throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
   return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
 
@@ -71,7 +78,10 @@ function parts(text: string): Part[] {
   const found: Part[] = [];
   let named: string | undefined;
   let block: Part | undefined;
-  for (const [index, raw] of text.replace(/^\uFEFF/, '').split(/\r?\n/).entries()) {
+  for (const [index, raw] of text
+    .replace(/^\uFEFF/, '')
+    .split(/\r?\n/)
+    .entries()) {
     const line = raw.trim();
     const begin = /^-----BEGIN ([A-Z0-9 ]+)-----$/.exec(line);
     if (block !== undefined) {
@@ -100,14 +110,18 @@ function der({ text, line }: Part): Uint8Array {
 }
 
 function encrypted(): SealpinError {
-  return new SealpinError('key_invalid', 'The private key is protected by a password', { hint: 'take the protection off with: openssl pkey -in <file> -out <new file>' });
+  return new SealpinError('key_invalid', 'The private key is protected by a password', {
+    hint: 'take the protection off with: openssl pkey -in <file> -out <new file>',
+  });
 }
 
 function agree(part: Part, recipient: string | undefined): void {
-  if (part.named !== undefined && part.named !== recipient) throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
+  if (part.named !== undefined && part.named !== recipient)
+    throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
 }
 
-const isPrivateText = (text: string): boolean => /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
+const isPrivateText = (text: string): boolean =>
+  /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
 
 /**
  * Reads the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
@@ -133,17 +147,26 @@ function parseIdentity(part: Part): KnownIdentity {
     case 'ENCRYPTED PRIVATE KEY':
       throw encrypted();
     case 'PUBLIC KEY':
-      throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', { hint: 'name private.key' });
+      throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
+        hint: 'name private.key',
+      });
     case undefined:
       break;
     default:
-      throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, { hint: 'make one with: sealpin keygen' });
+      throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
+        hint: 'make one with: sealpin keygen',
+      });
   }
   if (isHybridSecret(part.text)) return hybridIdentity(part.text, webBackend);
   if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, webBackend);
-  if (part.text.startsWith('age1')) throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', { hint: 'name private.key' });
+  if (part.text.startsWith('age1'))
+    throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
+      hint: 'name private.key',
+    });
   if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
-  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, { hint: 'make one with: sealpin keygen' });
+  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, {
+    hint: 'make one with: sealpin keygen',
+  });
 }
 
 /**
@@ -151,7 +174,10 @@ function parseIdentity(part: Part): KnownIdentity {
  * @throws SealpinError `key_invalid`; a text with anything private in it is refused
  */
 export function parseRecipients(text: string): Recipient[] {
-  if (isPrivateText(text)) throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', { hint: 'name public.key, and keep private.key to yourself' });
+  if (isPrivateText(text))
+    throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', {
+      hint: 'name public.key, and keep private.key to yourself',
+    });
   const recipients = parts(text).map((part) => {
     const recipient = parseRecipient(part);
     agree(part, recipient.text);
@@ -163,10 +189,18 @@ export function parseRecipients(text: string): Recipient[] {
 
 function parseRecipient(part: Part): Recipient {
   if (part.label === 'PUBLIC KEY') return recipientFromSpki(der(part));
-  if (part.label !== undefined) throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, { hint: 'make one with: sealpin keygen' });
+  if (part.label !== undefined)
+    throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
+      hint: 'make one with: sealpin keygen',
+    });
   if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33));
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
-  if (part.text.startsWith('age1')) throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, { hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can' });
-  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, { hint: 'a public key is age1…, age1tag1… or a PEM block' });
+  if (part.text.startsWith('age1'))
+    throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, {
+      hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can',
+    });
+  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, {
+    hint: 'a public key is age1…, age1tag1… or a PEM block',
+  });
 }

@@ -17,8 +17,13 @@ const bodyBytes = { age: 32, sealpin: 48 } as const;
 /** Reads the stanza of a P-256 key; throws `header_invalid`. */
 export function parsePointStanza({ args, body }: Stanza, format: Format): { tag?: Uint8Array; enc: Uint8Array } {
   const [tag, enc] = (format === 'age' ? args.slice(1) : ['', ...args.slice(1)]).map(decodeBase64);
-  const isValid = args.length === (format === 'age' ? 3 : 2) && tag?.length === (format === 'age' ? tagBytes : 0) && enc?.length === pointBytes && enc[0] === 4;
-  if (!isValid || body.length !== bodyBytes[format]) throw new SealpinError('header_invalid', 'An entry for a P-256 key is malformed');
+  const isValid =
+    args.length === (format === 'age' ? 3 : 2) &&
+    tag?.length === (format === 'age' ? tagBytes : 0) &&
+    enc?.length === pointBytes &&
+    enc[0] === 4;
+  if (!isValid || body.length !== bodyBytes[format])
+    throw new SealpinError('header_invalid', 'An entry for a P-256 key is malformed');
   return format === 'age' ? { tag, enc } : { enc };
 }
 
@@ -34,7 +39,10 @@ export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipi
     async wrap(fileKey, format, backend) {
       const { enc, shared } = await encapsulateP256(backend, point);
       const { aead, nonce } = await keySchedule(backend, kems.p256, aeadOf[format], shared, info[format]);
-      const args = format === 'age' ? ['p256tag', encodeBase64(stanzaTag(backend, info.age, enc, compressed)), encodeBase64(enc)] : ['p256', encodeBase64(enc)];
+      const args =
+        format === 'age'
+          ? ['p256tag', encodeBase64(stanzaTag(backend, info.age, enc, compressed)), encodeBase64(enc)]
+          : ['p256', encodeBase64(enc)];
       return { args, body: await aead.seal(nonce, fileKey) };
     },
   };
@@ -58,13 +66,20 @@ export function p256Identity(own: { secret: Uint8Array; point: Uint8Array }): Id
   };
 }
 
-async function openStanza(backend: Backend, format: Format, own: { secret: Uint8Array; point: Uint8Array }, enc: Uint8Array, body: Uint8Array): Promise<Uint8Array | undefined> {
+async function openStanza(
+  backend: Backend,
+  format: Format,
+  own: { secret: Uint8Array; point: Uint8Array },
+  enc: Uint8Array,
+  body: Uint8Array,
+): Promise<Uint8Array | undefined> {
   try {
     const shared = await decapsulateP256(backend, own, enc);
     const { aead, nonce } = await keySchedule(backend, kems.p256, aeadOf[format], shared, info[format]);
     return await aead.open(nonce, body);
   } catch (error) {
-    if (isSealpinError(error, 'key_invalid')) throw new SealpinError('header_invalid', 'An entry for a P-256 key has a point that is not on the curve');
+    if (isSealpinError(error, 'key_invalid'))
+      throw new SealpinError('header_invalid', 'An entry for a P-256 key has a point that is not on the curve');
     if (isSealpinError(error, 'decrypt_failed')) return undefined;
     throw error;
   }

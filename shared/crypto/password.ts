@@ -30,23 +30,38 @@ export function isPasswordStanza(stanza: Stanza, format: Format): boolean {
 }
 
 /** Reads a password stanza; throws `header_invalid` before anything is derived from it. */
-export function parsePasswordStanza({ args, body }: Stanza, format: Format, fileKeyBytes: number): { name: KdfName; salt: Uint8Array; cost: number } {
+export function parsePasswordStanza(
+  { args, body }: Stanza,
+  format: Format,
+  fileKeyBytes: number,
+): { name: KdfName; salt: Uint8Array; cost: number } {
   const name: KdfName = args[0] === 'scrypt' ? 'scrypt' : 'pbkdf2-sha512';
   const salt = args.length === 3 ? decodeBase64(args[1]!) : undefined;
   const { least, most } = costs[name];
   const cost = /^[1-9][0-9]{0,8}$/.test(args[2] ?? '') ? Number(args[2]) : 0;
-  if (salt?.length !== saltBytes || body.length !== fileKeyBytes + tagBytes) throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
-  if (cost > most) throw new SealpinError('header_invalid', 'The password entry of the header asks for more work than is ever done');
+  if (salt?.length !== saltBytes || body.length !== fileKeyBytes + tagBytes)
+    throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
+  if (cost > most)
+    throw new SealpinError('header_invalid', 'The password entry of the header asks for more work than is ever done');
   // age has no lower bound: its files are other people's, and opening one does not make it weaker.
-  if (cost < (format === 'age' ? 1 : least)) throw new SealpinError('header_invalid', 'The password entry of the header asks for too little work');
+  if (cost < (format === 'age' ? 1 : least))
+    throw new SealpinError('header_invalid', 'The password entry of the header asks for too little work');
   return { name, salt, cost };
 }
 
-async function wrapKey(backend: Backend, format: Format, password: Uint8Array, { name, salt, cost }: { name: KdfName; salt: Uint8Array; cost: number }) {
+async function wrapKey(
+  backend: Backend,
+  format: Format,
+  password: Uint8Array,
+  { name, salt, cost }: { name: KdfName; salt: Uint8Array; cost: number },
+) {
   const label = saltLabels[format][name];
   if (label === undefined) throw new SealpinError('invalid_request', 'An age file takes a password by scrypt only');
   const labelled = concat(utf8(label), salt);
-  const key = name === 'scrypt' ? await backend.scrypt(password, labelled, { logN: cost, r: 8, p: 1 }) : await backend.pbkdf2(password, labelled, cost);
+  const key =
+    name === 'scrypt'
+      ? await backend.scrypt(password, labelled, { logN: cost, r: 8, p: 1 })
+      : await backend.pbkdf2(password, labelled, cost);
   return format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key);
 }
 
@@ -79,7 +94,8 @@ export function passwordRecipient(password: string, kdf: PasswordKdf = { name: '
   const bytes = utf8(normalize(password));
   const { written, least, most } = costs[kdf.name];
   const cost = (kdf.name === 'scrypt' ? kdf.logN : kdf.iterations) ?? written;
-  if (!Number.isSafeInteger(cost) || cost < least || cost > most) throw new SealpinError('invalid_request', `The cost of ${kdf.name} must be from ${least} to ${most}`);
+  if (!Number.isSafeInteger(cost) || cost < least || cost > most)
+    throw new SealpinError('invalid_request', `The cost of ${kdf.name} must be from ${least} to ${most}`);
   return {
     kind: 'password',
     async wrap(fileKey, format, backend) {

@@ -11,8 +11,26 @@ import type { Identity, Recipient, Stanza } from './types.ts';
 
 /** The kinds, by the names of their stanzas. age defines no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
 const kinds = {
-  mlkem768x25519: { kem: kems.mlkem768x25519, of: (backend: Backend) => backend.mlkem768x25519, randomBytes: 64, isTagged: false, encBytes: 1120, publicBytes: 1216, prefix: 'age1pq', secretPrefix: 'age-secret-key-pq-' },
-  mlkem768p256tag: { kem: kems.mlkem768p256, of: (backend: Backend) => backend.mlkem768p256, randomBytes: 160, isTagged: true, encBytes: 1153, publicBytes: 1249, prefix: 'age1tagpq', secretPrefix: 'sealpin-secret-key-pq-' },
+  mlkem768x25519: {
+    kem: kems.mlkem768x25519,
+    of: (backend: Backend) => backend.mlkem768x25519,
+    randomBytes: 64,
+    isTagged: false,
+    encBytes: 1120,
+    publicBytes: 1216,
+    prefix: 'age1pq',
+    secretPrefix: 'age-secret-key-pq-',
+  },
+  mlkem768p256tag: {
+    kem: kems.mlkem768p256,
+    of: (backend: Backend) => backend.mlkem768p256,
+    randomBytes: 160,
+    isTagged: true,
+    encBytes: 1153,
+    publicBytes: 1249,
+    prefix: 'age1tagpq',
+    secretPrefix: 'sealpin-secret-key-pq-',
+  },
 } as const;
 /** Where the P-256 part of an `mlkem768p256tag` public key begins, which the tag is made of. */
 const pointOffset = 1184;
@@ -33,8 +51,13 @@ export function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; e
   const decoded = encoded.map(decodeBase64);
   const enc = decoded.at(-1);
   const tag = kind?.isTagged ? decoded[0] : undefined;
-  const isValid = kind !== undefined && encoded.length === (kind.isTagged ? 2 : 1) && enc?.length === kind.encBytes && tag?.length === (kind.isTagged ? 4 : undefined);
-  if (!isValid || body.length !== 32) throw new SealpinError('header_invalid', 'An entry for a post-quantum key is malformed');
+  const isValid =
+    kind !== undefined &&
+    encoded.length === (kind.isTagged ? 2 : 1) &&
+    enc?.length === kind.encBytes &&
+    tag?.length === (kind.isTagged ? 4 : undefined);
+  if (!isValid || body.length !== 32)
+    throw new SealpinError('header_invalid', 'An entry for a post-quantum key is malformed');
   return tag === undefined ? { enc } : { tag, enc };
 }
 
@@ -51,7 +74,9 @@ export function hybridRecipient(text: string): Recipient {
       if (format !== 'age') throw new SealpinError('key_invalid', 'A post-quantum key takes age files only');
       const { enc, shared } = kind.of(backend).encapsulate(publicKey, draw(backend, kind.randomBytes));
       const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
-      const tag = kind.isTagged ? [encodeBase64(stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))] : [];
+      const tag = kind.isTagged
+        ? [encodeBase64(stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))]
+        : [];
       return { args: [name, ...tag, encodeBase64(enc)], body: await aead.seal(nonce, fileKey) };
     },
   };
@@ -70,7 +95,10 @@ function publicText(backend: Backend, name: HybridName, seed: Uint8Array): strin
 /** Makes a post-quantum key pair as texts; throws `random_failed`. */
 export function newHybridKey(backend: Backend, name: HybridName): { secret: string; recipient: string } {
   const seed = draw(backend, seedBytes);
-  return { secret: encodeKey(kinds[name].secretPrefix, seed).toUpperCase(), recipient: publicText(backend, name, seed) };
+  return {
+    secret: encodeKey(kinds[name].secretPrefix, seed).toUpperCase(),
+    recipient: publicText(backend, name, seed),
+  };
 }
 
 /** What opens a container with `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…`; throws `key_invalid`. @param text in capitals, as it is written */
@@ -86,8 +114,15 @@ export function hybridIdentity(text: string, backend: Backend): { identity: Iden
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;
         const { tag, enc } = parseHybridStanza(stanza);
-        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))) continue;
-        const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, decapsulate(kind.of(backend), seed, enc), infoOf(name));
+        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset))))
+          continue;
+        const { aead, nonce } = await keySchedule(
+          backend,
+          kind.kem,
+          aeads.chaChaPoly,
+          decapsulate(kind.of(backend), seed, enc),
+          infoOf(name),
+        );
         try {
           return await aead.open(nonce, stanza.body);
         } catch (error) {

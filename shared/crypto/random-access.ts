@@ -33,7 +33,10 @@ export type OpenedAt = {
  * for a whole one.
  * @throws SealpinError `not_encrypted`, `unsupported_version`, `header_invalid`, `wrong_kind`, `decrypt_failed`, `container_invalid`
  */
-export async function openAt(container: RandomAccess, { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend }): Promise<OpenedAt> {
+export async function openAt(
+  container: RandomAccess,
+  { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
+): Promise<OpenedAt> {
   const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxHeaderBytes)));
   try {
     const format = await formatOf(source);
@@ -49,7 +52,10 @@ export async function openAt(container: RandomAccess, { identities, backend = we
     const before = headerBytes(header) + lineBytes + (format === 'age' ? nonceBytes : preambleBytes);
     const plaintextBytes = openedBytes(chunking, container.bytes - before);
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
-    const opened = async (start: number, end: number): Promise<{ stream: ReadableStream<Uint8Array>; skip: number }> => {
+    const opened = async (
+      start: number,
+      end: number,
+    ): Promise<{ stream: ReadableStream<Uint8Array>; skip: number }> => {
       const { span, offset, bytes } = spanOf(chunking, start, end, plaintextBytes);
       const part = new ByteSource(await container.read(before + offset, bytes));
       return { stream: openSpan(part, () => chunks, span), skip: start - span.first * chunking.chunkBytes };
@@ -59,7 +65,14 @@ export async function openAt(container: RandomAccess, { identities, backend = we
     return {
       plaintextBytes,
       async decryptRange({ start, end }) {
-        if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > plaintextBytes) throw new SealpinError('range_not_satisfiable');
+        if (
+          !Number.isSafeInteger(start) ||
+          !Number.isSafeInteger(end) ||
+          start < 0 ||
+          start > end ||
+          end > plaintextBytes
+        )
+          throw new SealpinError('range_not_satisfiable');
         if (start === end) return streamOf(new Uint8Array(0));
         const { stream, skip } = await opened(start, end);
         return slice(stream, skip, end - start);

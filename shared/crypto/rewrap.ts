@@ -10,13 +10,23 @@ import type { Format, Identity, Recipient } from './types.ts';
 import { webBackend } from './web.ts';
 
 /** Who can open it now, and who shall be able to. `mix`: post-quantum recipients together with others. */
-export type Rewrapping = { identities: readonly Identity[]; recipients: readonly Recipient[]; mix?: boolean; backend?: Backend };
+export type Rewrapping = {
+  identities: readonly Identity[];
+  recipients: readonly Recipient[];
+  mix?: boolean;
+  backend?: Backend;
+};
 
-async function newHeader(header: Header, format: Format, { identities, recipients, mix = false, backend = webBackend }: Rewrapping): Promise<Uint8Array> {
+async function newHeader(
+  header: Header,
+  format: Format,
+  { identities, recipients, mix = false, backend = webBackend }: Rewrapping,
+): Promise<Uint8Array> {
   checkStanzas(header.stanzas, format);
   const fileKey = await unlock(header, format, identities, backend);
   const kept = format === 'sealpin' ? header.stanzas.filter(({ args }) => args[0] === 'file') : [];
-  if (kept.length > 0 && recipients.some(({ kind }) => kind === 'password')) throw new SealpinError('invalid_request', 'A file of the encrypted mode takes keys only');
+  if (kept.length > 0 && recipients.some(({ kind }) => kind === 'password'))
+    throw new SealpinError('invalid_request', 'A file of the encrypted mode takes keys only');
   return makeHeader(backend, format, fileKey, [...(await wrapAll(backend, format, fileKey, recipients, mix)), ...kept]);
 }
 
@@ -25,13 +35,17 @@ async function newHeader(header: Header, format: Format, { identities, recipient
  * @param container binary, not armored
  * @throws SealpinError as `open` and `encrypt` do; `not_encrypted` for a plain file
  */
-export async function rewrap(container: ReadableStream<Uint8Array>, rewrapping: Rewrapping): Promise<ReadableStream<Uint8Array>> {
+export async function rewrap(
+  container: ReadableStream<Uint8Array>,
+  rewrapping: Rewrapping,
+): Promise<ReadableStream<Uint8Array>> {
   const source = new ByteSource(container);
   try {
     await source.fill(32);
     const start = fromUtf8(source.peek(32));
     const format = (['age', 'sealpin'] as const).find((format) => start.startsWith(`${versions[format]}\n`));
-    if (format === undefined) throw new SealpinError('not_encrypted', 'It is not a container whose recipients can be replaced');
+    if (format === undefined)
+      throw new SealpinError('not_encrypted', 'It is not a container whose recipients can be replaced');
     return source.rest(await newHeader(await readHeader(source, versions[format]), format, rewrapping));
   } catch (error) {
     source.abandon(error);

@@ -8,7 +8,10 @@ import type { Format, Stanza } from './types.ts';
 import { parseX25519Stanza } from './x25519.ts';
 
 /** The first lines, without the line feed. */
-export const versions = { age: 'age-encryption.org/v1', sealpin: 'sealpin/v1' } as const satisfies Record<Format, string>;
+export const versions = { age: 'age-encryption.org/v1', sealpin: 'sealpin/v1' } as const satisfies Record<
+  Format,
+  string
+>;
 /** Anything that starts like a version line: never taken for a plain file. */
 export const versionLike = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
 /** The first line of a detached payload, with it. */
@@ -35,12 +38,14 @@ const known: Record<Format, Record<string, (stanza: Stanza) => unknown>> = {
 
 /** Checks every stanza with a known name, and that a password stands alone; throws `header_invalid`. */
 export function checkStanzas(stanzas: readonly Stanza[], format: Format): void {
-  if (stanzas.length > 1 && stanzas.some((stanza) => isPasswordStanza(stanza, format))) throw new SealpinError('header_invalid', 'The header combines a password with something else');
+  if (stanzas.length > 1 && stanzas.some((stanza) => isPasswordStanza(stanza, format)))
+    throw new SealpinError('header_invalid', 'The header combines a password with something else');
   for (const stanza of stanzas) {
     const name = stanza.args[0]!;
     if (Object.hasOwn(known[format], name)) known[format][name]!(stanza);
   }
-  if (format === 'sealpin' && stanzas.filter(({ args }) => args[0] === 'file').length > 1) throw new SealpinError('header_invalid', 'The header belongs to more than one file');
+  if (format === 'sealpin' && stanzas.filter(({ args }) => args[0] === 'file').length > 1)
+    throw new SealpinError('header_invalid', 'The header belongs to more than one file');
 }
 
 /** Whether the header is one of the service's encrypted mode. */

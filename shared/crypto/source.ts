@@ -12,9 +12,7 @@ type AtLeastReader = {
   read(view: Uint8Array, options: { min: number }): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
   cancel(reason?: unknown): Promise<void>;
 };
-type Reader =
-  | { byob: true; reader: AtLeastReader }
-  | { byob: false; reader: ReadableStreamDefaultReader<Uint8Array> };
+type Reader = { byob: true; reader: AtLeastReader } | { byob: false; reader: ReadableStreamDefaultReader<Uint8Array> };
 
 function readerOf(stream: ReadableStream<Uint8Array>): Reader {
   if (stream.locked) throw new TypeError('the stream is locked');
@@ -137,7 +135,8 @@ export class ByteSource {
       const piece = this.#pieces[index];
       if (piece === undefined) return undefined;
       const at = piece.indexOf(lineFeed);
-      if ((at < 0 ? before + piece.length : before + at) > limitBytes) throw new SealpinError('header_invalid', 'The header is larger than it may be');
+      if ((at < 0 ? before + piece.length : before + at) > limitBytes)
+        throw new SealpinError('header_invalid', 'The header is larger than it may be');
       if (at >= 0) return this.take(before + at + 1).subarray(0, -1);
       before += piece.length;
     }

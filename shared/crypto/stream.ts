@@ -24,7 +24,10 @@ async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array):
 }
 
 /** A fresh nonce: what goes before the chunks, and how to seal them. */
-export async function newStream(backend: Backend, fileKey: Uint8Array): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
+export async function newStream(
+  backend: Backend,
+  fileKey: Uint8Array,
+): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
   const preamble = draw(backend, nonceBytes);
   return { preamble, chunks: await derive(backend, fileKey, preamble) };
 }

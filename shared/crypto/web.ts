@@ -29,9 +29,12 @@ const owned = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Arra
 async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   const key = await crypto.subtle.importKey('raw', owned(rawKey), 'AES-GCM', false, ['encrypt', 'decrypt']);
   const parameters = (nonce: Uint8Array, aad: Uint8Array | undefined) =>
-    aad === undefined ? { name: 'AES-GCM', iv: owned(nonce), tagLength: 128 } : { name: 'AES-GCM', iv: owned(nonce), additionalData: owned(aad), tagLength: 128 };
+    aad === undefined
+      ? { name: 'AES-GCM', iv: owned(nonce), tagLength: 128 }
+      : { name: 'AES-GCM', iv: owned(nonce), additionalData: owned(aad), tagLength: 128 };
   return {
-    seal: (nonce, plaintext, aad, out) => crypto.subtle.encrypt(parameters(nonce, aad), key, owned(plaintext)).then((sealed) => placed(sealed, out)),
+    seal: (nonce, plaintext, aad, out) =>
+      crypto.subtle.encrypt(parameters(nonce, aad), key, owned(plaintext)).then((sealed) => placed(sealed, out)),
     open: (nonce, ciphertext, aad, out) =>
       crypto.subtle.decrypt(parameters(nonce, aad), key, owned(ciphertext)).then(
         (opened) => placed(opened, out),
@@ -65,7 +68,8 @@ function nobleChaChaPoly(key: Uint8Array): Aead {
 
 /** PKCS#8 of a P-256 key (RFC 5208, RFC 5915) without the public half, up to the 32 bytes of the scalar. */
 const pkcs8Prefix = Uint8Array.from([
-  0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,
+  0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+  0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01, 0x01, 0x04, 0x20,
 ]);
 const ecdh = { name: 'ECDH', namedCurve: 'P-256' };
 
@@ -140,7 +144,8 @@ export const webBackend: Backend = {
   name: 'web',
   random(bytes) {
     const drawn = new Uint8Array(bytes);
-    for (let offset = 0; offset < bytes; offset += maxRandomBytes) crypto.getRandomValues(drawn.subarray(offset, offset + maxRandomBytes));
+    for (let offset = 0; offset < bytes; offset += maxRandomBytes)
+      crypto.getRandomValues(drawn.subarray(offset, offset + maxRandomBytes));
     return drawn;
   },
   sha256: (data) => sha256(data),
@@ -153,17 +158,34 @@ export const webBackend: Backend = {
   mlkem768p256: nobleHybrid(ml_kem768_p256),
   async scrypt(password, salt, { logN, r, p }) {
     const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
-    if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB)) throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`);
+    if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB))
+      throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`);
     try {
-      return await scryptAsync(password, salt, { N: 2 ** logN, r, p, dkLen: 32, asyncTick: 20, maxmem: 2 * maxMiB * 2 ** 20 });
+      return await scryptAsync(password, salt, {
+        N: 2 ** logN,
+        r,
+        p,
+        dkLen: 32,
+        asyncTick: 20,
+        maxmem: 2 * maxMiB * 2 ** 20,
+      });
     } catch (cause) {
-      if (cause instanceof RangeError) throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`, { cause });
+      if (cause instanceof RangeError)
+        throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`, {
+          cause,
+        });
       throw cause;
     }
   },
   async pbkdf2(password, salt, iterations) {
-    if (isWorkers() && iterations > workersMaxIterations) throw new SealpinError('kdf_unavailable', `The password needs ${iterations} rounds of PBKDF2; a Worker gives ${workersMaxIterations}`);
+    if (isWorkers() && iterations > workersMaxIterations)
+      throw new SealpinError(
+        'kdf_unavailable',
+        `The password needs ${iterations} rounds of PBKDF2; a Worker gives ${workersMaxIterations}`,
+      );
     const key = await crypto.subtle.importKey('raw', owned(password), 'PBKDF2', false, ['deriveBits']);
-    return new Uint8Array(await crypto.subtle.deriveBits({ name: 'PBKDF2', hash: 'SHA-512', salt: owned(salt), iterations }, key, 256));
+    return new Uint8Array(
+      await crypto.subtle.deriveBits({ name: 'PBKDF2', hash: 'SHA-512', salt: owned(salt), iterations }, key, 256),
+    );
   },
 };

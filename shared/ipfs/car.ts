@@ -53,7 +53,11 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
  * over, within bounds.
  * The stream fails with content_mismatch when the CAR is incomplete or wrong, else as `openFile`.
  */
-export function fileFromCar(cid: string, car: ReadableStream<Uint8Array>, o: OpenOptions = {}): ReadableStream<Uint8Array> {
+export function fileFromCar(
+  cid: string,
+  car: ReadableStream<Uint8Array>,
+  o: OpenOptions = {},
+): ReadableStream<Uint8Array> {
   let given: ReadableStream<Uint8Array> | undefined = car;
   const source: BlockSource = {
     id: 'CAR',
@@ -99,7 +103,19 @@ function range(size: number, o: { from: number; to?: number } | undefined): [sta
 /** `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and itself. */
 function header(cid: Cid): Uint8Array {
   const text = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
-  const map = [0xa2, ...text('roots'), 0x81, 0xd8, 0x2a, 0x58, 1 + cidBytes, 0, ...bytesOfCid(cid), ...text('version'), 1];
+  const map = [
+    0xa2,
+    ...text('roots'),
+    0x81,
+    0xd8,
+    0x2a,
+    0x58,
+    1 + cidBytes,
+    0,
+    ...bytesOfCid(cid),
+    ...text('version'),
+    1,
+  ];
   return Uint8Array.from([map.length, ...map]);
 }
 

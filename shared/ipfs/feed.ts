@@ -21,7 +21,10 @@ export function feed(root: Cid, end: number | undefined, source: BlockSource): F
 }
 
 /** Leaves come from one request for many of them, interior nodes one by one. */
-function readFeed(open: (want: Want, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>, source: BlockSource): Feed {
+function readFeed(
+  open: (want: Want, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
+  source: BlockSource,
+): Feed {
   let reader: ByteReader | undefined;
   let position = 0;
   let left = 0;
@@ -97,7 +100,8 @@ function carFeed(open: (start: number, signal: AbortSignal) => Promise<ReadableS
         if (!block) throw new SealpinError('content_mismatch', `the CAR ends without ${want.cid.text}`);
         ahead = undefined;
         skippable -= block.bytes.length;
-        if (skippable < 0) throw new SealpinError('content_mismatch', `the CAR has other blocks instead of ${want.cid.text}`);
+        if (skippable < 0)
+          throw new SealpinError('content_mismatch', `the CAR has other blocks instead of ${want.cid.text}`);
       }
     },
     close,

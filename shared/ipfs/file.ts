@@ -44,7 +44,10 @@ export type IpfsFile = {
 };
 
 /** A file whose root is verified. */
-export type Dag = { root: Root; blocks(start: number, end: number): { next(): Promise<Block | undefined>; close(reason?: unknown): void } };
+export type Dag = {
+  root: Root;
+  blocks(start: number, end: number): { next(): Promise<Block | undefined>; close(reason?: unknown): void };
+};
 
 /**
  * Opens the file of a CID. Reads its root only; abort the signal if nothing is to be read after all.
@@ -56,7 +59,8 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
   return {
     size: root.size,
     read(start = 0, end = root.size) {
-      if (!(start >= 0 && start <= end && end <= root.size)) throw new TypeError(`no range of ${root.size} bytes: ${start} to ${end}`);
+      if (!(start >= 0 && start <= end && end <= root.size))
+        throw new TypeError(`no range of ${root.size} bytes: ${start} to ${end}`);
       const reading = blocks(start, end);
       return new ReadableStream<Uint8Array>({
         async pull(controller) {
@@ -79,7 +83,11 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
 }
 
 /** One verified block, whatever it holds. Fails as `openFile`. */
-export async function readBlock(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {}, digest }: OpenOptions = {}): Promise<Uint8Array> {
+export async function readBlock(
+  text: string,
+  sources: readonly BlockSource[],
+  { signal = new AbortController().signal, limits = {}, digest }: OpenOptions = {},
+): Promise<Uint8Array> {
   const cid = parseCid(text);
   const source = supply(cid, sources, { signal, idleMs: limits.idleMs ?? usualIdleMs, faults: new Map(), digest });
   try {
@@ -90,7 +98,11 @@ export async function readBlock(text: string, sources: readonly BlockSource[], {
 }
 
 /** Opens the blocks of a file. */
-export async function openDag(text: string, sources: readonly BlockSource[], { signal = new AbortController().signal, limits = {}, digest }: OpenOptions): Promise<Dag> {
+export async function openDag(
+  text: string,
+  sources: readonly BlockSource[],
+  { signal = new AbortController().signal, limits = {}, digest }: OpenOptions,
+): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = usualIdleMs, totalMs = 86_400_000 } = limits;
   const faults: Faults = new Map();
@@ -99,7 +111,8 @@ export async function openDag(text: string, sources: readonly BlockSource[], { s
   let root: Root;
   try {
     root = await takeRoot(cid, first.take);
-    if (root.size > fileBytes) throw new SealpinError('too_large', `the file has ${root.size} bytes, more than ${fileBytes}`);
+    if (root.size > fileBytes)
+      throw new SealpinError('too_large', `the file has ${root.size} bytes, more than ${fileBytes}`);
   } catch (cause) {
     first.close(cause);
     throw cause;
@@ -108,9 +121,15 @@ export async function openDag(text: string, sources: readonly BlockSource[], { s
     root,
     blocks(start, end) {
       const stop = new AbortController();
-      const timer = setTimeout(() => stop.abort(new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`)), totalMs);
+      const timer = setTimeout(
+        () => stop.abort(new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`)),
+        totalMs,
+      );
       if (start > 0) first?.close();
-      const source = first && start === 0 ? first : supply(cid, sources, { end, signal: AbortSignal.any([signal, stop.signal]), idleMs, faults, digest });
+      const source =
+        first && start === 0
+          ? first
+          : supply(cid, sources, { end, signal: AbortSignal.any([signal, stop.signal]), idleMs, faults, digest });
       first = undefined;
       const order = walk(root, start, end, source.take);
 

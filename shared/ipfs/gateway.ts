@@ -19,10 +19,19 @@ export function gateway(o: GatewayOptions): BlockSource {
   const { fetch: ask = fetch, headers = {} } = o;
   const root = o.url.replace(/\/+$/, '');
 
-  async function get(cid: string, query: Record<string, string>, accept: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  async function get(
+    cid: string,
+    query: Record<string, string>,
+    accept: string,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array>> {
     let response: Response;
     try {
-      response = await ask(`${root}/ipfs/${cid}?${new URLSearchParams(query).toString()}`, { headers: { ...headers, accept }, redirect: 'manual', signal });
+      response = await ask(`${root}/ipfs/${cid}?${new URLSearchParams(query).toString()}`, {
+        headers: { ...headers, accept },
+        redirect: 'manual',
+        signal,
+      });
     } catch (cause) {
       signal.throwIfAborted();
       throw new SealpinError('service_unreachable', `${root} cannot be reached`, { cause });

@@ -34,7 +34,11 @@ type Open = { feed: Feed; stop: AbortController; signal: AbortSignal };
  * Blocks of the file of `root` up to byte `end`.
  * Each source is asked once for a block; the one whose stream broke off after it had given good blocks once more, at last.
  */
-export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults; digest: Digest | undefined }): Supply {
+export function supply(
+  root: Cid,
+  sources: readonly BlockSource[],
+  o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults; digest: Digest | undefined },
+): Supply {
   const digest = o.digest ?? sha256;
   const open = new Map<BlockSource, Open>();
   let current = sources[0];
@@ -62,7 +66,9 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
       } catch (cause) {
         leave(source, cause);
         o.signal.throwIfAborted();
-        const error = isSealpinError(cause) ? cause : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
+        const error = isSealpinError(cause)
+          ? cause
+          : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
         failures.push({ id: source.id, error });
         o.faults.set(source, { count: cause instanceof Lie ? maxFaults : (known?.count ?? 0) + 1, error });
       }
@@ -74,7 +80,10 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
     let asked = open.get(source);
     if (!asked) {
       const stop = new AbortController();
-      open.set(source, (asked = { feed: feed(root, o.end, source), stop, signal: AbortSignal.any([o.signal, stop.signal]) }));
+      open.set(
+        source,
+        (asked = { feed: feed(root, o.end, source), stop, signal: AbortSignal.any([o.signal, stop.signal]) }),
+      );
     }
     const bytes = await timely(asked.feed.take(want, asked.signal));
     if (bytes.length > maxBlockBytes || !sameBytes(await digest(bytes), want.cid.digest)) throw new Lie(want);
@@ -84,7 +93,10 @@ export function supply(root: Cid, sources: readonly BlockSource[], o: { end?: nu
   /** Also ends the wait for a source that does not heed its signal. */
   async function timely(block: Promise<Uint8Array>): Promise<Uint8Array> {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-    const timer = setTimeout(() => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)), o.idleMs);
+    const timer = setTimeout(
+      () => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)),
+      o.idleMs,
+    );
     interrupt = reject;
     block.then(resolve, reject);
     try {

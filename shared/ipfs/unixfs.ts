@@ -31,7 +31,8 @@ export function decodeNode(block: Uint8Array, name: string): Link[] {
     const file = UnixFS.unmarshal(node.Data);
     if (file.type !== 'file') throw new RangeError(`a ${file.type}, not a file`);
     if (file.data?.length) throw new RangeError('bytes of the file in an interior node');
-    if (node.Links.length === 0 || node.Links.length !== file.blockSizes.length) throw new RangeError('links and sizes differ in number');
+    if (node.Links.length === 0 || node.Links.length !== file.blockSizes.length)
+      throw new RangeError('links and sizes differ in number');
     return node.Links.map((link, i) => {
       const cid = cidFromBytes(link.Hash.bytes);
       const fileBytes = Number(file.blockSizes[i]);

@@ -21,7 +21,8 @@ const maxDepth = 8;
 /** Fetches the root. */
 export async function takeRoot(cid: Cid, take: Take): Promise<Root> {
   const block = await take({ cid, start: 0, fileBytes: undefined, run: 0 });
-  const size = cid.codec === 'raw' ? block.length : decodeNode(block, cid.text).reduce((sum, link) => sum + link.fileBytes, 0);
+  const size =
+    cid.codec === 'raw' ? block.length : decodeNode(block, cid.text).reduce((sum, link) => sum + link.fileBytes, 0);
   if (!Number.isSafeInteger(size)) throw new SealpinError('invalid_cid', `${cid.text} names a file of impossible size`);
   return { cid, block, size };
 }
@@ -46,7 +47,12 @@ export async function* walk(root: Root, start: number, end: number, take: Take):
       if (position <= start || at >= end) continue;
       const leaf = link.cid.codec === 'raw';
       if (leaf && link.fileBytes > maxBlockBytes) throw contradiction();
-      const bytes = await take({ cid: link.cid, start: at, fileBytes: leaf ? link.fileBytes : undefined, run: leaf ? run(i, at) : 0 });
+      const bytes = await take({
+        cid: link.cid,
+        start: at,
+        fileBytes: leaf ? link.fileBytes : undefined,
+        run: leaf ? run(i, at) : 0,
+      });
       if (leaf && bytes.length !== link.fileBytes) throw contradiction();
       const child = { cid: link.cid, bytes, start: at, fileBytes: link.fileBytes };
       yield* below(child, depth + 1);
@@ -54,7 +60,8 @@ export async function* walk(root: Root, start: number, end: number, take: Take):
 
     function run(from: number, at: number): number {
       let bytes = 0;
-      for (let i = from; i < links.length && links[i]!.cid.codec === 'raw' && at + bytes < end; i += 1) bytes += links[i]!.fileBytes;
+      for (let i = from; i < links.length && links[i]!.cid.codec === 'raw' && at + bytes < end; i += 1)
+        bytes += links[i]!.fileBytes;
       return bytes;
     }
   }

@@ -18,19 +18,27 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
 function sources(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .map((name) => join(folder, name))
-    .filter((path) => path.endsWith('.ts') && !/(^|\/)(test|bench|dist|node_modules)\//.test(path.split(sep).join('/')));
+    .filter(
+      (path) => path.endsWith('.ts') && !/(^|\/)(test|bench|dist|node_modules)\//.test(path.split(sep).join('/')),
+    );
 }
 
 function roomOf(path: string): string {
   const name = path.split(sep).join('/');
-  const room = Object.keys(arrows).filter((room) => name === room || name.startsWith(`${room}/`)).sort((a, b) => b.length - a.length)[0];
+  const room = Object.keys(arrows)
+    .filter((room) => name === room || name.startsWith(`${room}/`))
+    .sort((a, b) => b.length - a.length)[0];
   if (room === undefined) throw new Error(`${name} is in no room`);
   return room;
 }
 
 /** What a source imports, types and dynamic imports included. Comments cannot hide one: they may only add. */
 function importsOf(source: string): string[] {
-  const forms = [/^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm, /^\s*import\s*['"]([^'"]+)['"]/gm, /\bimport\(\s*['"]([^'"]+)['"]/g];
+  const forms = [
+    /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+    /^\s*import\s*['"]([^'"]+)['"]/gm,
+    /\bimport\(\s*['"]([^'"]+)['"]/g,
+  ];
   return forms.flatMap((form) => [...source.matchAll(form)].map((match) => match[1]!));
 }
 
@@ -39,10 +47,14 @@ function offence(path: string, specifier: string): string | undefined {
   const room = roomOf(path);
   const rule = arrows[room]!;
   if (specifier.startsWith('.')) {
-    const target = relative(root, resolve(root, dirname(path), specifier)).split(sep).join('/');
+    const target = relative(root, resolve(root, dirname(path), specifier))
+      .split(sep)
+      .join('/');
     if (target === 'package.json' || target === 'cli/local/worker.js') return undefined;
     const to = roomOf(target);
-    return to === room || rule.rooms.some((allowed) => to === allowed || to.startsWith(`${allowed}/`)) ? undefined : `${path} → ${target}`;
+    return to === room || rule.rooms.some((allowed) => to === allowed || to.startsWith(`${allowed}/`))
+      ? undefined
+      : `${path} → ${target}`;
   }
   if (specifier.startsWith('node:')) return rule.node ? undefined : `${path} → ${specifier}`;
   if (isBuiltin(specifier)) return `${path} → ${specifier} (write node:)`;
@@ -54,7 +66,9 @@ describe('the rooms of the house', () => {
 
   test('import only along the arrows', () => {
     expect(files.length).toBeGreaterThan(20);
-    const offences = files.flatMap((path) => importsOf(readFileSync(join(root, path), 'utf8')).map((specifier) => offence(path, specifier)));
+    const offences = files.flatMap((path) =>
+      importsOf(readFileSync(join(root, path), 'utf8')).map((specifier) => offence(path, specifier)),
+    );
     expect(offences.filter((text) => text !== undefined)).toEqual([]);
   });
 
@@ -64,18 +78,24 @@ describe('the rooms of the house', () => {
     expect(offence('shared/crypto/keys.ts', '../ipfs/cid.ts')).toBe('shared/crypto/keys.ts → shared/ipfs/cid.ts');
     expect(offence('shared/crypto/keys.ts', 'node:crypto')).toBe('shared/crypto/keys.ts → node:crypto');
     expect(offence('worker/index.ts', 'miniflare')).toBe('worker/index.ts → miniflare');
-    expect(importsOf("import type { A } from '../a.ts';\nconst b = await import('./b.ts');\nexport * from './c.ts';\nimport './d.ts';")).toEqual([
-      '../a.ts', './c.ts', './d.ts', './b.ts',
-    ]);
+    expect(
+      importsOf(
+        "import type { A } from '../a.ts';\nconst b = await import('./b.ts');\nexport * from './c.ts';\nimport './d.ts';",
+      ),
+    ).toEqual(['../a.ts', './c.ts', './d.ts', './b.ts']);
   });
 
   test('hold no file over 450 lines', () => {
-    const long = files.map((path) => [path, readFileSync(join(root, path), 'utf8').split('\n').length] as const).filter(([, lines]) => lines > 450);
+    const long = files
+      .map((path) => [path, readFileSync(join(root, path), 'utf8').split('\n').length] as const)
+      .filter(([, lines]) => lines > 450);
     expect(long).toEqual([]);
   });
 
   test('have exactly one workerd in the lock file', () => {
-    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, unknown> };
+    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, unknown>;
+    };
     expect(Object.keys(lock.packages).filter((name) => name.endsWith('node_modules/workerd'))).toHaveLength(1);
   });
 });

@@ -30,5 +30,10 @@ async function* files({ quick, step }: Run): AsyncGenerator<Series> {
   } finally {
     await service.close();
   }
-  yield { name: 'files', title: 'Time of a request to the service, by the files in the account', x, lines: [page, one] };
+  yield {
+    name: 'files',
+    title: 'Time of a request to the service, by the files in the account',
+    x,
+    lines: [page, one],
+  };
 }

@@ -35,7 +35,8 @@ app.post('/least', async (c) => {
   const reader = c.req.raw.body!.getReader({ mode: 'byob' });
   for (;;) {
     const { value, done } = await reader.readAtLeast(bytes, new Uint8Array(bytes));
-    if (value !== undefined && value.length > 0) await Promise.all([crypto.subtle.digest('SHA-256', value), writer.write(value)]);
+    if (value !== undefined && value.length > 0)
+      await Promise.all([crypto.subtle.digest('SHA-256', value), writer.write(value)]);
     if (done) break;
   }
   await writer.close();

@@ -21,8 +21,11 @@ const server = createServer((request, response) => {
       answer(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
     } else if (command === 'add') answer(200, { Name: 'sealpin', Hash: asked, Size: '0' });
     else if (command === 'pin/rm') answer(200, { Pins: [cid] });
-    else if (command === 'block/get' || command === 'cat') response.writeHead(200, { 'content-length': block.length }).end(block);
+    else if (command === 'block/get' || command === 'cat')
+      response.writeHead(200, { 'content-length': block.length }).end(block);
     else answer(200, {});
   });
 });
-server.listen(0, '127.0.0.1', () => process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`));
+server.listen(0, '127.0.0.1', () =>
+  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
+);

@@ -27,13 +27,28 @@ async function* uploads({ quick, step }: Run): AsyncGenerator<Series> {
       }
       // The first run is the one in which workerd compiles the Worker.
       const kept = runs.slice(1);
-      throughput.points.push(at(count, kept.map(({ seconds }) => (count * mebibytes) / seconds)));
-      memory.points.push(at(count, kept.map(({ peakMiB }) => peakMiB)));
+      throughput.points.push(
+        at(
+          count,
+          kept.map(({ seconds }) => (count * mebibytes) / seconds),
+        ),
+      );
+      memory.points.push(
+        at(
+          count,
+          kept.map(({ peakMiB }) => peakMiB),
+        ),
+      );
     } finally {
       await service.close();
     }
   }
-  yield { name: 'uploads', title: `Uploads of ${mebibytes} MiB at once, raw, in encrypted mode, to the local service`, x, lines: [throughput, memory] };
+  yield {
+    name: 'uploads',
+    title: `Uploads of ${mebibytes} MiB at once, raw, in encrypted mode, to the local service`,
+    x,
+    lines: [throughput, memory],
+  };
 }
 
 type Upload = { seconds: number; peakMiB: number };
@@ -44,8 +59,19 @@ async function atOnce({ url, pid }: Service, apiKey: string, count: number, body
   const each = Array.from({ length: count });
   forgetPeak(pid);
   const begun = performance.now();
-  const answers = await Promise.all(each.map(() => send(url, 'POST', '/v1/storage/encrypted', { ...headers, 'Content-Type': 'image/png', 'Content-Disposition': 'attachment; filename=x' }, body)));
+  const answers = await Promise.all(
+    each.map(() =>
+      send(
+        url,
+        'POST',
+        '/v1/storage/encrypted',
+        { ...headers, 'Content-Type': 'image/png', 'Content-Disposition': 'attachment; filename=x' },
+        body,
+      ),
+    ),
+  );
   const used = { seconds: (performance.now() - begun) / 1000, peakMiB: peakMiB(pid) ?? 0 };
-  for (const answer of answers) await send(url, 'DELETE', `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`, headers);
+  for (const answer of answers)
+    await send(url, 'DELETE', `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`, headers);
   return used;
 }

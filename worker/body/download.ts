@@ -15,7 +15,11 @@ export const fileHeaders: Readonly<Record<string, string>> = {
  * A body of exactly that many bytes. In workerd a stream that errors ends a chunked answer cleanly; with a length the client
  * sees that something is missing.
  */
-export function knownLength(stream: ReadableStream<Uint8Array>, bytes: number, requestId: string): ReadableStream<Uint8Array> {
+export function knownLength(
+  stream: ReadableStream<Uint8Array>,
+  bytes: number,
+  requestId: string,
+): ReadableStream<Uint8Array> {
   const { readable, writable } = new FixedLengthStream(bytes);
   stream.pipeTo(writable).catch((error: unknown) => {
     log({ event: 'download.broken', requestId, error: errorText(error) });
@@ -27,7 +31,10 @@ export function knownLength(stream: ReadableStream<Uint8Array>, bytes: number, r
  * A stream whose first bytes are there, or whose error is thrown here.
  * @param onCancel is told when nobody wants it any more
  */
-export async function begun(stream: ReadableStream<Uint8Array>, onCancel: (reason: unknown) => void): Promise<ReadableStream<Uint8Array>> {
+export async function begun(
+  stream: ReadableStream<Uint8Array>,
+  onCancel: (reason: unknown) => void,
+): Promise<ReadableStream<Uint8Array>> {
   const reader = stream.getReader();
   let next: ReadableStreamReadResult<Uint8Array> | undefined = await reader.read();
   return new ReadableStream<Uint8Array>(

@@ -12,7 +12,14 @@ export function parseFilename(text: string): string {
   // Control characters of both blocks, separators of both families, and what turns the reading direction of a name around.
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   const forbidden = /[\u0000-\u001f\u007f-\u009f/\\\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-  if (bytes < 1 || bytes > maxNameBytes || !text.isWellFormed() || text === '.' || text === '..' || forbidden.test(text)) {
+  if (
+    bytes < 1 ||
+    bytes > maxNameBytes ||
+    !text.isWellFormed() ||
+    text === '.' ||
+    text === '..' ||
+    forbidden.test(text)
+  ) {
     throw new SealpinError('invalid_filename');
   }
   return text;
@@ -69,6 +76,9 @@ function unreadable(): SealpinError {
 export function attachment(filename: string | null): string {
   if (filename === null) return 'attachment';
   const ascii = filename.replaceAll(/[^ -~]|["\\%]/g, '_');
-  const encoded = encodeURIComponent(filename).replaceAll(/['()*]/g, (char) => `%${char.codePointAt(0)!.toString(16).toUpperCase()}`);
+  const encoded = encodeURIComponent(filename).replaceAll(
+    /['()*]/g,
+    (char) => `%${char.codePointAt(0)!.toString(16).toUpperCase()}`,
+  );
   return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }

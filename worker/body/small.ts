@@ -32,7 +32,8 @@ async function parseBody(request: Request): Promise<unknown> {
   const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
     const json = text.decode(await new Blob(chunks).arrayBuffer());
-    if (depthOf(json) > maxDepth) throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
+    if (depthOf(json) > maxDepth)
+      throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
     return JSON.parse(json) as unknown;
   } catch (cause) {
     throw cause instanceof SealpinError ? cause : new SealpinError('invalid_json', undefined, { cause });

@@ -37,7 +37,11 @@ export function checkLength(request: Request, limitBytes: number | undefined): v
  * @param form `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their CID,
  *   or `encrypted`: as a byte stream, whose reader uses the same memory for all of it
  */
-export function uploadBody(request: Request, limitBytes: number | undefined, form: 'json' | 'plain' | 'encrypted'): UploadBody {
+export function uploadBody(
+  request: Request,
+  limitBytes: number | undefined,
+  form: 'json' | 'plain' | 'encrypted',
+): UploadBody {
   const body = countedBody(request, limitBytes);
   let size = 0;
   let head = new Uint8Array(0);
@@ -102,7 +106,10 @@ export function uploadBody(request: Request, limitBytes: number | undefined, for
   const stream =
     form === 'encrypted'
       ? new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel })
-      : new ReadableStream<Uint8Array>({ pull: faulty(form === 'json' ? pullData : pullPieces), cancel }, { highWaterMark: 0 });
+      : new ReadableStream<Uint8Array>(
+          { pull: faulty(form === 'json' ? pullData : pullPieces), cancel },
+          { highWaterMark: 0 },
+        );
   return { stream, filename: () => filename, size: () => size, head: () => head, fault: () => fault };
 }
 

@@ -19,8 +19,21 @@ import { schema } from './schema.ts';
 const pendingMs = 3_600_000;
 
 /** `recoveryKey`: what the account can be recovered with, as text. Times in ms. */
-export type AccountRecord = { id: string; label: string; spki: Uint8Array; recoveryKey: string | null; createdAt: number };
-type AccountRow = { id: string; label: string; spki: ArrayBuffer; recovery_key: string | null; created_at: number; closed_at: number | null };
+export type AccountRecord = {
+  id: string;
+  label: string;
+  spki: Uint8Array;
+  recoveryKey: string | null;
+  createdAt: number;
+};
+type AccountRow = {
+  id: string;
+  label: string;
+  spki: ArrayBuffer;
+  recovery_key: string | null;
+  created_at: number;
+  closed_at: number | null;
+};
 
 /** What a reader is given with a row: the key's record, the account's public key, and on demand the sealed private key. */
 export type Reader = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
@@ -66,7 +79,9 @@ export class Account extends DurableObject<Env> {
   }
 
   /** The account, what it uses, and the caller's own record. */
-  async about(hash: string): Promise<Answer<Reader & { account: AccountRecord; usage: { files: number; bytes: number } }>> {
+  async about(
+    hash: string,
+  ): Promise<Answer<Reader & { account: AccountRecord; usage: { files: number; bytes: number } }>> {
     const caller = this.#authorize(hash);
     if (!caller.ok) return caller;
     const { key, account } = caller;
@@ -97,7 +112,11 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Revokes a key: here first, where it counts, then in KV. */
-  async revokeKey(hash: string, id: string, o: { cascade: boolean; destroy: boolean }): Promise<Answer<{ revoked: string[] }>> {
+  async revokeKey(
+    hash: string,
+    id: string,
+    o: { cascade: boolean; destroy: boolean },
+  ): Promise<Answer<{ revoked: string[] }>> {
     const caller = this.#authorize(hash, 'keys');
     if (!caller.ok) return caller;
     const family = this.#registry.family(id, o.cascade);
@@ -108,7 +127,10 @@ export class Account extends DurableObject<Env> {
     const ids = family.map((key) => key.id);
     const reads = family.some((key) => key.scopes.includes('read'));
     if (reads && !o.destroy && !this.#registry.canReadWithout(ids, this.now())) {
-      return refuse('conflict', 'this is the last key that can read: without it nobody opens the encrypted files again');
+      return refuse(
+        'conflict',
+        'this is the last key that can read: without it nobody opens the encrypted files again',
+      );
     }
     await this.#revoke(ids);
     return { ok: true, revoked: ids };
@@ -116,7 +138,10 @@ export class Account extends DurableObject<Env> {
 
   /** What anybody may have: the private key, encrypted to the recovery key. */
   async recovery(): Promise<Answer<{ spki: Uint8Array; recovery: Uint8Array }>> {
-    const [row] = this.#account === undefined ? [] : this.#sql.exec<{ recovery: ArrayBuffer | null }>('SELECT recovery FROM account').toArray();
+    const [row] =
+      this.#account === undefined
+        ? []
+        : this.#sql.exec<{ recovery: ArrayBuffer | null }>('SELECT recovery FROM account').toArray();
     if (this.#account === undefined || row === undefined || row.recovery === null) return refuse('not_found');
     return { ok: true, spki: this.#account.spki, recovery: new Uint8Array(row.recovery) };
   }
@@ -150,7 +175,11 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Lets an upload begin: to which public key encrypted mode encrypts; the file of the first request where this is a second one. */
-  async begin(hash: string, fileId: string, claim: Claim | undefined): Promise<Answer<Reader & { first: FileRecord | undefined }>> {
+  async begin(
+    hash: string,
+    fileId: string,
+    claim: Claim | undefined,
+  ): Promise<Answer<Reader & { first: FileRecord | undefined }>> {
     const caller = this.#authorize(hash, 'write');
     if (!caller.ok) return caller;
     const { key, account } = caller;
@@ -217,7 +246,8 @@ export class Account extends DurableObject<Env> {
       if (file === undefined) return [];
       this.#claims.drop(fileId);
       const ids = [this.#outbox.add(unrefer(file), this.now())];
-      if (wrongCid !== undefined) ids.push(this.#outbox.add({ op: 'discard', target: wrongCid, service: file.service }, this.now()));
+      if (wrongCid !== undefined)
+        ids.push(this.#outbox.add({ op: 'discard', target: wrongCid, service: file.service }, this.now()));
       return ids;
     });
     await this.#deliver(messages);
@@ -242,7 +272,13 @@ export class Account extends DurableObject<Env> {
     const caller = this.#authorize(hash, 'read');
     if (!caller.ok) return caller;
     const page = this.#files.page(o);
-    return { ok: true, key: caller.key, spki: caller.account.spki, sealed: o.sealed ? this.#registry.sealed(caller.key.id) : null, ...page };
+    return {
+      ok: true,
+      key: caller.key,
+      spki: caller.account.spki,
+      sealed: o.sealed ? this.#registry.sealed(caller.key.id) : null,
+      ...page,
+    };
   }
 
   /** The caller's own sealed copy of the account's private key. */
@@ -280,7 +316,9 @@ export class Account extends DurableObject<Env> {
       }
       this.#claims.expire(now);
       await this.#outbox.flush((message) => this.#send(message), now);
-      const due = [this.#files.nextDue(), this.#outbox.nextDue(), this.#claims.nextDue()].filter((each) => each !== undefined);
+      const due = [this.#files.nextDue(), this.#outbox.nextDue(), this.#claims.nextDue()].filter(
+        (each) => each !== undefined,
+      );
       if (due.length === 0 && this.#account === undefined) return await this.#vanish();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
@@ -304,7 +342,13 @@ export class Account extends DurableObject<Env> {
     this.#id = row.id;
     this.#account =
       row.closed_at === null
-        ? { id: row.id, label: row.label, spki: new Uint8Array(row.spki), recoveryKey: row.recovery_key, createdAt: row.created_at }
+        ? {
+            id: row.id,
+            label: row.label,
+            spki: new Uint8Array(row.spki),
+            recoveryKey: row.recovery_key,
+            createdAt: row.created_at,
+          }
         : undefined;
   }
 
@@ -317,7 +361,9 @@ export class Account extends DurableObject<Env> {
 
   async #revoke(ids: readonly string[]): Promise<void> {
     const messages = this.ctx.storage.transactionSync(() =>
-      this.#registry.revoke(ids, this.now()).map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now())),
+      this.#registry
+        .revoke(ids, this.now())
+        .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now())),
     );
     await this.#deliver(messages);
   }

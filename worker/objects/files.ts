@@ -41,7 +41,10 @@ export type Files = {
   find(fileId: string): FileRecord | undefined;
   isPending(fileId: string): boolean;
   /** Ready files, newest first: those before `cursor`, all or those with a CID. */
-  page(o: { before: number | undefined; limit: number; cid: string | undefined }): { files: FileRecord[]; next: number | undefined };
+  page(o: { before: number | undefined; limit: number; cid: string | undefined }): {
+    files: FileRecord[];
+    next: number | undefined;
+  };
   /** Removes a row in that state, its header overwritten with zeros first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined;
   /** Removes every row, headers overwritten first, with a message to `Pin` for each; how many were ready. */
@@ -78,7 +81,10 @@ export function files(sql: SqlStorage): Files {
     },
     ready(fileId) {
       const [row] = sql
-        .exec<{ bytes: number }>(`UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING bytes`, fileId)
+        .exec<{ bytes: number }>(
+          `UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING bytes`,
+          fileId,
+        )
         .toArray();
       if (row !== undefined) count(1, row.bytes);
       return row !== undefined || this.find(fileId) !== undefined;
@@ -114,15 +120,23 @@ export function files(sql: SqlStorage): Files {
     removeAll(nowMs) {
       const [row] = sql.exec<{ ready: number }>(`SELECT count(*) AS ready FROM file WHERE state = 'ready'`).toArray();
       sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
-      sql.exec(`INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, ?, 0 FROM file`, nowMs);
+      sql.exec(
+        `INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, ?, 0 FROM file`,
+        nowMs,
+      );
       sql.exec('DELETE FROM file');
       return row!.ready;
     },
     stale(nowMs) {
-      return sql.exec<FileRow>(`SELECT * FROM file WHERE state = 'pending' AND due <= ?`, nowMs).toArray().map((row) => recordOf(row));
+      return sql
+        .exec<FileRow>(`SELECT * FROM file WHERE state = 'pending' AND due <= ?`, nowMs)
+        .toArray()
+        .map((row) => recordOf(row));
     },
     nextDue() {
-      const [row] = sql.exec<{ due: number | null }>(`SELECT min(due) AS due FROM file WHERE state = 'pending'`).toArray();
+      const [row] = sql
+        .exec<{ due: number | null }>(`SELECT min(due) AS due FROM file WHERE state = 'pending'`)
+        .toArray();
       return row?.due ?? undefined;
     },
   };

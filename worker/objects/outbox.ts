@@ -19,7 +19,6 @@ export type Outbox = {
   nextDue(): number | undefined;
 };
 
-
 /** How many messages one ringing of the alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 

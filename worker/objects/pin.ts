@@ -20,7 +20,14 @@ const askMs = 8_000;
 
 /** A file of an account that needs a CID at a service. */
 export type Reference = { cid: string; service: string; account: string; fileId: string };
-type PinRow = { cid: string; service: string; state: 'live' | 'unpinning'; was_there: number; due: number | null; attempts: number };
+type PinRow = {
+  cid: string;
+  service: string;
+  state: 'live' | 'unpinning';
+  was_there: number;
+  due: number | null;
+  attempts: number;
+};
 
 /** The object that knows a CID. */
 export async function pinOf(env: Env, cid: string): Promise<DurableObjectStub<Pin>> {
@@ -55,7 +62,9 @@ export class Pin extends DurableObject<Env> {
           wasThere = (await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(askMs))) === 'pinned';
         } catch (error) {
           log({ event: 'pin.stat', service, error: errorText(error) });
-          return isSealpinError(error) ? refuse(error.code, undefined, error.retryAfterSeconds) : refuse('pinning_unavailable');
+          return isSealpinError(error)
+            ? refuse(error.code, undefined, error.retryAfterSeconds)
+            : refuse('pinning_unavailable');
         }
       }
       this.ctx.storage.transactionSync(() => {
@@ -65,7 +74,13 @@ export class Pin extends DurableObject<Env> {
           service,
           wasThere ? 1 : 0,
         );
-        this.#sql.exec('INSERT INTO reference (cid, service, account, file_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING', cid, service, account, fileId);
+        this.#sql.exec(
+          'INSERT INTO reference (cid, service, account, file_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+          cid,
+          service,
+          account,
+          fileId,
+        );
       });
       return { ok: true };
     });
@@ -77,8 +92,16 @@ export class Pin extends DurableObject<Env> {
       const { cid, service, account, fileId } = reference;
       if (!this.#exists) return { ok: true, status: 'unpinned' };
       const row = this.ctx.storage.transactionSync(() => {
-        this.#sql.exec('DELETE FROM reference WHERE cid = ? AND service = ? AND account = ? AND file_id = ?', cid, service, account, fileId);
-        const left = this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? AND service = ? LIMIT 1', cid, service).toArray();
+        this.#sql.exec(
+          'DELETE FROM reference WHERE cid = ? AND service = ? AND account = ? AND file_id = ?',
+          cid,
+          service,
+          account,
+          fileId,
+        );
+        const left = this.#sql
+          .exec('SELECT 1 FROM reference WHERE cid = ? AND service = ? LIMIT 1', cid, service)
+          .toArray();
         const row = this.#row(cid, service);
         if (left.length > 0 || row === undefined) return undefined;
         if (row.was_there === 1) {
@@ -116,14 +139,18 @@ export class Pin extends DurableObject<Env> {
       cid,
     );
     const services = rows.toArray().map((row) => row.service);
-    const gone = services.length === 0 && this.#sql.exec(`SELECT 1 FROM pin WHERE cid = ? AND state = 'unpinning'`, cid).toArray().length > 0;
+    const gone =
+      services.length === 0 &&
+      this.#sql.exec(`SELECT 1 FROM pin WHERE cid = ? AND state = 'unpinning'`, cid).toArray().length > 0;
     return { ok: true, services, gone };
   }
 
   /** Tries again what a service did not remove. */
   override async alarm(): Promise<void> {
     try {
-      const due = this.#sql.exec<PinRow>(`SELECT * FROM pin WHERE state = 'unpinning' AND due <= ?`, this.now()).toArray();
+      const due = this.#sql
+        .exec<PinRow>(`SELECT * FROM pin WHERE state = 'unpinning' AND due <= ?`, this.now())
+        .toArray();
       for (const { cid, service } of due) {
         await this.#alone(cid, async () => {
           const row = this.#row(cid, service);
@@ -131,7 +158,9 @@ export class Pin extends DurableObject<Env> {
           return { ok: true };
         });
       }
-      const [next] = this.#sql.exec<{ due: number | null }>(`SELECT min(due) AS due FROM pin WHERE state = 'unpinning'`).toArray();
+      const [next] = this.#sql
+        .exec<{ due: number | null }>(`SELECT min(due) AS due FROM pin WHERE state = 'unpinning'`)
+        .toArray();
       await this.#alarm.reset(next?.due ?? undefined);
     } catch (error) {
       log({ event: 'pin.alarm', error: errorText(error) });
@@ -170,7 +199,8 @@ export class Pin extends DurableObject<Env> {
     let timer: ReturnType<typeof setTimeout> | null = null;
     try {
       const late = new Promise<'late'>((done) => (timer = setTimeout(() => done('late'), waitMs)));
-      if ((await Promise.race([before, late])) === 'late') return refuse('overloaded', 'the same bytes are being stored or removed', 5);
+      if ((await Promise.race([before, late])) === 'late')
+        return refuse('overloaded', 'the same bytes are being stored or removed', 5);
       return await operation();
     } finally {
       clearTimeout(timer);

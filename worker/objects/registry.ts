@@ -54,7 +54,8 @@ export type Registry = {
  */
 export function beyond(maker: KeyRecord, made: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Refusal | undefined {
   const lacking = made.scopes.filter((scope) => !maker.scopes.includes(scope));
-  if (lacking.length > 0) return refuse('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
+  if (lacking.length > 0)
+    return refuse('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
   if (maker.expiresAt !== null && (made.expiresAt === null || made.expiresAt > maker.expiresAt)) {
     return refuse('forbidden', 'the new key would outlive yours');
   }
@@ -63,16 +64,19 @@ export function beyond(maker: KeyRecord, made: Pick<KeyRecord, 'scopes' | 'expir
 
 /** The registry in an object's storage. */
 export function registry(sql: SqlStorage): Registry {
-  const live = (): KeyRow[] => sql.exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid').toArray();
+  const live = (): KeyRow[] =>
+    sql.exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid').toArray();
   return {
     authorize(hash, scope, nowMs) {
       const row = sql.exec<KeyRow>('SELECT * FROM api_key WHERE id = ?', keyIdOf(hash)).toArray()[0];
       // A row that is not there is compared, too, so that nothing is told by time.
       const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
-      const good = row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
+      const good =
+        row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
       if (!good) return refuse('unauthorized');
       const key = recordOf(row);
-      if (scope !== undefined && !key.scopes.includes(scope)) return refuse('insufficient_scope', `this needs a key with the scope ${scope}`);
+      if (scope !== undefined && !key.scopes.includes(scope))
+        return refuse('insufficient_scope', `this needs a key with the scope ${scope}`);
       return { ok: true, key };
     },
     sealed(id) {
@@ -108,14 +112,20 @@ export function registry(sql: SqlStorage): Registry {
     canReadWithout(ids, nowMs) {
       return live().some((row) => {
         const key = recordOf(row);
-        return !ids.includes(key.id) && key.scopes.includes('read') && (key.expiresAt === null || key.expiresAt > nowMs);
+        return (
+          !ids.includes(key.id) && key.scopes.includes('read') && (key.expiresAt === null || key.expiresAt > nowMs)
+        );
       });
     },
     revoke(ids, nowMs) {
       return ids.flatMap((id) => {
         // The page of the database is overwritten, not only given back.
         sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
-        const rows = sql.exec<{ hash: string }>('UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash', nowMs, id);
+        const rows = sql.exec<{ hash: string }>(
+          'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash',
+          nowMs,
+          id,
+        );
         return rows.toArray().map((row) => row.hash);
       });
     },

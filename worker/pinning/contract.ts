@@ -17,7 +17,10 @@ export interface PinningService {
    * @param o.bytes the exact length of the body where it is known; a body of another length is `body_incomplete`
    * @returns the CID that the service computed
    */
-  put(body: ReadableStream<Uint8Array>, o: { signal: AbortSignal; bytes?: number; beforeLast(): Promise<void> }): Promise<{ cid: string }>;
+  put(
+    body: ReadableStream<Uint8Array>,
+    o: { signal: AbortSignal; bytes?: number; beforeLast(): Promise<void> },
+  ): Promise<{ cid: string }>;
 
   /** Whether the service holds a recursive pin for the CID. */
   stat(cid: string, signal: AbortSignal): Promise<'pinned' | 'absent'>;

@@ -17,7 +17,14 @@ export type Timeouts = {
 };
 
 /** Options of `add` that make its CID that of `unixfs-v1-2025` whatever the node's own settings are (IPIP-499). */
-const profile = { 'cid-version': '1', 'raw-leaves': 'true', chunker: 'size-1048576', 'max-file-links': '1024', hash: 'sha2-256', trickle: 'false' };
+const profile = {
+  'cid-version': '1',
+  'raw-leaves': 'true',
+  chunker: 'size-1048576',
+  'max-file-links': '1024',
+  hash: 'sha2-256',
+  trickle: 'false',
+};
 
 /** A constant: no filename ever goes to a service. */
 const pinName = 'sealpin';
@@ -78,7 +85,12 @@ export function kubo(o: KuboOptions): PinningService {
       }
 
       const { sent, ...body } = upload(file, { bytes, beforeLast, signal: either, handOver });
-      const answered = send('add', { ...profile, pin: 'true', 'pin-name': pinName, progress: 'false' }, either, body).then(async (response) => {
+      const answered = send(
+        'add',
+        { ...profile, pin: 'true', 'pin-name': pinName, progress: 'false' },
+        either,
+        body,
+      ).then(async (response) => {
         const result = await answer(response);
         if ('message' in result) throw failed(result.message);
         return cidOf(result.records.at(-1)!);
@@ -123,7 +135,10 @@ export function kubo(o: KuboOptions): PinningService {
       throw failed(result.message);
     },
 
-    block: (cid, signal) => within(signal, answerMs, async (limited) => whole(await fetched('block/get', { arg: cid }, limited), maxBlockBytes)),
+    block: (cid, signal) =>
+      within(signal, answerMs, async (limited) =>
+        whole(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
+      ),
 
     read: (cid, offset, length, signal) =>
       within(signal, answerMs, async (limited) => {

@@ -19,10 +19,15 @@ export type Upload = { contentType: string; body: ReadableStream<Uint8Array>; se
  * Streams a file as multipart/form-data (RFC 7578). When it fails, the body is left open: an errored stream can reach the
  * other side as a clean end, so the caller must abort the request by its signal. The pieces of the file are used up.
  */
-export function upload(file: ReadableStream<Uint8Array>, { bytes, beforeLast, signal, handOver }: UploadOptions): Upload {
+export function upload(
+  file: ReadableStream<Uint8Array>,
+  { bytes, beforeLast, signal, handOver }: UploadOptions,
+): Upload {
   const boundary = `sealpin-${crypto.randomUUID()}`;
   const encoder = new TextEncoder();
-  const head = encoder.encode(`--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="sealpin"\r\nContent-Type: application/octet-stream\r\n\r\n`);
+  const head = encoder.encode(
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="sealpin"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+  );
   const tail = encoder.encode(`\r\n--${boundary}--\r\n`);
   const { readable, writable } = pipe(bytes === undefined ? undefined : head.length + bytes + tail.length);
   const writer = writable.getWriter();
@@ -44,7 +49,8 @@ export function upload(file: ReadableStream<Uint8Array>, { bytes, beforeLast, si
       // It is nobody's any more: with many uploads at once an isolate has no room for what waits to be collected.
       if (isFixed && value.buffer.byteLength === value.length) (value.buffer as ArrayBuffer).transfer(0);
     }
-    if (bytes !== undefined && count !== bytes) throw new SealpinError('body_incomplete', `${bytes} bytes were announced, and others came`);
+    if (bytes !== undefined && count !== bytes)
+      throw new SealpinError('body_incomplete', `${bytes} bytes were announced, and others came`);
     await beforeLast();
     signal.throwIfAborted();
     signal.removeEventListener('abort', leave);

@@ -33,7 +33,11 @@ export function rpc(o: RpcOptions) {
   }
 
   /** Runs something under the caller's signal and a time limit of its own. */
-  async function within<T>(signal: AbortSignal, timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async function within<T>(
+    signal: AbortSignal,
+    timeoutMs: number,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     signal.throwIfAborted();
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(late(timeoutMs)), timeoutMs);
@@ -49,11 +53,22 @@ export function rpc(o: RpcOptions) {
   }
 
   /** Sends a command. What comes back has status 200, or 500 with an error of Kubo's in it. */
-  async function send(command: string, query: Record<string, string>, signal: AbortSignal, upload?: { body: ReadableStream<Uint8Array>; contentType: string }): Promise<Response> {
+  async function send(
+    command: string,
+    query: Record<string, string>,
+    signal: AbortSignal,
+    upload?: { body: ReadableStream<Uint8Array>; contentType: string },
+  ): Promise<Response> {
     const { fetch } = o;
     const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
     // Node wants `duplex` with a streamed body; workerd does not know it.
-    const init: RequestInit & { duplex?: 'half' } = { method: 'POST', redirect: 'manual', headers, signal, ...(upload && { body: upload.body, duplex: 'half' }) };
+    const init: RequestInit & { duplex?: 'half' } = {
+      method: 'POST',
+      redirect: 'manual',
+      headers,
+      signal,
+      ...(upload && { body: upload.body, duplex: 'half' }),
+    };
     let response: Response;
     try {
       response = await fetch(`${root}/api/v0/${command}?${new URLSearchParams(query).toString()}`, init);
@@ -65,9 +80,14 @@ export function rpc(o: RpcOptions) {
     await response.body?.cancel();
     if ([429, 502, 503, 504].includes(response.status)) {
       const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
-      throw new SealpinError('pinning_unavailable', `${o.id} answered ${response.status} to ${command}`, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+      throw new SealpinError(
+        'pinning_unavailable',
+        `${o.id} answered ${response.status} to ${command}`,
+        retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
+      );
     }
-    if (response.status === 401 || response.status === 403) throw failed(`it refused our credentials for ${command} (${response.status})`);
+    if (response.status === 401 || response.status === 403)
+      throw failed(`it refused our credentials for ${command} (${response.status})`);
     throw failed(`it answered ${response.status} to ${command}`);
   }
 
@@ -92,7 +112,10 @@ export function rpc(o: RpcOptions) {
 
   /** A whole answer in JSON. After a first record Kubo can no longer change the status, so the last one tells. */
   async function answer(response: Response): Promise<Answer> {
-    const lines = new TextDecoder().decode(await whole(response, maxAnswerBytes)).trim().split('\n');
+    const lines = new TextDecoder()
+      .decode(await whole(response, maxAnswerBytes))
+      .trim()
+      .split('\n');
     const records = lines.map((line) => {
       const record = parseRecord(line);
       if (!record) throw failed(`its answer (${response.status}) is not JSON`);
@@ -119,7 +142,9 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
 function parseRecord(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
   } catch (cause) {
     if (cause instanceof SyntaxError) return undefined;
     throw cause;

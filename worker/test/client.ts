@@ -34,7 +34,10 @@ function operationOf(method: string, url: string): Operation | undefined {
   const parts = new URL(url).pathname.split('/');
   const fits = ({ path }: Operation): boolean => {
     const pattern = path.split('/');
-    return pattern.length === parts.length && pattern.every((part, index) => part === parts[index] || (part.startsWith(':') && parts[index] !== ''));
+    return (
+      pattern.length === parts.length &&
+      pattern.every((part, index) => part === parts[index] || (part.startsWith(':') && parts[index] !== ''))
+    );
   };
   const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
   return operations.find((each) => each.method === wanted && fits(each));
@@ -70,13 +73,20 @@ export type Client = {
   apiKey: string;
   (path: string, init?: Init): Promise<Response>;
   json(path: string, body: unknown, method?: string): Promise<Response>;
-  store(mode: 'encrypted' | 'plain', bytes: Uint8Array | string, o?: { filename?: string; type?: string }): Promise<StoredFile>;
+  store(
+    mode: 'encrypted' | 'plain',
+    bytes: Uint8Array | string,
+    o?: { filename?: string; type?: string },
+  ): Promise<StoredFile>;
 };
 
 /** A client with a key at a service. */
 export function client(url: string, apiKey: string): Client {
   const call = async (path: string, init: Init = {}): Promise<Response> => {
-    const answer = await fetch(`${url}${path}`, { ...init, headers: { Authorization: `Bearer ${apiKey}`, ...init.headers } });
+    const answer = await fetch(`${url}${path}`, {
+      ...init,
+      headers: { Authorization: `Bearer ${apiKey}`, ...init.headers },
+    });
     await isDescribed(init.method ?? 'GET', `${url}${path}`, answer);
     return answer;
   };
@@ -84,10 +94,17 @@ export function client(url: string, apiKey: string): Client {
     apiKey,
     json: (path: string, body: unknown, method = 'POST') =>
       call(path, { method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
-    async store(mode: 'encrypted' | 'plain', bytes: Uint8Array | string, { filename = 'näme.bin', type = 'image/png' } = {}) {
+    async store(
+      mode: 'encrypted' | 'plain',
+      bytes: Uint8Array | string,
+      { filename = 'näme.bin', type = 'image/png' } = {},
+    ) {
       const answer = call(`/v1/storage/${mode}`, {
         method: 'POST',
-        headers: { 'Content-Type': type, 'Content-Disposition': `attachment; filename*=UTF-8''${encodeURIComponent(filename)}` },
+        headers: {
+          'Content-Type': type,
+          'Content-Disposition': `attachment; filename*=UTF-8''${encodeURIComponent(filename)}`,
+        },
         body: bytes as BodyInit,
       });
       return v.parse(StoredFile, await jsonOf(answer, 201));

@@ -65,7 +65,8 @@ export class Pin extends RealPin {
   }
 
   tables(): number {
-    return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name IN ('pin', 'reference')`).toArray().length;
+    return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name IN ('pin', 'reference')`).toArray()
+      .length;
   }
 }
 
@@ -80,17 +81,27 @@ async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => P
 
 /** The namespace, with stubs whose calls may fail. */
 function failing<T extends object>(namespace: T, faults: Map<string, Fault>): T {
-  const wrapped = <O extends object>(target: O, wrap: (name: string, result: (...args: unknown[]) => unknown) => unknown): O =>
+  const wrapped = <O extends object>(
+    target: O,
+    wrap: (name: string, result: (...args: unknown[]) => unknown) => unknown,
+  ): O =>
     new Proxy(target, {
       get(object, name) {
         const value: unknown = Reflect.get(object, name);
-        return typeof value === 'function' && typeof name === 'string' ? wrap(name, (...args) => Reflect.apply(value, object, args) as unknown) : value;
+        return typeof value === 'function' && typeof name === 'string'
+          ? wrap(name, (...args) => Reflect.apply(value, object, args) as unknown)
+          : value;
       },
     });
   return wrapped(namespace, (name, call) =>
     name === 'getByName'
       ? (...args: unknown[]) =>
-          wrapped(call(...args) as object, (method, ask) => (...given: unknown[]) => faulty(faults, method, () => Promise.resolve(ask(...given))))
+          wrapped(
+            call(...args) as object,
+            (method, ask) =>
+              (...given: unknown[]) =>
+                faulty(faults, method, () => Promise.resolve(ask(...given))),
+          )
       : call,
   );
 }

@@ -12,13 +12,16 @@ it('understands the ranges of RFC 9110 section 14, one at a time', () => {
   expect(range('bytes=9-')).toEqual({ start: 9, end: 10 });
   expect(range('bytes=-3')).toEqual({ start: 7, end: 10 });
   expect(range('bytes=-99')).toEqual({ start: 0, end: 10 });
-  for (const text of ['bytes=10-', 'bytes=10-20', 'bytes=-0', 'bytes=99999999999999999999-']) expect([text, range(text)]).toEqual([text, 'outside']);
+  for (const text of ['bytes=10-', 'bytes=10-20', 'bytes=-0', 'bytes=99999999999999999999-'])
+    expect([text, range(text)]).toEqual([text, 'outside']);
   for (const text of ['bytes=0-', 'bytes=-1']) expect(range(text, 0)).toBe('outside');
-  for (const text of ['bytes=5-2', 'bytes=-', 'bytes=0-1,3-4', 'bytes 0-1', 'lines=0-1', 'bytes=a-b', '']) expect([text, range(text)]).toEqual([text, undefined]);
+  for (const text of ['bytes=5-2', 'bytes=-', 'bytes=0-1,3-4', 'bytes 0-1', 'lines=0-1', 'bytes=a-b', ''])
+    expect([text, range(text)]).toEqual([text, undefined]);
 });
 
 it('leaves a range of another version out of account', () => {
-  const range = (condition: string): unknown => rangeOf(new Headers({ Range: 'bytes=0-0', 'If-Range': condition }), etag, 10);
+  const range = (condition: string): unknown =>
+    rangeOf(new Headers({ Range: 'bytes=0-0', 'If-Range': condition }), etag, 10);
   expect(range(etag)).toEqual({ start: 0, end: 1 });
   for (const other of [`W/${etag}`, '"b-raw"', 'Wed, 21 Oct 2015 07:28:00 GMT']) expect(range(other)).toBeUndefined();
 });
@@ -29,5 +32,6 @@ it('knows what a client has', () => {
   for (const text of [etag, '*', `"x", W/${etag}`]) expect(known({ 'If-None-Match': text })).toBe(true);
   expect(known({ 'If-None-Match': '"x"' })).toBe(false);
   for (const text of [etag, '*', `"x", ${etag}`]) expect(known({ 'If-Match': text })).toBe(false);
-  for (const text of ['"x"', `W/${etag}`, '']) expect(() => known({ 'If-Match': text })).toThrow(expect.objectContaining({ code: 'precondition_failed' }));
+  for (const text of ['"x"', `W/${etag}`, ''])
+    expect(() => known({ 'If-Match': text })).toThrow(expect.objectContaining({ code: 'precondition_failed' }));
 });

@@ -20,7 +20,8 @@ let peer: Peer;
 let service: Service;
 let count = 0;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node, through: () => peer.url });
+const start = (): Promise<Service> =>
+  startService({ entry: 'worker/test/clock.ts', dir, node, through: () => peer.url });
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sealpin-crash-'));
@@ -52,7 +53,13 @@ const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method:
 const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`))).files;
 
 /** What is there of the bytes, once everything that waits has had its time. */
-async function afterSweep(): Promise<{ files: number; pinned: boolean; pins: number; references: number; left: number }> {
+async function afterSweep(): Promise<{
+  files: number;
+  pinned: boolean;
+  pins: number;
+  references: number;
+  left: number;
+}> {
   await sweep(service, [owner], [cid]);
   const pin = await pinObject(service, cid);
   const of = (rows: Record<string, unknown>[]): number => rows.filter((row) => row['cid'] === cid).length;
@@ -61,7 +68,9 @@ async function afterSweep(): Promise<{ files: number; pinned: boolean; pins: num
     pinned: (await pinned(service)).includes(cid),
     pins: of(await pin.rows('pin')),
     references: of(await pin.rows('reference')),
-    left: (await owner.object.rows('outbox')).length + (await owner.object.rows('file')).filter((row) => row['state'] !== 'ready').length,
+    left:
+      (await owner.object.rows('outbox')).length +
+      (await owner.object.rows('file')).filter((row) => row['state'] !== 'ready').length,
   };
 }
 const nothing = { files: 0, pinned: false, pins: 0, references: 0, left: 0 };
@@ -111,20 +120,26 @@ describe('S81 S82: the service dies', () => {
 });
 
 describe('S82: a call between the objects fails', () => {
-  it.each(['before', 'after'] as const)('%s a reference is added: the upload fails, and nothing is left', async (fault) => {
-    await owner.object.fail('refer', fault);
-    expect(await problemOf(store())).toEqual([503, 'overloaded']);
-    expect(await afterSweep()).toEqual(nothing);
-  });
+  it.each(['before', 'after'] as const)(
+    '%s a reference is added: the upload fails, and nothing is left',
+    async (fault) => {
+      await owner.object.fail('refer', fault);
+      expect(await problemOf(store())).toEqual([503, 'overloaded']);
+      expect(await afterSweep()).toEqual(nothing);
+    },
+  );
 
-  it.each(['before', 'after'] as const)('%s a reference is removed: the receipt says so, and the alarm tries again', async (fault) => {
-    const { fileId } = await jsonOf<StoredFile>(store(), 201);
-    await owner.object.fail('unrefer', fault);
-    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
-    expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
-    expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
-    expect(await afterSweep()).toEqual(nothing);
-  });
+  it.each(['before', 'after'] as const)(
+    '%s a reference is removed: the receipt says so, and the alarm tries again',
+    async (fault) => {
+      const { fileId } = await jsonOf<StoredFile>(store(), 201);
+      await owner.object.fail('unrefer', fault);
+      const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+      expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
+      expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
+      expect(await afterSweep()).toEqual(nothing);
+    },
+  );
 
   it('before a file is made ready: the upload fails, and nothing is left', async () => {
     await owner.object.fail('ready', 'before');
@@ -155,7 +170,10 @@ describe('the pinning service', () => {
   });
 
   it('S67: says another CID: the upload fails, and both pins are removed', async () => {
-    const other = await jsonOf<StoredFile>(owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }), 201);
+    const other = await jsonOf<StoredFile>(
+      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
+      201,
+    );
     await jsonOf(owner.call(`/v1/storage/${other.fileId}`, { method: 'DELETE' }));
     answering('add', async (turn) => {
       const { deliver } = await turn.pass();
@@ -169,8 +187,13 @@ describe('the pinning service', () => {
   });
 
   it('S67: says a CID that somebody else’s file has: that one stays', async () => {
-    const other = await jsonOf<StoredFile>(owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }), 201);
-    answering('add', async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' }))));
+    const other = await jsonOf<StoredFile>(
+      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
+      201,
+    );
+    answering('add', async (turn) =>
+      (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' }))),
+    );
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
@@ -192,7 +215,11 @@ describe('the pinning service', () => {
     const form = new FormData();
     form.append('file', new Blob([bytes]));
     const query = 'cid-version=1&raw-leaves=true&chunker=size-1048576&pin=true';
-    await fetch(`${service.node}/api/v0/add?${query}`, { method: 'POST', headers: { Authorization: `Bearer ${rpcToken}` }, body: form });
+    await fetch(`${service.node}/api/v0/add?${query}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${rpcToken}` },
+      body: form,
+    });
     expect(await pinned(service)).toContain(cid);
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
     await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));

@@ -34,26 +34,50 @@ type Step = { choice: number; fate: Fate };
 type Operation = 'store' | 'delete';
 
 const step = fc.record({ choice: fc.nat(1000), fate: fc.constantFrom(...fates) });
-const script = fc.constantFrom<Operation[]>(['store'], ['store', 'delete'], ['store', 'delete', 'store'], ['store', 'store', 'delete']);
+const script = fc.constantFrom<Operation[]>(
+  ['store'],
+  ['store', 'delete'],
+  ['store', 'delete', 'store'],
+  ['store', 'store', 'delete'],
+);
 /** A command that waits until nothing else moves: some losses need one that is late for long. */
 const late = fc.constantFrom('none', 'pin/rm', 'add', 'pin/ls');
 const runs = process.env['SEALPIN_LONG'] === '1' ? 3000 : 30;
 let run = 0;
 
-it('S82: keeps what is promised and nothing else, in every interleaving', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.tuple(script, script, script), fc.array(step, { minLength: 20, maxLength: 20 }), late, async (scripts, steps, late) => {
-      run += 1;
-      await play(`bytes of run ${run}`, scripts, steps, late);
-    }),
-    { numRuns: runs },
-  );
-}, runs * 5000);
+it(
+  'S82: keeps what is promised and nothing else, in every interleaving',
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.tuple(script, script, script),
+        fc.array(step, { minLength: 20, maxLength: 20 }),
+        late,
+        async (scripts, steps, late) => {
+          run += 1;
+          await play(`bytes of run ${run}`, scripts, steps, late);
+        },
+      ),
+      { numRuns: runs },
+    );
+  },
+  runs * 5000,
+);
 
-async function play(bytes: string, scripts: readonly Operation[][], steps: readonly Step[], late: string): Promise<void> {
+async function play(
+  bytes: string,
+  scripts: readonly Operation[][],
+  steps: readonly Step[],
+  late: string,
+): Promise<void> {
   const gate: Turn[] = [];
   peer.onCommand = (turn) => void gate.push(turn);
-  const actors = scripts.map((operations, index) => ({ owner: owners[index]!, todo: [...operations], files: [] as string[], busy: false }));
+  const actors = scripts.map((operations, index) => ({
+    owner: owners[index]!,
+    todo: [...operations],
+    files: [] as string[],
+    busy: false,
+  }));
   let finished = 0;
   let cid: string | undefined;
 
@@ -79,7 +103,7 @@ async function play(bytes: string, scripts: readonly Operation[][], steps: reado
 
   /** Until nothing moves any more without us. */
   const settle = async (): Promise<void> => {
-    for (let still = 0, before = ''; still < 2; ) {
+    for (let still = 0, before = ''; still < 2;) {
       await new Promise((done) => setTimeout(done, 2));
       const now = `${gate.length} ${finished} ${peer.seen.length} ${peer.aborted.length}`;
       still = now === before ? still + 1 : 0;
@@ -88,7 +112,10 @@ async function play(bytes: string, scripts: readonly Operation[][], steps: reado
   };
 
   const meet = async (turn: Turn, fate: Fate): Promise<void> => {
-    if (fate === 'refuse') return turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), { 'content-type': 'application/json' });
+    if (fate === 'refuse')
+      return turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), {
+        'content-type': 'application/json',
+      });
     const { deliver } = await turn.pass();
     if (fate === 'lose') turn.cut();
     else deliver();
@@ -99,7 +126,10 @@ async function play(bytes: string, scripts: readonly Operation[][], steps: reado
     const ready = actors.filter((actor) => !actor.busy && actor.todo.length > 0);
     const early = gate.filter((turn) => turn.command !== late);
     const turns = early.length > 0 || ready.length > 0 ? early : gate;
-    const options = [...ready.map((actor) => (): void => start(actor)), ...turns.map((turn) => (fate: Fate) => leave(turn, fate))];
+    const options = [
+      ...ready.map((actor) => (): void => start(actor)),
+      ...turns.map((turn) => (fate: Fate) => leave(turn, fate)),
+    ];
     if (options.length === 0) {
       if (actors.every((actor) => !actor.busy)) break;
       continue; // somebody waits for a time limit of ours
@@ -121,7 +151,9 @@ async function play(bytes: string, scripts: readonly Operation[][], steps: reado
     expect((await pinned(service)).includes(cid)).toBe(live.length > 0);
     const pin = await pinObject(service, cid);
     const references = (await pin.rows('reference')).filter((row) => row['cid'] === cid);
-    expect(references.map(({ account, file_id: id }) => `${String(account)} ${String(id)}`).sort()).toEqual(live.map((each) => `${each.account} ${each.file_id}`).sort());
+    expect(references.map(({ account, file_id: id }) => `${String(account)} ${String(id)}`).sort()).toEqual(
+      live.map((each) => `${each.account} ${each.file_id}`).sort(),
+    );
     expect((await pin.rows('pin')).filter((row) => row['cid'] === cid).length).toBe(live.length > 0 ? 1 : 0);
     if (live.length > 0) expect(await (await askNode(service, 'cat', { arg: cid })).text()).toBe(bytes);
   }

@@ -46,7 +46,8 @@ describe('a JSON upload', () => {
   it('takes every length of data, none among them', () => {
     for (let length = 0; length < 70; length += 1) {
       const data = crypto.getRandomValues(new Uint8Array(length));
-      for (const pieceBytes of [1, 4, 5, 100]) expect(read(`{"data":"${data.toBase64()}"}`, pieceBytes).data).toEqual(data);
+      for (const pieceBytes of [1, 4, 5, 100])
+        expect(read(`{"data":"${data.toBase64()}"}`, pieceBytes).data).toEqual(data);
     }
   });
 
@@ -86,7 +87,8 @@ describe('a JSON upload', () => {
       '{"filename":"a"}',
       'null',
     ];
-    for (const body of bodies) expect([body.slice(0, 40), failure(body).code]).toEqual([body.slice(0, 40), 'invalid_json']);
+    for (const body of bodies)
+      expect([body.slice(0, 40), failure(body).code]).toEqual([body.slice(0, 40), 'invalid_json']);
     expect({}.constructor).toBe(Object);
   });
 
@@ -121,7 +123,11 @@ describe('the base64 of an upload', () => {
       for (const pieceBytes of [1, 3, 10, 1 << 20]) {
         const { code, message } = failure(`{"data":"${data}"}`, pieceBytes);
         expect([data, pieceBytes, code]).toEqual([data, pieceBytes, 'invalid_base64']);
-        expect([data, pieceBytes, message]).toEqual([data, pieceBytes, expect.stringContaining(`at character ${offset}:`)]);
+        expect([data, pieceBytes, message]).toEqual([
+          data,
+          pieceBytes,
+          expect.stringContaining(`at character ${offset}:`),
+        ]);
       }
     }
   });

@@ -12,7 +12,14 @@ import {
   Revoked,
   type Scope,
 } from '../../shared/api.ts';
-import { generateKeyPair, identityFromPkcs8, open, parseApiKey, parseIdentities, unsealPrivateKey } from '../../shared/crypto/index.ts';
+import {
+  generateKeyPair,
+  identityFromPkcs8,
+  open,
+  parseApiKey,
+  parseIdentities,
+  unsealPrivateKey,
+} from '../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { adminToken, startService, type Service } from './service.ts';
 
@@ -30,12 +37,17 @@ function holder(answer: { key: { id: string }; apiKey: string }): Holder {
 }
 
 async function newAccount(recovery?: string): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
-  const answer = v.parse(NewAccountAnswer, await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team', recovery }), 201));
+  const answer = v.parse(
+    NewAccountAnswer,
+    await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team', recovery }), 201),
+  );
   return { answer, owner: holder(answer) };
 }
 
 async function newKey(maker: Client, scopes: Scope[], expiresAt?: string): Promise<Holder> {
-  return holder(v.parse(NewApiKeyAnswer, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)));
+  return holder(
+    v.parse(NewApiKeyAnswer, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)),
+  );
 }
 
 function revoke(by: Client, id: string, query = ''): Promise<Response> {
@@ -59,7 +71,11 @@ describe('an account', () => {
     const file = await owner.store('encrypted', 'for the account');
     const { account, key } = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
     const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
-    const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, { id: key.id, sealed: Buffer.from(key.sealed!, 'base64'), spki });
+    const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, {
+      id: key.id,
+      sealed: Buffer.from(key.sealed!, 'base64'),
+      spki,
+    });
     const container = await owner(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } });
     expect(container.headers.get('Content-Type')).toBe('application/vnd.sealpin');
     const bytes = await bytesOf(container);
@@ -84,7 +100,9 @@ describe('an account', () => {
     }
     const kv = await service.miniflare.getKVNamespace('API_KEYS');
     await expect
-      .poll(async () => JSON.stringify(await Promise.all((await kv.list()).keys.map((key) => kv.get(key.name)))), { timeout: 10_000 })
+      .poll(async () => JSON.stringify(await Promise.all((await kv.list()).keys.map((key) => kv.get(key.name)))), {
+        timeout: 10_000,
+      })
       .not.toContain(answer.account.id);
   });
 
@@ -97,21 +115,41 @@ describe('an account', () => {
     if (recovery.kind !== 'age') throw new Error(recovery.kind);
     const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
     const anybody = client(service.url, '');
-    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: pair.privatePem }))).toEqual([403, 'forbidden']);
+    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: pair.privatePem }))).toEqual([
+      403,
+      'forbidden',
+    ]);
     expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: 'x' }))).toEqual([400, 'key_invalid']);
-    const recovered = holder(v.parse(NewAccountAnswer, await jsonOf(anybody.json(`${path}/recover`, { privateKey }), 201)));
+    const recovered = holder(
+      v.parse(NewAccountAnswer, await jsonOf(anybody.json(`${path}/recover`, { privateKey }), 201)),
+    );
     expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
-    expect((await bytesOf(recovered(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))).toString()).toBe('still here');
+    expect(
+      (
+        await bytesOf(recovered(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))
+      ).toString(),
+    ).toBe('still here');
   });
 
   it('that names no recovery key has no recovery', async () => {
     const { answer } = await newAccount();
     for (const id of [answer.account.id, '0'.repeat(22), 'x']) {
       expect(await problemOf(fetch(`${service.url}/v1/accounts/${id}/recovery`))).toEqual([404, 'not_found']);
-      expect(await problemOf(client(service.url, '').json(`/v1/accounts/${id}/recover`, { privateKey: 'x' }))).toEqual([404, 'not_found']);
+      expect(await problemOf(client(service.url, '').json(`/v1/accounts/${id}/recover`, { privateKey: 'x' }))).toEqual([
+        404,
+        'not_found',
+      ]);
     }
-    for (const recovery of ['', 'age1nonsense', `${(await generateKeyPair()).publicPem}${(await generateKeyPair()).publicPem}`, (await generateKeyPair()).privatePem]) {
-      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery }))).toEqual([400, 'key_invalid']);
+    for (const recovery of [
+      '',
+      'age1nonsense',
+      `${(await generateKeyPair()).publicPem}${(await generateKeyPair()).publicPem}`,
+      (await generateKeyPair()).privatePem,
+    ]) {
+      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery }))).toEqual([
+        400,
+        'key_invalid',
+      ]);
     }
   });
 });
@@ -134,7 +172,8 @@ describe('an API key', () => {
       const holder = await newKey(owner, [scope]);
       expect((await holder('/v1/account')).status).toBe(200);
       for (const [needed, path, method] of routes) {
-        if (needed !== scope) expect(await problemOf(holder(path, { method: method! }))).toEqual([403, 'insufficient_scope']);
+        if (needed !== scope)
+          expect(await problemOf(holder(path, { method: method! }))).toEqual([403, 'insufficient_scope']);
       }
     }
     const writer = await newKey(owner, ['write']);
@@ -146,10 +185,25 @@ describe('an API key', () => {
     const { owner } = await newAccount();
     const expiresAt = soon(60_000);
     const maker = await newKey(owner, ['keys', 'read'], expiresAt);
-    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['write'] }))).toEqual([403, 'insufficient_scope']);
-    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(120_000) }))).toEqual([403, 'forbidden']);
-    expect(await problemOf(owner.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(-1000) }))).toEqual([400, 'invalid_request']);
-    for (const body of [{}, { label: 'x', scopes: [] }, { label: 'x', scopes: ['read', 'read'] }, { label: 'x', scopes: ['root'] }, { label: '', scopes: ['read'] }, { label: 'x', scopes: ['read'], account: 'y' }]) {
+    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['write'] }))).toEqual([
+      403,
+      'insufficient_scope',
+    ]);
+    expect(await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(120_000) }))).toEqual(
+      [403, 'forbidden'],
+    );
+    expect(await problemOf(owner.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt: soon(-1000) }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+    for (const body of [
+      {},
+      { label: 'x', scopes: [] },
+      { label: 'x', scopes: ['read', 'read'] },
+      { label: 'x', scopes: ['root'] },
+      { label: '', scopes: ['read'] },
+      { label: 'x', scopes: ['read'], account: 'y' },
+    ]) {
       expect(await problemOf(owner.json('/v1/keys', body))).toEqual([400, 'invalid_request']);
     }
     const made = await newKey(maker, ['read']);
@@ -171,7 +225,8 @@ describe('an API key', () => {
     // The one that stood between is gone, and the family is still known.
     const { revoked } = v.parse(Revoked, await jsonOf(revoke(owner, parent.id, '?cascade=true')));
     expect([...revoked].sort()).toEqual([parent.id, grandchild.id].sort());
-    for (const each of [parent, child, grandchild]) expect(await problemOf(each('/v1/account'))).toEqual([401, 'unauthorized']);
+    for (const each of [parent, child, grandchild])
+      expect(await problemOf(each('/v1/account'))).toEqual([401, 'unauthorized']);
     expect((await other('/v1/account')).status).toBe(200);
   });
 
@@ -196,10 +251,20 @@ describe('an API key', () => {
     const unknown = await newApiKey(answer.account.id);
     const nobody = await newApiKey(newAccountId());
     const malformed = `${owner.apiKey.slice(0, -1)}${owner.apiKey.endsWith('0') ? '1' : '0'}`;
-    const headers = ['', 'Bearer', 'Bearer x', `Basic ${owner.apiKey}`, `Bearer ${owner.apiKey} x`, ...[revoked.apiKey, expired.apiKey, unknown.text, nobody.text, malformed].map((key) => `Bearer ${key}`)];
+    const headers = [
+      '',
+      'Bearer',
+      'Bearer x',
+      `Basic ${owner.apiKey}`,
+      `Bearer ${owner.apiKey} x`,
+      ...[revoked.apiKey, expired.apiKey, unknown.text, nobody.text, malformed].map((key) => `Bearer ${key}`),
+    ];
     const bodies = await Promise.all(
       headers.map(async (header) => {
-        const answer = await fetch(`${service.url}/v1/storage`, header === '' ? {} : { headers: { Authorization: header } });
+        const answer = await fetch(
+          `${service.url}/v1/storage`,
+          header === '' ? {} : { headers: { Authorization: header } },
+        );
         expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
         const { requestId, ...rest } = v.parse(Problem, await answer.json());
         expect([header, rest.status]).toEqual([header, answer.status]);
@@ -222,11 +287,29 @@ describe('KV', () => {
     const kv = await service.miniflare.getKVNamespace('API_KEYS');
     const name = `key:${(await parseApiKey(reader.apiKey))!.hash}`;
     const record = JSON.parse((await kv.get(name, 'text'))!) as Record<string, unknown>;
-    const changed = { ...record, scopes: ['read', 'write', 'delete', 'keys'], expiresAt: soon(-1000), account: 'another', publicKey: 'another', id: 'another' };
-    for (const value of [JSON.stringify(changed), JSON.stringify({ ...record, sealed: 'AAAA' }), JSON.stringify({ v: 1 })]) {
+    const changed = {
+      ...record,
+      scopes: ['read', 'write', 'delete', 'keys'],
+      expiresAt: soon(-1000),
+      account: 'another',
+      publicKey: 'another',
+      id: 'another',
+    };
+    for (const value of [
+      JSON.stringify(changed),
+      JSON.stringify({ ...record, sealed: 'AAAA' }),
+      JSON.stringify({ v: 1 }),
+    ]) {
       await kv.put(name, value);
-      expect(await problemOf(reader('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([403, 'insufficient_scope']);
-      expect((await bytesOf(reader(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))).toString()).toBe('x');
+      expect(await problemOf(reader('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
+        403,
+        'insufficient_scope',
+      ]);
+      expect(
+        (
+          await bytesOf(reader(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))
+        ).toString(),
+      ).toBe('x');
     }
   });
 

@@ -38,7 +38,10 @@ describe('a body', () => {
   it('may be as long as the limit and no longer, which health tells', async () => {
     expect(await jsonOf(call('/v1/health'))).toMatchObject({ maxUploadBytes: limit });
     await jsonOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit) }), 201);
-    expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit + 1) }))).toEqual([413, 'too_large']);
+    expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit + 1) }))).toEqual([
+      413,
+      'too_large',
+    ]);
     const data = Buffer.alloc(900).toString('base64');
     expect(await problemOf(call.json('/v1/storage/plain', { data }))).toEqual([413, 'too_large']);
   });
@@ -64,7 +67,16 @@ describe('a body', () => {
     const post = (body: string): Promise<Response> => operator('/v1/accounts', { method: 'POST', body });
     expect(await problemOf(post(`{"label":${'['.repeat(1000)}${']'.repeat(1000)}}`))).toEqual([400, 'invalid_json']);
     expect(await problemOf(post(`{"label":"${'x'.repeat(70_000)}"}`))).toEqual([413, 'too_large']);
-    for (const body of ['', 'null', '[]', '"x"', '{"label":1}', '{"label":"x","__proto__":{}}', '{"label":"x","admin":true}', `{"label":"${'x'.repeat(101)}"}`]) {
+    for (const body of [
+      '',
+      'null',
+      '[]',
+      '"x"',
+      '{"label":1}',
+      '{"label":"x","__proto__":{}}',
+      '{"label":"x","admin":true}',
+      `{"label":"${'x'.repeat(101)}"}`,
+    ]) {
       expect([body, (await problemOf(post(body)))[0]]).toEqual([body, 400]);
     }
     expect(await problemOf(post('{"label":NaN}'))).toEqual([400, 'invalid_json']);
@@ -109,10 +121,20 @@ describe('S77: requests', () => {
       expect(await until429(() => one('/v1/storage'))).toBe(5);
       expect((await other('/v1/storage')).status).toBe(200);
       // Two of the eight went into the accounts.
-      expect(await until429(async () => client(service.url, (await newApiKey(newAccountId())).text)('/v1/storage'))).toBe(6);
-      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x' }))).toEqual([429, 'rate_limited']);
-      expect(await problemOf(fetch(`${service.url}/v1/accounts/${'0'.repeat(22)}/recovery`))).toEqual([429, 'rate_limited']);
-      expect(await problemOf(fetch(`${service.url}/ipfs/bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e`))).toEqual([429, 'rate_limited']);
+      expect(
+        await until429(async () => client(service.url, (await newApiKey(newAccountId())).text)('/v1/storage')),
+      ).toBe(6);
+      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x' }))).toEqual([
+        429,
+        'rate_limited',
+      ]);
+      expect(await problemOf(fetch(`${service.url}/v1/accounts/${'0'.repeat(22)}/recovery`))).toEqual([
+        429,
+        'rate_limited',
+      ]);
+      expect(
+        await problemOf(fetch(`${service.url}/ipfs/bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e`)),
+      ).toEqual([429, 'rate_limited']);
     } finally {
       await service.close();
     }
@@ -125,7 +147,10 @@ describe('S77: requests', () => {
       const call = client(service.url, (await service.account()).apiKey);
       expect((await call('/v1/storage')).status).toBe(200);
       expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([503, 'overloaded']);
-      expect(await problemOf(call(`/v1/storage/${crypto.randomUUID()}`, { method: 'DELETE' }))).toEqual([503, 'overloaded']);
+      expect(await problemOf(call(`/v1/storage/${crypto.randomUUID()}`, { method: 'DELETE' }))).toEqual([
+        503,
+        'overloaded',
+      ]);
     } finally {
       await service.close();
     }
@@ -144,7 +169,10 @@ describe('S86: a page in a browser', () => {
   it('of a listed origin may ask and read', async () => {
     const file = await call.store('plain', 'x');
     for (const Origin of ['https://a.example', 'https://b.example']) {
-      const preflight = await fetch(`${service.url}/v1/storage/plain`, { method: 'OPTIONS', headers: { Origin, 'Access-Control-Request-Method': 'POST' } });
+      const preflight = await fetch(`${service.url}/v1/storage/plain`, {
+        method: 'OPTIONS',
+        headers: { Origin, 'Access-Control-Request-Method': 'POST' },
+      });
       expect([preflight.status, preflight.headers.get('Access-Control-Allow-Origin')]).toEqual([204, Origin]);
       expect(preflight.headers.get('Access-Control-Allow-Headers')).toContain('Authorization');
       const answer = await call(`/v1/storage/${file.fileId}`, { headers: { Origin } });
@@ -160,7 +188,10 @@ describe('S86: a page in a browser', () => {
 
   it('of any other origin may not', async () => {
     for (const Origin of ['https://evil.example', 'https://a.example.evil', 'null', 'http://a.example']) {
-      const preflight = await fetch(`${service.url}/v1/storage/plain`, { method: 'OPTIONS', headers: { Origin, 'Access-Control-Request-Method': 'POST' } });
+      const preflight = await fetch(`${service.url}/v1/storage/plain`, {
+        method: 'OPTIONS',
+        headers: { Origin, 'Access-Control-Request-Method': 'POST' },
+      });
       expect([...preflight.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
       const answer = await call('/v1/storage', { headers: { Origin } });
       expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);

@@ -14,7 +14,8 @@ it('S61: a line for each request and each fault, with its id and without what no
     async through(node) {
       const peer = await startPeer(node);
       cut = () => {
-        peer.onCommand = (turn) => turn.answer(500, JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'error' }));
+        peer.onCommand = (turn) =>
+          turn.answer(500, JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'error' }));
       };
       return peer.url;
     },
@@ -31,31 +32,71 @@ it('S61: a line for each request and each fault, with its id and without what no
     };
     const named = { 'Content-Disposition': `attachment; filename="${canary}.txt"`, 'Idempotency-Key': canary };
     const json = { 'Content-Type': 'application/json' };
-    const file = await jsonOf<StoredFile>(ask('/v1/storage/encrypted', { method: 'POST', headers: named, body: canary }), 201);
-    await ask('/v1/storage/encrypted', { method: 'POST', headers: json, body: `{"filename":"${canary}","data":"${canary}` });
-    await ask('/v1/storage/encrypted', { method: 'POST', headers: json, body: `{"filename":"${canary}/","data":"AAAA"}` });
-    await ask('/v1/storage/encrypted', { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${canary}` }, body: 'x' });
+    const file = await jsonOf<StoredFile>(
+      ask('/v1/storage/encrypted', { method: 'POST', headers: named, body: canary }),
+      201,
+    );
+    await ask('/v1/storage/encrypted', {
+      method: 'POST',
+      headers: json,
+      body: `{"filename":"${canary}","data":"${canary}`,
+    });
+    await ask('/v1/storage/encrypted', {
+      method: 'POST',
+      headers: json,
+      body: `{"filename":"${canary}/","data":"AAAA"}`,
+    });
+    await ask('/v1/storage/encrypted', {
+      method: 'POST',
+      headers: { 'Content-Disposition': `attachment; filename="${canary}` },
+      body: 'x',
+    });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}",${canary}` });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}","scopes":["${canary}"]}` });
-    await ask(`/v1/accounts/${account.id}/recover`, { method: 'POST', body: JSON.stringify({ privateKey: pair.privatePem }) });
+    await ask(`/v1/accounts/${account.id}/recover`, {
+      method: 'POST',
+      body: JSON.stringify({ privateKey: pair.privatePem }),
+    });
     await ask(`/v1/storage?key=${apiKey}&password=${canary}`);
     await ask(`/v1/${canary}/${apiKey}`);
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
     await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
-    const { apiKey: second } = await jsonOf<NewApiKeyAnswer>(ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }), 201);
+    const { apiKey: second } = await jsonOf<NewApiKeyAnswer>(
+      ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }),
+      201,
+    );
     cut!();
     expect(await problemOf(ask(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
-    expect((await ask('/v1/storage/encrypted', { method: 'POST', headers: { ...named, 'Idempotency-Key': 'other' }, body: canary })).status).toBe(502);
+    expect(
+      (
+        await ask('/v1/storage/encrypted', {
+          method: 'POST',
+          headers: { ...named, 'Idempotency-Key': 'other' },
+          body: canary,
+        })
+      ).status,
+    ).toBe(502);
     expect((await ask(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
 
-    const lines = service.log.map((line) => JSON.parse(line) as { event: string; requestId?: string; status?: number; route?: string });
+    const lines = service.log.map(
+      (line) => JSON.parse(line) as { event: string; requestId?: string; status?: number; route?: string },
+    );
     const requests = lines.filter((line) => line.event === 'request');
     for (const id of ids) expect(requests.some((line) => line.requestId === id)).toBe(true);
     expect(requests.some((line) => line.route === '/v1/storage/:fileId' && line.status === 502)).toBe(true);
     expect(lines.some((line) => line.event === 'error' && ids.includes(line.requestId!))).toBe(true);
     const log = service.log.join('\n');
-    const secrets = [canary, apiKey, second, apiKey.slice(25, 68), adminToken, rpcToken, pair.privatePem.split('\n')[2]!, 'PRIVATE KEY'];
+    const secrets = [
+      canary,
+      apiKey,
+      second,
+      apiKey.slice(25, 68),
+      adminToken,
+      rpcToken,
+      pair.privatePem.split('\n')[2]!,
+      'PRIVATE KEY',
+    ];
     for (const secret of secrets) expect(log.includes(secret), secret).toBe(false);
   } finally {
     await service.close();
@@ -73,8 +114,12 @@ it('the operator sees how the pinning services are, and nobody else does', async
   const other = await startService();
   try {
     const operator = (url: string): Promise<Health> => jsonOf<Health>(client(url, adminToken)('/v1/health'));
-    expect((await operator(service.url)).services).toEqual([{ id: 'gone', status: 'failing', code: 'pinning_unavailable' }]);
-    expect((await operator(other.url)).services).toEqual([{ id: 'node', status: 'ok', version: expect.any(String) as string }]);
+    expect((await operator(service.url)).services).toEqual([
+      { id: 'gone', status: 'failing', code: 'pinning_unavailable' },
+    ]);
+    expect((await operator(other.url)).services).toEqual([
+      { id: 'node', status: 'ok', version: expect.any(String) as string },
+    ]);
     expect(await problemOf(client(other.url, 'wrong')('/v1/health'))).toEqual([401, 'unauthorized']);
     expect('services' in (await jsonOf<Health>(fetch(`${other.url}/v1/health`)))).toBe(false);
   } finally {
@@ -87,7 +132,10 @@ it('without an operator’s token there is no operator', async () => {
   const service = await startService({ vars: { ADMIN_TOKEN: '' } });
   try {
     for (const token of ['', 'x', adminToken]) {
-      expect(await problemOf(client(service.url, token).json('/v1/accounts', { label: 'x' }))).toEqual([404, 'not_found']);
+      expect(await problemOf(client(service.url, token).json('/v1/accounts', { label: 'x' }))).toEqual([
+        404,
+        'not_found',
+      ]);
     }
   } finally {
     await service.close();

@@ -14,7 +14,12 @@ type Described = {
   requestBody?: { content: Record<string, { schema?: Schema }> };
   responses: Record<string, { content?: Record<string, { schema?: Schema }> }>;
 };
-type Document = { openapi: string; info: { version: string }; paths: Record<string, Record<string, Described>>; components: { schemas: Record<string, Schema> } };
+type Document = {
+  openapi: string;
+  info: { version: string };
+  paths: Record<string, Record<string, Described>>;
+  components: { schemas: Record<string, Schema> };
+};
 
 let service: Service;
 let document: Document;
@@ -26,7 +31,8 @@ afterAll(() => service.close());
 
 /** What is wrong with a value, by a JSON Schema: as much of it as the description uses. */
 function faults(schema: Schema, value: unknown, at = ''): string[] {
-  if (schema['$ref'] !== undefined) return faults(document.components.schemas[(schema['$ref'] as string).split('/').at(-1)!]!, value, at);
+  if (schema['$ref'] !== undefined)
+    return faults(document.components.schemas[(schema['$ref'] as string).split('/').at(-1)!]!, value, at);
   const out: string[] = [];
   const no = (what: string): void => void out.push(`${at}: ${what}`);
   for (const part of (schema['allOf'] as Schema[] | undefined) ?? []) out.push(...faults(part, value, at));
@@ -36,7 +42,8 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
   if (schema['enum'] !== undefined && !(schema['enum'] as unknown[]).includes(value)) no('is not one of those');
   const type = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   const wanted = schema['type'];
-  if (wanted === 'integer' ? !Number.isInteger(value) : wanted !== undefined && wanted !== type) no(`is ${type}, not ${wanted as string}`);
+  if (wanted === 'integer' ? !Number.isInteger(value) : wanted !== undefined && wanted !== type)
+    no(`is ${type}, not ${wanted as string}`);
   if (typeof value === 'string') {
     if (schema['pattern'] !== undefined && !new RegExp(schema['pattern'] as string).test(value)) no('does not match');
     if (schema['minLength'] !== undefined && value.length < Number(schema['minLength'])) no('is too short');
@@ -44,12 +51,15 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
     if (schema['format'] === 'date-time' && Number.isNaN(Date.parse(value))) no('is no time');
     if (schema['format'] === 'uuid' && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value)) no('is no UUID');
   }
-  if (typeof value === 'number' && schema['minimum'] !== undefined && value < Number(schema['minimum'])) no('is too small');
-  if (Array.isArray(value) && schema['items'] !== undefined) value.forEach((each, index) => out.push(...faults(schema['items'] as Schema, each, `${at}[${index}]`)));
+  if (typeof value === 'number' && schema['minimum'] !== undefined && value < Number(schema['minimum']))
+    no('is too small');
+  if (Array.isArray(value) && schema['items'] !== undefined)
+    value.forEach((each, index) => out.push(...faults(schema['items'] as Schema, each, `${at}[${index}]`)));
   if (type === 'object') {
     const members = value as Record<string, unknown>;
     const properties = (schema['properties'] as Record<string, Schema> | undefined) ?? {};
-    for (const name of (schema['required'] as string[] | undefined) ?? []) if (!(name in members)) no(`${name} is missing`);
+    for (const name of (schema['required'] as string[] | undefined) ?? [])
+      if (!(name in members)) no(`${name} is missing`);
     for (const [name, each] of Object.entries(members)) {
       if (properties[name] !== undefined) out.push(...faults(properties[name], each, `${at}.${name}`));
       else if (schema['additionalProperties'] === false) no(`${name} is too much`);
@@ -59,7 +69,11 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
 }
 
 /** Sends a request and holds the answer against what is written about it. */
-async function ask(method: string, path: string, o: { key: string; path?: Record<string, string>; query?: string; body?: string; headers?: Record<string, string> }): Promise<Response> {
+async function ask(
+  method: string,
+  path: string,
+  o: { key: string; path?: Record<string, string>; query?: string; body?: string; headers?: Record<string, string> },
+): Promise<Response> {
   const described = document.paths[path]![method]!;
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => o.path![name]!);
   const answer = await fetch(`${service.url}${filled}${o.query ?? ''}`, {
@@ -72,20 +86,27 @@ async function ask(method: string, path: string, o: { key: string; path?: Record
   const type = answer.headers.get('Content-Type')?.split(';')[0] ?? '';
   const media = written!.content?.[type] ?? written!.content?.['*/*'];
   if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
-  if (media?.schema !== undefined) expect(faults(media.schema, await answer.clone().json()), `${method} ${path}`).toEqual([]);
+  if (media?.schema !== undefined)
+    expect(faults(media.schema, await answer.clone().json()), `${method} ${path}`).toEqual([]);
   return answer;
 }
 
 it('is OpenAPI 3.1 of this version, with every code', () => {
-  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
+  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+    version: string;
+  };
   expect([document.openapi, document.info.version]).toEqual(['3.1.0', manifest.version]);
   const written = new Set(
     Object.values(document.paths).flatMap((path) =>
       Object.values(path).flatMap((operation) =>
         Object.entries(operation.responses).flatMap(([status, { content }]) => {
           const all = content?.['application/problem+json']?.schema?.['allOf'] as Schema[] | undefined;
-          const named = ((all?.[1]?.['properties'] as Record<string, Schema> | undefined)?.['code']?.['enum'] as string[] | undefined) ?? [];
-          for (const code of named) expect([code, String(tell(code as (typeof codes)[number]).status)]).toEqual([code, status]);
+          const named =
+            ((all?.[1]?.['properties'] as Record<string, Schema> | undefined)?.['code']?.['enum'] as
+              | string[]
+              | undefined) ?? [];
+          for (const code of named)
+            expect([code, String(tell(code as (typeof codes)[number]).status)]).toEqual([code, status]);
           return named;
         }),
       ),
@@ -93,24 +114,38 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
   );
   // What only the command line and the formats can run into.
   const elsewhere = codes.filter((code) => !written.has(code));
-  expect(elsewhere.filter((code) => /^(invalid_|pinning_|idempotency_)|unauthorized|too_large|rate_limited|overloaded/.test(code))).toEqual([]);
+  expect(
+    elsewhere.filter((code) =>
+      /^(invalid_|pinning_|idempotency_)|unauthorized|too_large|rate_limited|overloaded/.test(code),
+    ),
+  ).toEqual([]);
 });
 
 it('knows every route of the service, and no other', async () => {
   for (const [path, methods] of Object.entries(document.paths)) {
     const answer = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PATCH' });
     expect([path, answer.status]).toEqual([path, 405]);
-    const allowed = (answer.headers.get('Allow') ?? '').toLowerCase().split(', ').filter((method) => method !== 'head').sort();
+    const allowed = (answer.headers.get('Allow') ?? '')
+      .toLowerCase()
+      .split(', ')
+      .filter((method) => method !== 'head')
+      .sort();
     expect([path, allowed]).toEqual([path, Object.keys(methods).sort()]);
   }
   const list = readFileSync(join(import.meta.dirname, '../index.ts'), 'utf8');
-  const routes = new Set([...list.matchAll(/^app\.(?:get|post|delete)\('([^']+)'/gm)].map(([, path]) => path!.replaceAll(/:(\w+)/g, '{$1}')));
+  const routes = new Set(
+    [...list.matchAll(/^app\.(?:get|post|delete)\('([^']+)'/gm)].map(([, path]) => path!.replaceAll(/:(\w+)/g, '{$1}')),
+  );
   expect([...routes].sort()).toEqual(Object.keys(document.paths).sort());
 });
 
 it('is what the service does', async () => {
   const json = { 'Content-Type': 'application/json' };
-  const created = await ask('post', '/v1/accounts', { key: adminToken, headers: json, body: '{"label":"a","recovery":"age1tag1qwndfwcq7uahk8styyyq3l6lqcpxvzj6g5xhlza7hf43r5tts0xc7fza0sc"}' });
+  const created = await ask('post', '/v1/accounts', {
+    key: adminToken,
+    headers: json,
+    body: '{"label":"a","recovery":"age1tag1qwndfwcq7uahk8styyyq3l6lqcpxvzj6g5xhlza7hf43r5tts0xc7fza0sc"}',
+  });
   const { apiKey: key, account, key: record } = await created.json<NewAccountAnswer>();
   await ask('post', '/v1/accounts', { key: 'x', body: '{}' });
   await ask('post', '/v1/accounts', { key: adminToken, body: '{}' });
@@ -119,7 +154,9 @@ it('is what the service does', async () => {
   await ask('get', '/v1/account', { key });
   await ask('get', '/v1/accounts/{id}/recovery', { key, path: { id: account.id } });
   await ask('post', '/v1/accounts/{id}/recover', { key, path: { id: account.id }, body: '{"privateKey":"x"}' });
-  const made = await (await ask('post', '/v1/keys', { key, body: '{"label":"k","scopes":["read"]}' })).json<{ key: { id: string } }>();
+  const made = await (
+    await ask('post', '/v1/keys', { key, body: '{"label":"k","scopes":["read"]}' })
+  ).json<{ key: { id: string } }>();
   await ask('post', '/v1/keys', { key, body: '{"label":"k","scopes":["root"]}' });
   await ask('get', '/v1/keys', { key });
   await ask('delete', '/v1/keys/{id}', { key, path: { id: made.key.id }, query: '?cascade=true' });
@@ -127,7 +164,9 @@ it('is what the service does', async () => {
   await ask('delete', '/v1/keys/{id}', { key, path: { id: 'x' }, query: '?cascade=maybe' });
   for (const mode of ['encrypted', 'plain']) {
     const path = `/v1/storage/${mode}`;
-    const { fileId, cid } = await (await ask('post', path, { key, headers: json, body: '{"filename":"n","data":"AAAA"}' })).json<StoredFile>();
+    const { fileId, cid } = await (
+      await ask('post', path, { key, headers: json, body: '{"filename":"n","data":"AAAA"}' })
+    ).json<StoredFile>();
     await ask('post', path, { key, headers: { 'Content-Disposition': 'attachment; filename="n"' }, body: 'raw' });
     await ask('post', path, { key, headers: json, body: '{"filename":"n","data":"*"}' });
     await ask('post', path, { key: 'x', body: '' });
@@ -135,7 +174,15 @@ it('is what the service does', async () => {
     await ask('get', '/v1/storage', { key, query: '?limit=0' });
     await ask('get', '/v1/storage/{fileId}', { key, path: { fileId } });
     await ask('get', '/v1/storage/{fileId}', { key, path: { fileId }, query: '?data=false' });
-    for (const headers of [{ Accept: 'application/octet-stream' }, { Accept: 'application/octet-stream', Range: 'bytes=0-1' }, { Accept: 'application/octet-stream', Range: 'bytes=9-' }, { 'If-None-Match': '*' }, { 'If-Match': '"x"' }, { Accept: 'image/png' }, { Accept: 'application/vnd.sealpin' }]) {
+    for (const headers of [
+      { Accept: 'application/octet-stream' },
+      { Accept: 'application/octet-stream', Range: 'bytes=0-1' },
+      { Accept: 'application/octet-stream', Range: 'bytes=9-' },
+      { 'If-None-Match': '*' },
+      { 'If-Match': '"x"' },
+      { Accept: 'image/png' },
+      { Accept: 'application/vnd.sealpin' },
+    ]) {
       await ask('get', '/v1/storage/{fileId}', { key, path: { fileId }, headers });
     }
     await ask('get', '/ipfs/{cid}', { key, path: { cid } });

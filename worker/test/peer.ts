@@ -61,7 +61,8 @@ export async function startPeer(node: string): Promise<Peer> {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         bytes += chunk.length;
         if (command === 'add') peer.onBody?.(bytes, cut);
-        if (last !== undefined && !onward.write(last)) await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
+        if (last !== undefined && !onward.write(last))
+          await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
         last = chunk;
       }
     } catch {

@@ -43,7 +43,10 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
     peer.seen.length = 0;
     const known = await call(path, { headers: { ...raw, 'If-None-Match': etag } });
     expect([known.status, known.headers.get('ETag'), await known.text()]).toEqual([304, etag, '']);
-    expect(await problemOf(call(path, { headers: { ...raw, 'If-Match': '"other"' } }))).toEqual([412, 'precondition_failed']);
+    expect(await problemOf(call(path, { headers: { ...raw, 'If-Match': '"other"' } }))).toEqual([
+      412,
+      'precondition_failed',
+    ]);
     expect((await call(path, { method: 'HEAD', headers: { 'If-None-Match': etag } })).status).toBe(200);
     expect(peer.seen).toEqual([]);
   });
@@ -78,13 +81,23 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
     };
     await bytesOf(call(path, { headers: { ...raw, Range: 'bytes=2500000-2500009' } }));
     peer.onCommand = undefined;
-    expect(asked.filter((command) => command === 'cat').length + asked.filter((command) => command === 'block/get').length).toBeLessThanOrEqual(4);
+    expect(
+      asked.filter((command) => command === 'cat').length + asked.filter((command) => command === 'block/get').length,
+    ).toBeLessThanOrEqual(4);
   });
 
   it('is answered whole where a range does not apply', async () => {
-    for (const headers of [{ Range: 'bytes=0-0', 'If-Range': '"other"' }, { Range: 'bytes=0-0,2-3' }, { Range: 'items=0-0' }]) {
+    for (const headers of [
+      { Range: 'bytes=0-0', 'If-Range': '"other"' },
+      { Range: 'bytes=0-0,2-3' },
+      { Range: 'items=0-0' },
+    ]) {
       const answer = await call(path, { headers: { ...raw, ...headers } });
-      expect([answer.status, answer.headers.get('Content-Length'), answer.headers.get('Accept-Ranges')]).toEqual([200, '5000000', 'bytes']);
+      expect([answer.status, answer.headers.get('Content-Length'), answer.headers.get('Accept-Ranges')]).toEqual([
+        200,
+        '5000000',
+        'bytes',
+      ]);
       await answer.body?.cancel();
     }
     const head = await call(path, { method: 'HEAD', headers: { ...raw, Range: 'bytes=0-0' } });
@@ -97,7 +110,10 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
 
 describe('the answer for a file', () => {
   it('S84: cannot be run by a browser', async () => {
-    const file = await call.store('encrypted', '<script>alert(1)</script>', { filename: '<b>.html', type: 'text/html' });
+    const file = await call.store('encrypted', '<script>alert(1)</script>', {
+      filename: '<b>.html',
+      type: 'text/html',
+    });
     for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}]) {
       const answer = await call(`/v1/storage/${file.fileId}`, { headers });
       await answer.arrayBuffer();
@@ -105,20 +121,50 @@ describe('the answer for a file', () => {
       expect(answer.headers.get('Content-Security-Policy')).toContain('sandbox');
       expect(answer.headers.get('Vary')).toContain('Accept');
       expect(answer.headers.get('Cache-Control')).toBe('no-transform, no-store');
-      if (headers !== undefined && 'Accept' in headers) expect(answer.headers.get('Content-Disposition')).toMatch(/^attachment/);
+      if (headers !== undefined && 'Accept' in headers)
+        expect(answer.headers.get('Content-Disposition')).toMatch(/^attachment/);
     }
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/html' } }))).toEqual([406, 'not_acceptable']);
+    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/html' } }))).toEqual([
+      406,
+      'not_acceptable',
+    ]);
     const plain = await call.store('plain', 'x');
-    expect(await problemOf(call(`/v1/storage/${plain.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } }))).toEqual([406, 'not_acceptable']);
+    expect(
+      await problemOf(call(`/v1/storage/${plain.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } })),
+    ).toEqual([406, 'not_acceptable']);
   });
 });
 
 describe('a file that is deleted while it is opened', () => {
   it.each([
-    { form: 'as bytes', mode: 'plain', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: raw, says: [404, 'not_found'] },
-    { form: 'as JSON', mode: 'encrypted', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: {}, says: [404, 'not_found'] },
-    { form: 'as a container', mode: 'encrypted', path: (file: StoredFile) => `/v1/storage/${file.fileId}`, headers: { Accept: 'application/vnd.sealpin' }, says: [404, 'not_found'] },
-    { form: 'at the gateway', mode: 'plain', path: (file: StoredFile) => `/ipfs/${file.cid}`, headers: raw, says: [404, 'not_found'] },
+    {
+      form: 'as bytes',
+      mode: 'plain',
+      path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
+      headers: raw,
+      says: [404, 'not_found'],
+    },
+    {
+      form: 'as JSON',
+      mode: 'encrypted',
+      path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
+      headers: {},
+      says: [404, 'not_found'],
+    },
+    {
+      form: 'as a container',
+      mode: 'encrypted',
+      path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
+      headers: { Accept: 'application/vnd.sealpin' },
+      says: [404, 'not_found'],
+    },
+    {
+      form: 'at the gateway',
+      mode: 'plain',
+      path: (file: StoredFile) => `/ipfs/${file.cid}`,
+      headers: raw,
+      says: [404, 'not_found'],
+    },
   ] as const)('is gone, and no fault of the pinning service: $form', async ({ mode, path, headers, says }) => {
     const file = await call.store(mode, randomBytes(5000));
     peer.onCommand = async (turn) => {
@@ -131,7 +177,10 @@ describe('a file that is deleted while it is opened', () => {
 
   it('and one that the pinning service has lost is its fault', async () => {
     const file = await call.store('plain', randomBytes(5000));
-    peer.onCommand = (turn) => turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), { 'content-type': 'application/json' });
+    peer.onCommand = (turn) =>
+      turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), {
+        'content-type': 'application/json',
+      });
     const answer = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
     peer.onCommand = undefined;
     expect(answer).toEqual([502, 'pinning_failed']);
@@ -140,7 +189,11 @@ describe('a file that is deleted while it is opened', () => {
 
 describe('an upload with an Idempotency-Key', () => {
   const post = (mode: string, headers: Record<string, string>, body = 'once', by = call): Promise<Response> =>
-    by(`/v1/storage/${mode}`, { method: 'POST', headers: { 'Content-Disposition': 'attachment; filename="n"', 'Content-Type': 'text/a', ...headers }, body });
+    by(`/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: { 'Content-Disposition': 'attachment; filename="n"', 'Content-Type': 'text/a', ...headers },
+      body,
+    });
 
   it.each(['encrypted', 'plain'])('S78: happens once, in %s mode', async (mode) => {
     const name = { 'Idempotency-Key': `"${mode} once"` };
@@ -153,7 +206,9 @@ describe('an upload with an Idempotency-Key', () => {
     expect(await problemOf(post(mode, name, 'another length'))).toEqual([422, 'idempotency_mismatch']);
     expect(await problemOf(post(mode, { ...name, 'Content-Type': 'text/b' }))).toEqual([422, 'idempotency_mismatch']);
     // Another route or key is another request.
-    expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(file.fileId);
+    expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(
+      file.fileId,
+    );
     const { apiKey } = await jsonOf<NewApiKeyAnswer>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
     const writer = client(service.url, apiKey);
     const others = await jsonOf<StoredFile>(post(mode, name, 'once', writer), 201);

@@ -29,7 +29,10 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
   const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
   try {
     const pair = await generateKeyPair();
-    const { account, apiKey } = await jsonOf<NewAccountAnswer>(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }), 201);
+    const { account, apiKey } = await jsonOf<NewAccountAnswer>(
+      client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
+      201,
+    );
     const call = client(service.url, apiKey);
     const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
     if (recovery.kind !== 'age') throw new Error(recovery.kind);
@@ -55,15 +58,19 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
     };
     const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
     for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
-      await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch((error: { stdout?: string; stderr?: string }) => {
-        throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
-      });
+      await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+        (error: { stdout?: string; stderr?: string }) => {
+          throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
+        },
+      );
     }
     expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
     expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
     expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
 
-    const seen = service.log.map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number }).filter((line) => line.event === 'request');
+    const seen = service.log
+      .map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number })
+      .filter((line) => line.event === 'request');
     expect(seen.filter((line) => line.status >= 300)).toEqual([]);
     const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
     expect(operations.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);

@@ -7,7 +7,14 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { vacuum } from '../../cli/local/vacuum.ts';
 import type { NewApiKeyAnswer } from '../../shared/api.ts';
-import { identityFromPkcs8, openDetached, parseApiKey, recipientFromSpki, unsealPrivateKey, type ApiKey } from '../../shared/crypto/index.ts';
+import {
+  identityFromPkcs8,
+  openDetached,
+  parseApiKey,
+  recipientFromSpki,
+  unsealPrivateKey,
+  type ApiKey,
+} from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
 import { startService, type Service } from './service.ts';
@@ -23,7 +30,9 @@ afterEach(() => rm(dir, { recursive: true, force: true }));
 const canary = { content: 'canary-of-the-content', filename: 'canary-of-the-filename' };
 
 function filesBelow(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)).filter((path) => statSync(path).isFile());
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(folder, name))
+    .filter((path) => statSync(path).isFile());
 }
 
 /** The files of the folder in which these bytes stand. */
@@ -31,7 +40,11 @@ function holding(bytes: Buffer | string): string[] {
   return filesBelow(dir).filter((path) => readFileSync(path).includes(bytes));
 }
 
-type Loot = { sealed: { id: string; sealed: Uint8Array }[]; headers: { fileId: string; header: Uint8Array }[]; spki: Uint8Array };
+type Loot = {
+  sealed: { id: string; sealed: Uint8Array }[];
+  headers: { fileId: string; header: Uint8Array }[];
+  spki: Uint8Array;
+};
 
 /** All that the objects' SQLite files and KV hold of keys and headers. */
 async function loot(service: Service): Promise<Loot> {
@@ -44,7 +57,8 @@ async function loot(service: Service): Promise<Loot> {
   await service.close();
   for (const path of filesBelow(dir).filter((each) => each.endsWith('.sqlite'))) {
     const database = new DatabaseSync(path);
-    const has = (table: string): boolean => database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(table) !== undefined;
+    const has = (table: string): boolean =>
+      database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(table) !== undefined;
     if (has('api_key')) {
       for (const row of database.prepare('SELECT id, sealed FROM api_key WHERE sealed IS NOT NULL').all()) {
         found.sealed.push({ id: String(row['id']), sealed: row['sealed'] as Uint8Array });
@@ -60,7 +74,11 @@ async function loot(service: Service): Promise<Loot> {
 }
 
 /** Opens a header with whatever private key a stolen API key can unlock. */
-async function openWith(key: ApiKey, { sealed, headers, spki }: Loot, payload: Uint8Array): Promise<string | undefined> {
+async function openWith(
+  key: ApiKey,
+  { sealed, headers, spki }: Loot,
+  payload: Uint8Array,
+): Promise<string | undefined> {
   for (const each of sealed) {
     let pkcs8: Uint8Array;
     try {
@@ -81,7 +99,10 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   const service = await startService({ dir });
   const { apiKey } = await service.account();
   const owner = client(service.url, apiKey);
-  const { apiKey: writer } = await jsonOf<NewApiKeyAnswer>(owner.json('/v1/keys', { label: 'w', scopes: ['write', 'delete', 'keys'] }), 201);
+  const { apiKey: writer } = await jsonOf<NewApiKeyAnswer>(
+    owner.json('/v1/keys', { label: 'w', scopes: ['write', 'delete', 'keys'] }),
+    201,
+  );
   const file = await client(service.url, writer).store('encrypted', canary.content, { filename: canary.filename });
   await bytesOf(owner(`/v1/storage/${file.fileId}`));
   const payload = await bytesOf(askNode(service, 'cat', { arg: file.cid }));
@@ -109,13 +130,17 @@ it('the header of a deleted file is in no file any more, once the service is sto
     return container.subarray('sealpin/v1\n'.length, container.indexOf('\n--- '));
   };
   const headers = [await headerOf(kept.fileId), await headerOf(deleted.fileId)];
-  const { apiKey: revoked, key } = await jsonOf<NewApiKeyAnswer>(owner.json('/v1/keys', { label: 'r', scopes: ['read'] }), 201);
+  const { apiKey: revoked, key } = await jsonOf<NewApiKeyAnswer>(
+    owner.json('/v1/keys', { label: 'r', scopes: ['read'] }),
+    201,
+  );
   const { key: record } = await jsonOf<{ key: { sealed: string } }>(client(service.url, revoked)('/v1/account'));
   await jsonOf(owner(`/v1/keys/${key.id}`, { method: 'DELETE' }));
   await jsonOf(owner(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
   await service.close();
   await vacuum(join(dir, 'state'));
-  const parts = (header: Buffer): Buffer[] => Array.from({ length: Math.floor(header.length / 48) }, (_, index) => header.subarray(index * 48, index * 48 + 48));
+  const parts = (header: Buffer): Buffer[] =>
+    Array.from({ length: Math.floor(header.length / 48) }, (_, index) => header.subarray(index * 48, index * 48 + 48));
   expect(parts(headers[0]!).map((part) => holding(part).length)).toEqual(parts(headers[0]!).map(() => 1));
   expect(parts(headers[1]!).flatMap((part) => holding(part))).toEqual([]);
   expect(holding(Buffer.from(record.sealed, 'base64'))).toEqual([]);

@@ -73,7 +73,10 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       modules: [{ type: 'ESModule', path: '/worker.js', contents: await bundled(o.entry ?? 'worker/index.ts') }],
       compatibilityDate: '2026-11-01',
       kvNamespaces: ['API_KEYS'],
-      durableObjects: { ACCOUNT: { className: 'Account', useSQLite: true }, PIN: { className: 'Pin', useSQLite: true } },
+      durableObjects: {
+        ACCOUNT: { className: 'Account', useSQLite: true },
+        PIN: { className: 'Pin', useSQLite: true },
+      },
       ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
       bindings: {
         ADMIN_TOKEN: adminToken,

@@ -21,7 +21,9 @@ function stale(kv: KVNamespace): KVNamespace {
 
 async function freeze(kv: KVNamespace): Promise<void> {
   const { keys } = await kv.list();
-  frozen = new Map(await Promise.all(keys.map(async ({ name }): Promise<[string, string]> => [name, (await kv.get(name)) ?? 'null'])));
+  frozen = new Map(
+    await Promise.all(keys.map(async ({ name }): Promise<[string, string]> => [name, (await kv.get(name)) ?? 'null'])),
+  );
 }
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there

@@ -23,7 +23,13 @@ describe.each(modes)('a file in %s mode', (mode) => {
   it.each([0, 1, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
     const bytes = randomBytes(size);
     const file = await call.store(mode, bytes);
-    expect(file).toMatchObject({ mode, size, filename: 'näme.bin', contentType: 'image/png', pins: [{ service: 'node', status: 'pinned' }] });
+    expect(file).toMatchObject({
+      mode,
+      size,
+      filename: 'näme.bin',
+      contentType: 'image/png',
+      pins: [{ service: 'node', status: 'pinned' }],
+    });
 
     const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
     expect(raw.headers.get('Content-Type')).toBe('image/png');
@@ -53,11 +59,20 @@ describe.each(modes)('a file in %s mode', (mode) => {
   it('comes as JSON, too, in any order', async () => {
     const bytes = randomBytes(2_000_000);
     const body = JSON.stringify({ data: bytes.toString('base64'), filename: 'a.txt' }).replaceAll('/', '\\/');
-    const answer = await call(`/v1/storage/${mode}`, { method: 'POST', headers: { 'Content-Type': 'application/json; charset=utf-8' }, body });
+    const answer = await call(`/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json; charset=utf-8' },
+      body,
+    });
     expect(answer.status).toBe(201);
     const file = v.parse(StoredFile, await answer.json());
     expect(answer.headers.get('Location')).toBe(`/v1/storage/${file.fileId}`);
-    expect(file).toMatchObject({ mode, size: bytes.length, filename: 'a.txt', contentType: 'application/octet-stream' });
+    expect(file).toMatchObject({
+      mode,
+      size: bytes.length,
+      filename: 'a.txt',
+      contentType: 'application/octet-stream',
+    });
     const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
@@ -81,7 +96,11 @@ it('lists newest first, by cursor, and by CID', async () => {
   const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];
   for (let index = 0; index < 5; index += 1) {
-    const answer = await call(`/v1/storage/${modes[index % 2]!}`, { method: 'POST', headers: { 'Content-Disposition': `attachment; filename="${index}"` }, body: `file ${index}` });
+    const answer = await call(`/v1/storage/${modes[index % 2]!}`, {
+      method: 'POST',
+      headers: { 'Content-Disposition': `attachment; filename="${index}"` },
+      body: `file ${index}`,
+    });
     files.unshift(v.parse(StoredFile, await answer.json()));
   }
   const seen: StoredFile[] = [];
@@ -103,7 +122,10 @@ it('lists newest first, by cursor, and by CID', async () => {
 it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {
   const file = await call.store('plain', Buffer.from('one'));
   const other = Buffer.from('two');
-  expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([422, 'cid_mismatch']);
+  expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([
+    422,
+    'cid_mismatch',
+  ]);
   expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
 });
 
@@ -121,7 +143,10 @@ it('S76: gives one answer to every key that is not good', async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`;
   const bodies = await Promise.all(
     ['', 'Bearer', 'Bearer x', `Bearer ${wrong}`, `Basic ${key}`, `Bearer ${key} x`].map(async (header) => {
-      const answer = await fetch(`${service.url}/v1/storage`, header === '' ? {} : { headers: { Authorization: header } });
+      const answer = await fetch(
+        `${service.url}/v1/storage`,
+        header === '' ? {} : { headers: { Authorization: header } },
+      );
       expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
       const { requestId, ...rest } = v.parse(Problem, await answer.json());
       expect(requestId).toBeTypeOf('string');
@@ -134,14 +159,23 @@ it('S76: gives one answer to every key that is not good', async () => {
 });
 
 it('refuses what it does not understand, with the code that says why', async () => {
-  const post = (path: string, init: Init): Promise<[number, string]> => problemOf(call(path, { method: 'POST', ...init }));
+  const post = (path: string, init: Init): Promise<[number, string]> =>
+    problemOf(call(path, { method: 'POST', ...init }));
   const json = { 'Content-Type': 'application/json' };
   expect(await post('/v1/storage/encrypted', { body: 'x' })).toEqual([400, 'invalid_filename']);
-  expect(await post('/v1/storage/plain', { body: 'x', headers: { 'Content-Disposition': 'attachment; filename="a/b"' } })).toEqual([400, 'invalid_filename']);
+  expect(
+    await post('/v1/storage/plain', { body: 'x', headers: { 'Content-Disposition': 'attachment; filename="a/b"' } }),
+  ).toEqual([400, 'invalid_filename']);
   expect(await post('/v1/storage/plain', { body: '{', headers: json })).toEqual([400, 'invalid_json']);
   expect(await post('/v1/storage/plain', { body: '{"data":"A*=="}', headers: json })).toEqual([400, 'invalid_base64']);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toEqual([400, 'invalid_json']);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toEqual([
+    400,
+    'invalid_json',
+  ]);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toEqual([
+    400,
+    'invalid_filename',
+  ]);
   expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toEqual([400, 'invalid_cid']);
   expect(await problemOf(call('/v1/storage?limit=101'))).toEqual([400, 'invalid_request']);
   expect(await problemOf(call('/v1/storage?cursor=*'))).toEqual([400, 'invalid_request']);
@@ -171,6 +205,10 @@ it('tells its version and its limit', async () => {
 
 it('lets nobody but the operator make accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
-    expect(await problemOf(fetch(`${service.url}/v1/accounts`, { method: 'POST', headers: { Authorization }, body: '{"label":"x"}' }))).toEqual([401, 'unauthorized']);
+    expect(
+      await problemOf(
+        fetch(`${service.url}/v1/accounts`, { method: 'POST', headers: { Authorization }, body: '{"label":"x"}' }),
+      ),
+    ).toEqual([401, 'unauthorized']);
   }
 });

@@ -39,12 +39,23 @@ type Received = { status: number; headers: Record<string, unknown>; body: Buffer
 /** A GET whose end is looked at: whether all that was announced has come. */
 function get(path: string, headers: Record<string, string> = {}): Promise<Received> {
   return new Promise((resolve, reject) => {
-    const asked = request(`${service.url}${path}`, { headers: { Authorization: `Bearer ${owner.call.apiKey}`, ...headers } }, (answer) => {
-      const chunks: Buffer[] = [];
-      answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-      answer.on('error', () => undefined); // told of by `complete`
-      answer.on('close', () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(chunks), complete: answer.complete }));
-    });
+    const asked = request(
+      `${service.url}${path}`,
+      { headers: { Authorization: `Bearer ${owner.call.apiKey}`, ...headers } },
+      (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+        answer.on('error', () => undefined); // told of by `complete`
+        answer.on('close', () =>
+          resolve({
+            status: answer.statusCode ?? 0,
+            headers: answer.headers,
+            body: Buffer.concat(chunks),
+            complete: answer.complete,
+          }),
+        );
+      },
+    );
     asked.on('error', reject);
     asked.end();
   });
@@ -54,98 +65,127 @@ const html = '<!doctype html><title>Just a moment…</title>';
 const json = { 'content-type': 'application/json' };
 const kuboError = JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'error' });
 
-describe.each(['encrypted', 'plain'] as const)('S62 S63 S64: a pinning service lies about the bytes of a file in %s mode', (mode) => {
-  const sizes = [10_000, 1_500_000];
-  const forms = [{ Accept: 'application/octet-stream' }, {}, { Accept: 'application/octet-stream', Range: 'bytes=5-' }];
-  const reads = ['cat', 'block/get'];
+describe.each(['encrypted', 'plain'] as const)(
+  'S62 S63 S64: a pinning service lies about the bytes of a file in %s mode',
+  (mode) => {
+    const sizes = [10_000, 1_500_000];
+    const forms = [
+      { Accept: 'application/octet-stream' },
+      {},
+      { Accept: 'application/octet-stream', Range: 'bytes=5-' },
+    ];
+    const reads = ['cat', 'block/get'];
 
-  const lies: [string, (turn: Turn) => Promise<void> | void][] = [
-    ['a page in HTML', (turn) => turn.answer(200, html, { 'content-type': 'text/html' })],
-    ['nothing', (turn) => turn.answer(200, '')],
-    ['other bytes', async (turn) => {
-      const { body, deliver } = await turn.pass();
-      deliver(randomBytes(body.length));
-    }],
-    ['one bit changed', async (turn) => {
-      const { body, deliver } = await turn.pass();
-      const changed = Buffer.from(body);
-      changed[body.length >> 1]! ^= 1;
-      deliver(changed);
-    }],
-    ['more bytes', async (turn) => {
-      const { body, deliver } = await turn.pass();
-      deliver(Buffer.concat([Buffer.from('x'), body, randomBytes(100)]));
-    }],
-    ['fewer bytes', async (turn) => {
-      const { body, deliver } = await turn.pass();
-      deliver(body.subarray(0, body.length - 1));
-    }],
-    ['half an answer', async (turn) => {
-      const { body } = await turn.pass();
-      turn.begin(body.subarray(0, body.length >> 1), body.length, 'cut');
-    }],
-    ['no answer', (turn) => turn.cut()],
-    ['an error', (turn) => turn.answer(500, kuboError, json)],
-    ['429', (turn) => turn.answer(429, '', { 'retry-after': '7' })],
-    ['another place', (turn) => turn.answer(302, '', { location: `${service.url}/v1/health` })],
-  ];
+    const lies: [string, (turn: Turn) => Promise<void> | void][] = [
+      ['a page in HTML', (turn) => turn.answer(200, html, { 'content-type': 'text/html' })],
+      ['nothing', (turn) => turn.answer(200, '')],
+      [
+        'other bytes',
+        async (turn) => {
+          const { body, deliver } = await turn.pass();
+          deliver(randomBytes(body.length));
+        },
+      ],
+      [
+        'one bit changed',
+        async (turn) => {
+          const { body, deliver } = await turn.pass();
+          const changed = Buffer.from(body);
+          changed[body.length >> 1]! ^= 1;
+          deliver(changed);
+        },
+      ],
+      [
+        'more bytes',
+        async (turn) => {
+          const { body, deliver } = await turn.pass();
+          deliver(Buffer.concat([Buffer.from('x'), body, randomBytes(100)]));
+        },
+      ],
+      [
+        'fewer bytes',
+        async (turn) => {
+          const { body, deliver } = await turn.pass();
+          deliver(body.subarray(0, body.length - 1));
+        },
+      ],
+      [
+        'half an answer',
+        async (turn) => {
+          const { body } = await turn.pass();
+          turn.begin(body.subarray(0, body.length >> 1), body.length, 'cut');
+        },
+      ],
+      ['no answer', (turn) => turn.cut()],
+      ['an error', (turn) => turn.answer(500, kuboError, json)],
+      ['429', (turn) => turn.answer(429, '', { 'retry-after': '7' })],
+      ['another place', (turn) => turn.answer(302, '', { location: `${service.url}/v1/health` })],
+    ];
 
-  let holder: Owner;
-  let files: { bytes: Buffer; file: StoredFile }[];
-  beforeAll(async () => {
-    holder = await newOwner(service);
-    files = await Promise.all(
-      sizes.map(async (size) => {
-        const bytes = randomBytes(size);
-        return { bytes, file: await holder.call.store(mode, bytes) };
-      }),
-    );
-  });
+    let holder: Owner;
+    let files: { bytes: Buffer; file: StoredFile }[];
+    beforeAll(async () => {
+      holder = await newOwner(service);
+      files = await Promise.all(
+        sizes.map(async (size) => {
+          const bytes = randomBytes(size);
+          return { bytes, file: await holder.call.store(mode, bytes) };
+        }),
+      );
+    });
 
-  it.each(lies)('%s', async (_, lie) => {
-    owner = holder;
-    for (const { bytes, file } of files) {
-      for (const headers of forms) {
-        peer.onCommand = async (turn) => (reads.includes(turn.command) ? lie(turn) : (await turn.pass()).deliver());
-        const received = await get(`/v1/storage/${file.fileId}`, headers);
-        if (received.status < 300) expect(received.complete).toBe(false);
-        else {
-          expect(received.status).toBeGreaterThanOrEqual(500);
-          expect(JSON.parse(received.body.toString())).toMatchObject({ code: expect.stringMatching(/^(content_mismatch|pinning_(failed|unavailable|timeout))$/) as string });
+    it.each(lies)('%s', async (_, lie) => {
+      owner = holder;
+      for (const { bytes, file } of files) {
+        for (const headers of forms) {
+          peer.onCommand = async (turn) => (reads.includes(turn.command) ? lie(turn) : (await turn.pass()).deliver());
+          const received = await get(`/v1/storage/${file.fileId}`, headers);
+          if (received.status < 300) expect(received.complete).toBe(false);
+          else {
+            expect(received.status).toBeGreaterThanOrEqual(500);
+            expect(JSON.parse(received.body.toString())).toMatchObject({
+              code: expect.stringMatching(/^(content_mismatch|pinning_(failed|unavailable|timeout))$/) as string,
+            });
+          }
+          if (received.status < 300 && 'Accept' in headers) {
+            const start = 'Range' in headers ? 5 : 0;
+            expect(Buffer.compare(received.body, bytes.subarray(start, start + received.body.length))).toBe(0);
+          }
         }
-        if (received.status < 300 && 'Accept' in headers) {
-          const start = 'Range' in headers ? 5 : 0;
-          expect(Buffer.compare(received.body, bytes.subarray(start, start + received.body.length))).toBe(0);
-        }
+        peer.onCommand = undefined;
+        expect(
+          Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: forms[0]! })), bytes),
+        ).toBe(0);
       }
-      peer.onCommand = undefined;
-      expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: forms[0]! })), bytes)).toBe(0);
-    }
-  });
+    });
 
-  it('S63: dies in the middle of a file', async () => {
-    const bytes = randomBytes(3_000_000);
-    const file = await owner.call.store(mode, bytes);
-    let dead = false;
-    peer.onCommand = async (turn) => {
-      if (dead) return turn.cut();
-      const { body, deliver } = await turn.pass();
-      if (turn.command !== 'cat') return deliver();
-      dead = true;
-      return turn.begin(body.subarray(0, 2_500_000), body.length, 'cut');
-    };
-    const received = await get(`/v1/storage/${file.fileId}`, { Accept: 'application/octet-stream' });
-    expect([received.status, received.complete]).toEqual([200, false]);
-    expect(received.headers['content-length']).toBe('3000000');
-    expect(received.body.length).toBeLessThan(bytes.length);
-    expect(Buffer.compare(received.body, bytes.subarray(0, received.body.length))).toBe(0);
-  });
-});
+    it('S63: dies in the middle of a file', async () => {
+      const bytes = randomBytes(3_000_000);
+      const file = await owner.call.store(mode, bytes);
+      let dead = false;
+      peer.onCommand = async (turn) => {
+        if (dead) return turn.cut();
+        const { body, deliver } = await turn.pass();
+        if (turn.command !== 'cat') return deliver();
+        dead = true;
+        return turn.begin(body.subarray(0, 2_500_000), body.length, 'cut');
+      };
+      const received = await get(`/v1/storage/${file.fileId}`, { Accept: 'application/octet-stream' });
+      expect([received.status, received.complete]).toEqual([200, false]);
+      expect(received.headers['content-length']).toBe('3000000');
+      expect(received.body.length).toBeLessThan(bytes.length);
+      expect(Buffer.compare(received.body, bytes.subarray(0, received.body.length))).toBe(0);
+    });
+  },
+);
 
 it('S68: how long a pinning service wants us to wait is passed on', async () => {
   const file = await owner.call.store('plain', 'x');
   peer.onCommand = (turn) => turn.answer(429, '', { 'retry-after': '7' });
-  for (const asked of [owner.call(`/v1/storage/${file.fileId}`), owner.call('/v1/storage/plain', { method: 'POST', body: 'y' })]) {
+  for (const asked of [
+    owner.call(`/v1/storage/${file.fileId}`),
+    owner.call('/v1/storage/plain', { method: 'POST', body: 'y' }),
+  ]) {
     const answer = await asked;
     expect(answer.headers.get('Retry-After')).toBe('7');
     expect(await problemOf(answer)).toEqual([503, 'pinning_unavailable']);
@@ -169,7 +209,10 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
   async function failsAndLeavesNothing(): Promise<void> {
     const bytes = randomBytes(2_500_000);
     const answer = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
-    expect([answer.status, (await answer.json<{ code: string }>()).code]).toEqual([expect.any(Number), expect.stringMatching(/^pinning_/)]);
+    expect([answer.status, (await answer.json<{ code: string }>()).code]).toEqual([
+      expect.any(Number),
+      expect.stringMatching(/^pinning_/),
+    ]);
     expect(answer.status).toBeGreaterThanOrEqual(500);
     peer.onCommand = undefined;
     peer.onBody = undefined;
@@ -216,14 +259,25 @@ describe.runIf(process.env['SEALPIN_LONG'] === '1')('S64: a pinning service hang
 
   it('before it answers to an upload', async () => {
     peer.onCommand = async (turn) => (turn.command === 'add' ? undefined : (await turn.pass()).deliver());
-    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([504, 'pinning_timeout']);
+    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
+      504,
+      'pinning_timeout',
+    ]);
     expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
   }, 300_000);
 });
 
 describe('S69 S79: a client leaves in the middle of an upload', () => {
   const head = (path: string, lines: string[]): string =>
-    [`POST ${path} HTTP/1.1`, 'Host: test', `Authorization: Bearer ${owner.call.apiKey}`, 'Content-Disposition: attachment; filename=x', ...lines, '', ''].join('\r\n');
+    [
+      `POST ${path} HTTP/1.1`,
+      'Host: test',
+      `Authorization: Bearer ${owner.call.apiKey}`,
+      'Content-Disposition: attachment; filename=x',
+      ...lines,
+      '',
+      '',
+    ].join('\r\n');
 
   function open(text: string, bytes: Buffer): Promise<Socket> {
     const { hostname, port } = new URL(service.url);
@@ -250,9 +304,19 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
   ];
   const framings: [string, (bytes: Buffer) => { lines: string[]; body: Buffer }][] = [
     ['Content-Length', (bytes) => ({ lines: [`Content-Length: ${bytes.length + 1000}`], body: bytes })],
-    ['chunks', (bytes) => ({ lines: ['Transfer-Encoding: chunked'], body: Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]) })],
+    [
+      'chunks',
+      (bytes) => ({
+        lines: ['Transfer-Encoding: chunked'],
+        body: Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]),
+      }),
+    ],
   ];
-  const cases = leaves.flatMap(([way, leave]) => framings.flatMap(([framing, frame]) => ['plain', 'encrypted'].map((mode) => ({ way, leave, framing, frame, mode }))));
+  const cases = leaves.flatMap(([way, leave]) =>
+    framings.flatMap(([framing, frame]) =>
+      ['plain', 'encrypted'].map((mode) => ({ way, leave, framing, frame, mode })),
+    ),
+  );
 
   it.each(cases)('by $way, with $framing, in $mode mode: nothing is kept', async ({ leave, frame, mode }) => {
     const before = await pinned(service);
@@ -271,8 +335,13 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
   });
 
   it('whose body is longer than it said: only what it said is taken', async () => {
-    const socket = await open(head('/v1/storage/plain', ['Content-Length: 10']), Buffer.from('0123456789 and more than that'));
-    await expect.poll(async () => (await jsonOf<FileList>(owner.call('/v1/storage'))).files.map((file) => file.size)).toEqual([10]);
+    const socket = await open(
+      head('/v1/storage/plain', ['Content-Length: 10']),
+      Buffer.from('0123456789 and more than that'),
+    );
+    await expect
+      .poll(async () => (await jsonOf<FileList>(owner.call('/v1/storage'))).files.map((file) => file.size))
+      .toEqual([10]);
     socket.destroy();
   });
 });
@@ -301,13 +370,23 @@ describe('S90: a client that reads', () => {
     const files = await Promise.all(
       Array.from({ length: 24 }, async (_, index): Promise<[StoredFile, Buffer]> => {
         const bytes = randomBytes(200_000 + index);
-        return [await owner.call.store(index % 2 === 0 ? 'plain' : 'encrypted', bytes, { filename: `${index}` }), bytes];
+        return [
+          await owner.call.store(index % 2 === 0 ? 'plain' : 'encrypted', bytes, { filename: `${index}` }),
+          bytes,
+        ];
       }),
     );
     await Promise.all(
       files.map(async ([file, bytes], index) => {
         expect(file.filename).toBe(`${index}`);
-        expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })), bytes)).toBe(0);
+        expect(
+          Buffer.compare(
+            await bytesOf(
+              owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }),
+            ),
+            bytes,
+          ),
+        ).toBe(0);
       }),
     );
   });
@@ -324,7 +403,15 @@ it('S73: bytes that the pinning service has lost are an error, not a file', asyn
 
 it('S66: a CID is taken in one spelling only', async () => {
   const { cid } = await owner.call.store('plain', `spelling ${owner.id}`);
-  for (const text of [cid.toUpperCase(), `${cid}/x`, `${cid}%2f..`, cid.slice(1), `z${cid.slice(1)}`, 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH', 'bafkqaaa']) {
+  for (const text of [
+    cid.toUpperCase(),
+    `${cid}/x`,
+    `${cid}%2f..`,
+    cid.slice(1),
+    `z${cid.slice(1)}`,
+    'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH',
+    'bafkqaaa',
+  ]) {
     const answer = await fetch(`${service.url}/ipfs/${text}`);
     expect([text, (await problemOf(answer))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
   }

@@ -5,7 +5,12 @@ import { client, type Client } from './client.ts';
 import type { Service } from './service.ts';
 
 type Row = Record<string, unknown>;
-type Rows = { rows(table: string): Promise<Row[]>; ring(ms: number): Promise<void>; tables(): Promise<number>; fail(call: string, fault: 'before' | 'after'): Promise<void> };
+type Rows = {
+  rows(table: string): Promise<Row[]>;
+  ring(ms: number): Promise<void>;
+  tables(): Promise<number>;
+  fail(call: string, fault: 'before' | 'after'): Promise<void>;
+};
 
 /** An account with its first key. */
 export type Owner = { id: string; call: Client; object: Rows };
@@ -32,7 +37,11 @@ export async function pinObject(service: Service, cid: string): Promise<Rows> {
 }
 
 /** Asks the node itself. */
-export async function askNode(service: Service, command: string, query: Record<string, string> = {}): Promise<Response> {
+export async function askNode(
+  service: Service,
+  command: string,
+  query: Record<string, string> = {},
+): Promise<Response> {
   return await fetch(`${service.node}/api/v0/${command}?${new URLSearchParams(query).toString()}`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${service.rpcToken}` },

@@ -15,7 +15,13 @@ export type Pin = { cid: string; name: string };
 export type Indirect = { cid: string; through: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-export type NewFile = { file: string; cid: string; blocks: readonly BlockRow[]; pin: { name: string } | undefined; keepUntil: number };
+export type NewFile = {
+  file: string;
+  cid: string;
+  blocks: readonly BlockRow[];
+  pin: { name: string } | undefined;
+  keepUntil: number;
+};
 
 export interface Catalog {
   /** Rows ahead of their file, so that a huge one needs no memory; not visible before `publish`. */
@@ -61,11 +67,17 @@ export function openCatalog(path: string): Catalog {
   const insertFile = db.prepare('INSERT INTO file (name, keep_until) VALUES (?, 0) ON CONFLICT (name) DO NOTHING');
   const fileId = db.prepare('SELECT id FROM file WHERE name = ?');
   const fileOf = db.prepare('SELECT id FROM file WHERE cid = ?');
-  const insertBlock = db.prepare('INSERT INTO block (cid, file, start, bytes, node) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING');
+  const insertBlock = db.prepare(
+    'INSERT INTO block (cid, file, start, bytes, node) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  );
   const complete = db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?');
   const keepLonger = db.prepare('UPDATE file SET keep_until = max(keep_until, ?) WHERE cid = ?');
-  const place = db.prepare('SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE block.cid = ? AND file.cid IS NOT NULL LIMIT 1');
-  const insertPin = db.prepare('INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name');
+  const place = db.prepare(
+    'SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE block.cid = ? AND file.cid IS NOT NULL LIMIT 1',
+  );
+  const insertPin = db.prepare(
+    'INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name',
+  );
   const deletePin = db.prepare('DELETE FROM pin WHERE cid = ?');
   const settle = db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?');
   const pins = db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1');
@@ -75,7 +87,9 @@ export function openCatalog(path: string): Catalog {
     JOIN block AS root ON root.cid = pin.cid
     JOIN block AS part ON part.file = root.file AND part.start >= root.start AND part.start + part.bytes <= root.start + root.bytes
     WHERE (?1 IS NULL OR part.cid = ?1) AND part.cid NOT IN (SELECT cid FROM pin) AND root.node IS NOT NULL`);
-  const loose = db.prepare('SELECT id, name FROM file WHERE cid IS NOT NULL AND keep_until <= ? AND cid NOT IN (SELECT cid FROM pin)');
+  const loose = db.prepare(
+    'SELECT id, name FROM file WHERE cid IS NOT NULL AND keep_until <= ? AND cid NOT IN (SELECT cid FROM pin)',
+  );
   // A pin below the root of a file holds the whole file while no other file has that block.
   const held = db.prepare(`
     SELECT 1 FROM block JOIN pin ON pin.cid = block.cid WHERE block.file = ?1
@@ -149,7 +163,13 @@ export function openCatalog(path: string): Catalog {
         }
         return gone;
       }),
-    files: () => new Set(db.prepare('SELECT name FROM file').all().map((row) => String(row['name']))),
+    files: () =>
+      new Set(
+        db
+          .prepare('SELECT name FROM file')
+          .all()
+          .map((row) => String(row['name'])),
+      ),
     close: () => db.close(),
   };
 }

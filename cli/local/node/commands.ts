@@ -30,7 +30,12 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     const offset = Math.min(count(query, 'offset') ?? 0, place.bytes);
     const length = Math.min(count(query, 'length') ?? place.bytes, place.bytes - offset);
     const fd = store.open(place);
-    response.writeHead(200, { 'content-type': 'text/plain', 'content-length': length, 'x-content-length': length, 'x-stream-output': '1' });
+    response.writeHead(200, {
+      'content-type': 'text/plain',
+      'content-length': length,
+      'x-content-length': length,
+      'x-stream-output': '1',
+    });
     if (length === 0) {
       closeSync(fd);
       response.end();
@@ -43,14 +48,21 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   function blockGet({ query, response }: Call): void {
     const place = find(cid(query));
     const block = place.node ?? leaf(place);
-    response.writeHead(200, { 'content-type': 'application/vnd.ipld.raw', 'content-length': block.length, 'x-stream-output': '1' }).end(block);
+    response
+      .writeHead(200, {
+        'content-type': 'application/vnd.ipld.raw',
+        'content-length': block.length,
+        'x-stream-output': '1',
+      })
+      .end(block);
   }
 
   function leaf(place: Place): Uint8Array {
     const fd = store.open(place);
     try {
       const block = Buffer.alloc(place.bytes);
-      if (readSync(fd, block, 0, place.bytes, place.offset) !== place.bytes) throw new RpcError('the data file on disk is too short');
+      if (readSync(fd, block, 0, place.bytes, place.offset) !== place.bytes)
+        throw new RpcError('the data file on disk is too short');
       return block;
     } finally {
       closeSync(fd);
@@ -67,7 +79,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
     const wanted = cids(query);
     for (const one of wanted) {
-      if (!catalog.find(one)) throw new RpcError(`pin: block was not found locally (offline): ipld: could not find ${one}`);
+      if (!catalog.find(one))
+        throw new RpcError(`pin: block was not found locally (offline): ipld: could not find ${one}`);
     }
     for (const one of wanted) catalog.pin(one, query.get('name') ?? '');
     json(response, { Pins: wanted });
@@ -81,14 +94,25 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
 
   function pinLs({ query, response }: Call): void {
     const type = query.get('type') ?? 'all';
-    if (!['all', 'recursive', 'indirect', 'direct'].includes(type)) throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
+    if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
+      throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
     const names = flag(query, 'names');
     const only = query.has('arg') ? cids(query) : [undefined];
     const found = only.flatMap((one) => {
-      const recursive = type === 'direct' || type === 'indirect' ? [] : catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
+      const recursive =
+        type === 'direct' || type === 'indirect'
+          ? []
+          : catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
       const indirect =
-        type === 'direct' || type === 'recursive' ? [] : catalog.indirect(one).map((block) => ({ Cid: block.cid, Type: one ? `indirect through ${block.through}` : 'indirect', Name: '' }));
-      if (one !== undefined && recursive.length + indirect.length === 0) throw new RpcError(`path '/ipfs/${one}' is not pinned`);
+        type === 'direct' || type === 'recursive'
+          ? []
+          : catalog.indirect(one).map((block) => ({
+              Cid: block.cid,
+              Type: one ? `indirect through ${block.through}` : 'indirect',
+              Name: '',
+            }));
+      if (one !== undefined && recursive.length + indirect.length === 0)
+        throw new RpcError(`path '/ipfs/${one}' is not pinned`);
       return [...recursive, ...indirect];
     });
     if (flag(query, 'stream')) lines(response, found);
@@ -97,7 +121,10 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
 
   async function gc({ response }: Call): Promise<void> {
     const gone = await store.collect({ all: true });
-    lines(response, gone.map((one) => ({ Key: { '/': one } })));
+    lines(
+      response,
+      gone.map((one) => ({ Key: { '/': one } })),
+    );
   }
 
   const peer = peerId(id);
@@ -110,8 +137,22 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     ['pin/rm', pinRm],
     ['pin/ls', pinLs],
     ['repo/gc', gc],
-    ['id', ({ response }) => json(response, { ID: peer, PublicKey: '', Addresses: [], AgentVersion: `sealpin/${version}`, Protocols: [] })],
-    ['version', ({ response }) => json(response, { Version: version, Commit: '', Repo: '1', System: `${process.arch}/${process.platform}`, Golang: '' })],
+    [
+      'id',
+      ({ response }) =>
+        json(response, { ID: peer, PublicKey: '', Addresses: [], AgentVersion: `sealpin/${version}`, Protocols: [] }),
+    ],
+    [
+      'version',
+      ({ response }) =>
+        json(response, {
+          Version: version,
+          Commit: '',
+          Repo: '1',
+          System: `${process.arch}/${process.platform}`,
+          Golang: '',
+        }),
+    ],
   ]);
 }
 

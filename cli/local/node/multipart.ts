@@ -6,7 +6,10 @@
 import { release } from '../../bytes.ts';
 
 /** A part begins, some of its bytes, or the closing boundary. */
-export type PartEvent = { kind: 'part'; name: string; filename: string; type: string } | { kind: 'bytes'; bytes: Buffer } | { kind: 'closed' };
+export type PartEvent =
+  | { kind: 'part'; name: string; filename: string; type: string }
+  | { kind: 'bytes'; bytes: Buffer }
+  | { kind: 'closed' };
 
 /** A body that is not what its headers promise. */
 export class MultipartError extends Error {
@@ -21,10 +24,12 @@ const headerBytes = 16 * 1024;
  * @throws MultipartError
  */
 export function boundaryOf(contentType: string | undefined): string {
-  const [, quoted, token] = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType ?? '') ?? [];
+  const [, quoted, token] =
+    /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType ?? '') ?? [];
   const boundary = quoted ?? token;
   // RFC 2046 section 5.1.1: at most 70 characters.
-  if (boundary === undefined || boundary.length > 70) throw new MultipartError('Content-Type is not multipart/form-data with a boundary');
+  if (boundary === undefined || boundary.length > 70)
+    throw new MultipartError('Content-Type is not multipart/form-data with a boundary');
   return boundary;
 }
 
@@ -47,7 +52,8 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
   async function until(mark: string): Promise<string> {
     for (;;) {
       const at = rest.indexOf(mark);
-      if (at > headerBytes || (at < 0 && rest.length > headerBytes)) throw new MultipartError('multipart: the headers of a part are too long');
+      if (at > headerBytes || (at < 0 && rest.length > headerBytes))
+        throw new MultipartError('multipart: the headers of a part are too long');
       if (at >= 0) {
         const text = rest.toString('utf8', 0, at);
         rest = rest.subarray(at + mark.length);

@@ -9,7 +9,11 @@ const reserveBytes = 4 * 1_048_576;
 /** Whether an error says that the disk is full, by the system or by SQLite (SQLITE_FULL, 13). */
 export function isFull(thrown: unknown): boolean {
   const errno = errnoOf(thrown);
-  return errno === 'ENOSPC' || errno === 'EDQUOT' || (thrown instanceof Error && 'errcode' in thrown && thrown.errcode === 13);
+  return (
+    errno === 'ENOSPC' ||
+    errno === 'EDQUOT' ||
+    (thrown instanceof Error && 'errcode' in thrown && thrown.errcode === 13)
+  );
 }
 
 /** Sets room aside in a file; what frees space runs through `freeing`, which gives the room up when there is no other. */
@@ -17,7 +21,8 @@ export function openReserve(path: string) {
   function fill(): void {
     try {
       // Random, because some file systems keep no room for zeros.
-      if (statSync(path, { throwIfNoEntry: false })?.size !== reserveBytes) writeFileSync(path, randomBytes(reserveBytes), { mode: 0o600 });
+      if (statSync(path, { throwIfNoEntry: false })?.size !== reserveBytes)
+        writeFileSync(path, randomBytes(reserveBytes), { mode: 0o600 });
     } catch (cause) {
       // On a disk that is full there is nothing to set aside; the next time that space was freed there may be.
       if (!isFull(cause)) throw cause;

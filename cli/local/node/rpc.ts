@@ -22,7 +22,8 @@ export type Call = { request: IncomingMessage; response: ServerResponse; query: 
 export function flag(query: URLSearchParams, name: string, otherwise = false): boolean {
   const text = query.get(name);
   if (text === null) return otherwise;
-  if (text !== 'true' && text !== 'false' && text !== '') throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
+  if (text !== 'true' && text !== 'false' && text !== '')
+    throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
   return text !== 'false';
 }
 
@@ -31,7 +32,8 @@ export function count(query: URLSearchParams, name: string): number | undefined 
   const text = query.get(name);
   if (text === null) return undefined;
   const value = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value))
+    throw new RpcError(`invalid value for option ${JSON.stringify(name)}: ${text}`, { client: true });
   return value;
 }
 
@@ -41,7 +43,10 @@ export function cids(query: URLSearchParams): string[] {
     try {
       return parseCid(arg.replace(/^\/ipfs\//, '')).text;
     } catch (cause) {
-      throw new RpcError(`invalid path ${JSON.stringify(arg)}: this node holds CIDv1 in base32, sha2-256, raw or dag-pb`, { cause });
+      throw new RpcError(
+        `invalid path ${JSON.stringify(arg)}: this node holds CIDv1 in base32, sha2-256, raw or dag-pb`,
+        { cause },
+      );
     }
   });
 }
@@ -49,7 +54,8 @@ export function cids(query: URLSearchParams): string[] {
 /** The one CID of `arg`. */
 export function cid(query: URLSearchParams): string {
   const [first, ...others] = cids(query);
-  if (first === undefined || others.length > 0) throw new RpcError('exactly one argument "ipfs-path" is required', { client: true });
+  if (first === undefined || others.length > 0)
+    throw new RpcError('exactly one argument "ipfs-path" is required', { client: true });
   return first;
 }
 
@@ -66,7 +72,9 @@ export function lines(response: ServerResponse, values: readonly unknown[]): voi
 
 /** Answers with text, as Kubo does where no command runs. */
 export function text(response: ServerResponse, status: number, message: string): void {
-  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' }).end(`${message}\n`);
+  response
+    .writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
+    .end(`${message}\n`);
 }
 
 /** Answers with the error of a command; after the first byte the connection breaks, so that nothing looks complete. */

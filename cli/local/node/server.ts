@@ -30,7 +30,8 @@ const sweepMs = 60_000;
 const drainMs = 2_000;
 
 /** Kubo's answer to a wrong or missing secret (core/corehttp/commands.go). */
-const denied = 'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
+const denied =
+  'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
 /** Starts a node in its directory. */
 export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOptions): Promise<RunningNode> {
@@ -48,7 +49,8 @@ export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOp
     const agent = headers.get('user-agent') ?? '';
     const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
     const referer = headers.get('referer');
-    const foreign = referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
+    const foreign =
+      referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
     if (foreign || (browser && !headers.has('origin') && referer === null)) return '403 - Forbidden';
     if (!timingSafeEqual(digest(headers.get('authorization') ?? ''), expected)) return denied;
     return undefined;
@@ -58,7 +60,8 @@ export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOp
     const why = refused(request);
     if (why !== undefined) return text(response, 403, why);
     if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
-    if (request.method !== 'POST') return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
+    if (request.method !== 'POST')
+      return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
     const url = new URL(request.url ?? '/', 'http://127.0.0.1');
     const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
     if (!command) return text(response, 404, '404 page not found');

@@ -89,7 +89,7 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     const sink = blockWriter(handle, leafBytes);
     return {
       async write(bytes) {
-        for (let rest = bytes; rest.length > 0; ) {
+        for (let rest = bytes; rest.length > 0;) {
           const taken = sink.fill(rest);
           rest = rest.subarray(taken);
           if (sink.full()) await builder.write(await sink.flush());
@@ -119,7 +119,9 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     writer,
     async publish(files, { pin }) {
       await folder.sync();
-      const spare = catalog.publish(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })));
+      const spare = catalog.publish(
+        files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })),
+      );
       // They exist now, so nothing may look as if they did not; what cannot be removed here is swept at the next start.
       await remove(spare).catch(() => undefined);
     },

@@ -12,7 +12,10 @@ export type Ran = { code: number | null; stdout: string; stderr: string };
 /** Runs one command line to its end. */
 export function sealpin(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [entry, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_COLOR: '1', ...env } });
+    const child = spawn(process.execPath, [entry, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', ...env },
+    });
     const ran: Ran = { code: null, stdout: '', stderr: '' };
     child.stdout.setEncoding('utf8').on('data', (text: string) => (ran.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (ran.stderr += text));
@@ -32,12 +35,18 @@ export type Running = {
 };
 
 /** Starts the service of a data directory (a fresh temporary one by default) on a free port and waits until it is ready. */
-export async function startLocal(o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {}): Promise<Running> {
+export async function startLocal(
+  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
+): Promise<Running> {
   const dataDir = o.dataDir ?? (await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-'))));
-  const child = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NO_COLOR: '1', ...o.env },
-  });
+  const child = spawn(
+    process.execPath,
+    [entry, 'start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', ...o.env },
+    },
+  );
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   // A test that is given up before the service is ready never ends it.
   const last = (): void => void child.kill('SIGKILL');

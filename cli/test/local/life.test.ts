@@ -19,13 +19,23 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
 }
 
 function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
-  return fetch(service.url + path, { ...init, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` } });
+  return fetch(service.url + path, {
+    ...init,
+    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
+  });
 }
 
-async function store(service: Running, mode: 'plain' | 'encrypted', body: Uint8Array<ArrayBuffer>): Promise<{ fileId: string; cid: string }> {
+async function store(
+  service: Running,
+  mode: 'plain' | 'encrypted',
+  body: Uint8Array<ArrayBuffer>,
+): Promise<{ fileId: string; cid: string }> {
   const answer = await call(service, `/v1/storage/${mode}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/octet-stream', 'content-disposition': "attachment; filename*=UTF-8''a%20file.bin" },
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-disposition': "attachment; filename*=UTF-8''a%20file.bin",
+    },
     body,
   });
   expect(answer.status).toBe(201);
@@ -40,10 +50,15 @@ async function fetched(service: Running, fileId: string): Promise<Buffer> {
 
 async function everyFile(dir: string): Promise<Buffer> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-  return Buffer.concat(await Promise.all(entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name)))));
+  return Buffer.concat(
+    await Promise.all(
+      entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name))),
+    ),
+  );
 }
 
-const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> => new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
+const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
 
 describe('the local service', () => {
   test('keeps what is stored, its account and its key over a stop and a start', async () => {
@@ -95,7 +110,9 @@ describe('the local service', () => {
     const ran = await sealpin(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
     await new Promise((resolve) => other.close(resolve));
     expect(ran).toMatchObject({ code: 1, stdout: '' });
-    expect(ran.stderr).toBe(`sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`);
+    expect(ran.stderr).toBe(
+      `sealpin: error: port ${port} is in use by another program\nsealpin: hint: choose another one with --port\n`,
+    );
     expect(await loadRun(dataDir)).toBeUndefined();
     await rm(dataDir, { recursive: true });
   });
@@ -118,7 +135,10 @@ describe('the local service', () => {
     const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
     const stanza = /-> p256 (\S{40})/.exec(text)![1]!;
     expect((await everyFile(service.dataDir)).includes(stanza)).toBe(true);
-    expect(await (await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).json()).toMatchObject({ fileId, key: 'destroyed' });
+    expect(await (await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).json()).toMatchObject({
+      fileId,
+      key: 'destroyed',
+    });
     await service.end();
     expect((await everyFile(service.dataDir)).includes(stanza)).toBe(false);
   });
@@ -146,7 +166,9 @@ describe('in the background', () => {
     for (const command of ['stop', 'status']) {
       const none = await sealpin([command, flag]);
       expect(none.code).toBe(1);
-      expect(none.stderr).toBe('sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n');
+      expect(none.stderr).toBe(
+        'sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n',
+      );
     }
     const built = await sealpin(['rebuild', '--json', flag]);
     expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
@@ -159,11 +181,21 @@ describe('in the background', () => {
     const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
       const outgoing = request(
         `${service.url}/v1/storage/plain`,
-        { method: 'POST', agent: false, headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/octet-stream', 'content-length': body.length } },
+        {
+          method: 'POST',
+          agent: false,
+          headers: {
+            authorization: `Bearer ${service.apiKey}`,
+            'content-type': 'application/octet-stream',
+            'content-length': body.length,
+          },
+        },
         (answer) => {
           let text = '';
           answer.setEncoding('utf8').on('data', (part: string) => (text += part));
-          answer.on('end', () => resolve({ status: answer.statusCode!, fileId: (JSON.parse(text) as { fileId: string }).fileId }));
+          answer.on('end', () =>
+            resolve({ status: answer.statusCode!, fileId: (JSON.parse(text) as { fileId: string }).fileId }),
+          );
           answer.on('error', reject);
         },
       );

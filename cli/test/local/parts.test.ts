@@ -24,7 +24,9 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 
 /** A Node process that runs `code` and prints a line when it is ready. */
 async function helper(code: string) {
-  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   await new Promise((resolve) => child.stdout.once('data', resolve));
   return child;
 }
@@ -34,7 +36,9 @@ describe('the lock of a data directory', () => {
 
   test('is refused while another process holds it, and free once that one is killed', async () => {
     const path = join(dir, 'lock-a');
-    const holder = await helper(`const { lock } = await import(${module}); lock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`);
+    const holder = await helper(
+      `const { lock } = await import(${module}); lock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`,
+    );
     expect(() => lock(path)).toThrow(expect.objectContaining({ code: 'already_running' }));
     const ended = new Promise((resolve) => holder.once('exit', resolve));
     holder.kill('SIGKILL');
@@ -90,7 +94,11 @@ describe('the control socket', () => {
       });
       expect((await stat(path)).mode & 0o777).toBe(0o600);
       expect(await control(path, 'status')).toEqual(status);
-      await expect(control(path, 'rebuild')).rejects.toMatchObject({ code: 'build_failed', message: 'no such file', hint: 'mend it' });
+      await expect(control(path, 'rebuild')).rejects.toMatchObject({
+        code: 'build_failed',
+        message: 'no such file',
+        hint: 'mend it',
+      });
       await controls.close();
       await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
     }
@@ -98,12 +106,18 @@ describe('the control socket', () => {
 
   test('that a killed service left is replaced', async () => {
     const path = join(dir, 'left.sock');
-    const left = await helper(`import { createServer } from 'node:http'; createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`);
+    const left = await helper(
+      `import { createServer } from 'node:http'; createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`,
+    );
     const ended = new Promise((resolve) => left.once('exit', resolve));
     left.kill('SIGKILL');
     await ended;
     await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
-    const controls = await listenForControl(path, { status: async () => status, stop: async () => ({}), rebuild: async () => ({ bytes: 1, ms: 1 }) });
+    const controls = await listenForControl(path, {
+      status: async () => status,
+      stop: async () => ({}),
+      rebuild: async () => ({ bytes: 1, ms: 1 }),
+    });
     expect(await control(path, 'status')).toEqual(status);
     await controls.close();
   });
@@ -129,7 +143,10 @@ describe('the state of the local service', () => {
     const data = join(dir, `state-${name}`);
     await makeLocal(data);
     await writeFile(localPaths(data).secrets, text);
-    await expect(loadSecrets(data)).rejects.toMatchObject({ code: 'config_invalid', message: expect.stringContaining(word) });
+    await expect(loadSecrets(data)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining(word),
+    });
     expect(await readFile(localPaths(data).secrets, 'utf8')).toBe(text);
   });
 });
@@ -142,7 +159,10 @@ test('what was deleted in a Durable Object is in none of its files after the vac
   database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)');
   for (let row = 0; row < 100; row += 1) database.prepare('INSERT INTO t VALUES (?)').run(`${canary} ${row}`);
   database.exec('DELETE FROM t WHERE rowid > 1');
-  const holds = async () => (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'latin1')))).join('').split(canary).length - 1;
+  const holds = async () =>
+    (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'latin1'))))
+      .join('')
+      .split(canary).length - 1;
   expect(await holds()).toBeGreaterThan(1);
   database.close();
   await vacuum(folder);
@@ -161,18 +181,28 @@ describe('the guard before the Worker', () => {
   beforeAll(async () => {
     port = await freePort(0);
     const code = { worker, guard: await bundleGuard() };
-    workerd = await startWorkerd({ stateDir: join(dir, 'guard-state'), tmpDir: dir, port, code, vars: {}, log: () => undefined });
+    workerd = await startWorkerd({
+      stateDir: join(dir, 'guard-state'),
+      tmpDir: dir,
+      port,
+      code,
+      vars: {},
+      log: () => undefined,
+    });
   });
   afterAll(() => workerd.close());
 
   function ask(headers: Record<string, string>, path = '/'): Promise<{ status: number; body: string }> {
     return new Promise((resolve, reject) => {
-      request({ host: '127.0.0.1', port, path, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false }, (answer) => {
-        let body = '';
-        answer.setEncoding('utf8').on('data', (text: string) => (body += text));
-        answer.on('error', reject);
-        answer.on('end', () => resolve({ status: answer.statusCode!, body }));
-      })
+      request(
+        { host: '127.0.0.1', port, path, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false },
+        (answer) => {
+          let body = '';
+          answer.setEncoding('utf8').on('data', (text: string) => (body += text));
+          answer.on('error', reject);
+          answer.on('end', () => resolve({ status: answer.statusCode!, body }));
+        },
+      )
         .on('error', reject)
         .end();
     });
@@ -197,7 +227,9 @@ describe('the guard before the Worker', () => {
     ['a header of Miniflare', { 'MF-Original-URL': 'http://127.0.0.1/' }],
     ['a wrong control token', { host: 'evil.example', 'sealpin-control': 'guess' }],
   ] as [string, Record<string, string>][])('refuses %s', async (_, headers) => {
-    const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.replace('PORT', String(port))]));
+    const own = Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name, value.replace('PORT', String(port))]),
+    );
     const { status, body } = await ask(own);
     expect(status).toBe(403);
     expect(JSON.parse(body)).toMatchObject({ code: 'forbidden', status: 403 });
@@ -230,7 +262,10 @@ describe('a port', () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as { port: number };
-    await expect(freePort(port)).rejects.toMatchObject({ code: 'port_in_use', message: `port ${port} is in use by another program` });
+    await expect(freePort(port)).rejects.toMatchObject({
+      code: 'port_in_use',
+      message: `port ${port} is in use by another program`,
+    });
     await new Promise((resolve) => other.close(resolve));
     expect(await freePort(port)).toBe(port);
   });
@@ -244,13 +279,20 @@ describe('a port', () => {
     };
     expect(await onFreePort(0, takenTwice)).toBe(tried[2]);
     expect(tried).toHaveLength(3);
-    await expect(onFreePort(1234, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({ code: 'port_in_use' });
-    await expect(onFreePort(0, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({ code: 'port_in_use' });
+    await expect(onFreePort(1234, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({
+      code: 'port_in_use',
+    });
+    await expect(onFreePort(0, () => Promise.reject(new SealpinError('port_in_use')))).rejects.toMatchObject({
+      code: 'port_in_use',
+    });
     await expect(onFreePort(0, () => Promise.reject(new TypeError('other')))).rejects.toThrow(TypeError);
   });
 });
 
 test('a Worker that does not build is told with the place', async () => {
   await writeFile(join(dir, 'broken.ts'), 'export const a = ;\n');
-  await expect(bundle(join(dir, 'broken.ts'))).rejects.toMatchObject({ code: 'build_failed', message: expect.stringMatching(/Unexpected ";" \(.*broken\.ts:1\)/) });
+  await expect(bundle(join(dir, 'broken.ts'))).rejects.toMatchObject({
+    code: 'build_failed',
+    message: expect.stringMatching(/Unexpected ";" \(.*broken\.ts:1\)/),
+  });
 });

@@ -19,7 +19,9 @@ const program = `
 `;
 
 async function start(dir: string): Promise<{ url: string; child: ChildProcess }> {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program, '--', dir], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program, '--', dir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [url] = (await once(createInterface(child.stdout), 'line')) as [string];
   return { url, child };
 }
@@ -39,7 +41,10 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
 
     const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json().Keys!);
     const expected = [...held.keys()];
-    expect(expected.filter((cid) => !open.has(cid) && !pins.includes(cid)), `round ${round}: lost`).toEqual([]);
+    expect(
+      expected.filter((cid) => !open.has(cid) && !pins.includes(cid)),
+      `round ${round}: lost`,
+    ).toEqual([]);
     // One file a pin: nothing of what was interrupted is left.
     expect((await readdir(join(dir, 'data'))).length).toBe(pins.length);
     for (const cid of open) if (!pins.includes(cid)) held.delete(cid);
@@ -76,6 +81,10 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
   expect(held.size).toBeGreaterThan(0);
   for (const [cid, digest] of held) {
     if (open.has(cid)) continue;
-    expect(createHash('sha256').update((await ask(url, `cat?arg=${cid}`)).text, 'latin1').digest('hex')).toBe(digest);
+    expect(
+      createHash('sha256')
+        .update((await ask(url, `cat?arg=${cid}`)).text, 'latin1')
+        .digest('hex'),
+    ).toBe(digest);
   }
 }, 3_600_000);

@@ -41,7 +41,12 @@ const program = `
 
 test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
   const dir = await directory();
-  const ran = onSmallDisk(context, { disk: dir, mebibytes: 16, script: 'exec "$NODE" --input-type=module -e "$PROGRAM"', env: { PROGRAM: program } });
+  const ran = onSmallDisk(context, {
+    disk: dir,
+    mebibytes: 16,
+    script: 'exec "$NODE" --input-type=module -e "$PROGRAM"',
+    env: { PROGRAM: program },
+  });
   expect(ran.stderr).toBe('');
   const result = JSON.parse(ran.stdout) as Record<string, Record<string, unknown>>;
   const told = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };

@@ -11,7 +11,13 @@ export const token = 'token-of-the-tests';
 /** What commands answer; `Keys` of pin/ls. */
 export type Json = { [field: string]: unknown; Keys?: Record<string, unknown> };
 
-export type Reply = { status: number; headers: Record<string, string | string[] | undefined>; text: string; json(): Json; records(): Json[] };
+export type Reply = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  json(): Json;
+  records(): Json[];
+};
 
 /** A temporary directory that is gone after the test. */
 export async function directory(): Promise<string> {
@@ -31,7 +37,11 @@ export async function node(o: Partial<NodeOptions> = {}): Promise<RunningNode & 
 }
 
 /** One request, with headers as they are given. */
-export function ask(url: string, path: string, o: { method?: string; headers?: Record<string, string>; body?: Uint8Array } = {}): Promise<Reply> {
+export function ask(
+  url: string,
+  path: string,
+  o: { method?: string; headers?: Record<string, string>; body?: Uint8Array } = {},
+): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, ...o.headers };
     const sent = request(`${url}/api/v0/${path}`, { method: o.method ?? 'POST', headers, agent: false }, (response) => {
@@ -40,8 +50,18 @@ export function ask(url: string, path: string, o: { method?: string; headers?: R
       response.on('error', reject);
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString('latin1');
-        const records = () => text.trim().split('\n').map((line) => JSON.parse(line) as Json);
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: () => JSON.parse(text) as Json, records });
+        const records = () =>
+          text
+            .trim()
+            .split('\n')
+            .map((line) => JSON.parse(line) as Json);
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          json: () => JSON.parse(text) as Json,
+          records,
+        });
       });
     });
     sent.on('error', reject);
@@ -49,13 +69,21 @@ export function ask(url: string, path: string, o: { method?: string; headers?: R
   });
 }
 
-export function multipart(...files: { bytes: Uint8Array; name?: string; type?: string }[]): { headers: { 'content-type': string }; body: Buffer } {
+export function multipart(...files: { bytes: Uint8Array; name?: string; type?: string }[]): {
+  headers: { 'content-type': string };
+  body: Buffer;
+} {
   const parts = files.flatMap(({ bytes, name = '', type = 'application/octet-stream' }) => [
-    Buffer.from(`--xyz\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\nContent-Type: ${type}\r\n\r\n`),
+    Buffer.from(
+      `--xyz\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\nContent-Type: ${type}\r\n\r\n`,
+    ),
     bytes,
     Buffer.from('\r\n'),
   ]);
-  return { headers: { 'content-type': 'multipart/form-data; boundary=xyz' }, body: Buffer.concat([...parts, Buffer.from('--xyz--\r\n')]) };
+  return {
+    headers: { 'content-type': 'multipart/form-data; boundary=xyz' },
+    body: Buffer.concat([...parts, Buffer.from('--xyz--\r\n')]),
+  };
 }
 
 /** Adds one file and returns its CID. */

@@ -16,7 +16,9 @@ if (kuboProgram() === undefined) {
     const local = await startLocal({ args: [`--kubo-api=${kubo.url}`], env: { SEALPIN_KUBO_TOKEN: kubo.token } });
     onTestFinished(() => remove(local));
     const dir = await directory();
-    const [input, password, output, car, stored] = ['in', 'password', 'out', 'export.car', 'stored'].map((name) => join(dir, name));
+    const [input, password, output, car, stored] = ['in', 'password', 'out', 'export.car', 'stored'].map((name) =>
+      join(dir, name),
+    );
     const bytes = randomBytes(2_500_000);
     await writeFile(input!, bytes);
     await writeFile(password!, 'a password of the tests\n');
@@ -32,7 +34,9 @@ if (kuboProgram() === undefined) {
     expect((await readFile(output!)).equals(bytes)).toBe(true);
 
     expect(await sealpin(['export', cid, car!, ...flags])).toMatchObject({ code: 0 });
-    expect(await kubo.ipfs('dag', 'import', '--enc=json', car!)).toContain(`{"Root":{"Cid":{"/":"${cid}"},"PinErrorMsg":""}}`);
+    expect(await kubo.ipfs('dag', 'import', '--enc=json', car!)).toContain(
+      `{"Root":{"Cid":{"/":"${cid}"},"PinErrorMsg":""}}`,
+    );
     await kubo.ipfs('get', cid, '-o', stored!);
     const embedded = await node();
     expect(await add(embedded.url, await readFile(stored!))).toBe(cid);
@@ -41,13 +45,23 @@ if (kuboProgram() === undefined) {
     await expect.poll(() => kubo.ipfs('pin', 'ls', '--type=recursive')).not.toContain(cid);
   });
 
-  test.runIf(process.env['SEALPIN_LONG'] === '1')('a wrong token of the Kubo is told, and nothing is stored', async () => {
-    const kubo = await startKubo();
-    onTestFinished(() => kubo.close());
-    await expect(startLocal({ args: [`--kubo-api=${kubo.url}`], env: { SEALPIN_KUBO_TOKEN: 'wrong' } }).then((local) => {
-      onTestFinished(() => remove(local));
-      return sealpin(['encrypt', new URL(import.meta.url).pathname, 'a long password of the tests', `--data-dir=${local.dataDir}`]);
-    })).resolves.toMatchObject({ code: 1, stdout: '' });
-    expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).not.toContain('sealpin');
-  });
+  test.runIf(process.env['SEALPIN_LONG'] === '1')(
+    'a wrong token of the Kubo is told, and nothing is stored',
+    async () => {
+      const kubo = await startKubo();
+      onTestFinished(() => kubo.close());
+      await expect(
+        startLocal({ args: [`--kubo-api=${kubo.url}`], env: { SEALPIN_KUBO_TOKEN: 'wrong' } }).then((local) => {
+          onTestFinished(() => remove(local));
+          return sealpin([
+            'encrypt',
+            new URL(import.meta.url).pathname,
+            'a long password of the tests',
+            `--data-dir=${local.dataDir}`,
+          ]);
+        }),
+      ).resolves.toMatchObject({ code: 1, stdout: '' });
+      expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).not.toContain('sealpin');
+    },
+  );
 }

@@ -27,18 +27,36 @@ function whole(store: Store, cid: string): void {
   }
 }
 
-type Step = { kind: 'add'; shape: number; pin: boolean } | { kind: 'pin' | 'unpin'; of: number } | { kind: 'collect'; all: boolean } | { kind: 'wait'; ms: number } | { kind: 'restart' };
+type Step =
+  | { kind: 'add'; shape: number; pin: boolean }
+  | { kind: 'pin' | 'unpin'; of: number }
+  | { kind: 'collect'; all: boolean }
+  | { kind: 'wait'; ms: number }
+  | { kind: 'restart' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('add' as const), shape: fc.nat(shapes.length - 1), pin: fc.boolean() }) },
-  { weight: 8, arbitrary: fc.record({ kind: fc.constantFrom('pin' as const, 'unpin' as const), of: fc.nat(shapes.length) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('add' as const), shape: fc.nat(shapes.length - 1), pin: fc.boolean() }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({ kind: fc.constantFrom('pin' as const, 'unpin' as const), of: fc.nat(shapes.length) }),
+  },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('collect' as const), all: fc.boolean() }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(1000, unpinnedMs + 1) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(1000, unpinnedMs + 1) }),
+  },
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
 );
 
 /** A part of a file outlives the pin of the whole. */
-const partAlone: Step[] = [{ kind: 'add', shape: 1, pin: true }, { kind: 'pin', of: shapes.length }, { kind: 'unpin', of: 1 }];
+const partAlone: Step[] = [
+  { kind: 'add', shape: 1, pin: true },
+  { kind: 'pin', of: shapes.length },
+  { kind: 'unpin', of: 1 },
+];
 
 test('whatever is pinned can be read, and what nothing holds goes', async () => {
   const bytesOf = new Map<string, Buffer>();

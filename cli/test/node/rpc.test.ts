@@ -17,7 +17,9 @@ describe('who may ask', () => {
     for (const authorization of ['', 'Bearer', 'Bearer wrong', 'Basic dG9rZW46', 'bearer token-of-the-tests ']) {
       const reply = await ask(url, 'version', { headers: { authorization } });
       expect([reply.status, reply.headers['content-type']]).toEqual([403, 'text/plain; charset=utf-8']);
-      expect(reply.text).toBe('Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.\n');
+      expect(reply.text).toBe(
+        'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.\n',
+      );
     }
     expect((await ask(url, 'version')).status).toBe(200);
   });
@@ -41,15 +43,23 @@ describe('who may ask', () => {
 
   test('S86: Electron and pages of its own may', async () => {
     const { url } = await node();
-    for (const headers of [{ 'user-agent': 'Mozilla/5.0 Electron/1' }, { origin: url, 'user-agent': 'Mozilla/5.0' }, { referer: `${url}/`, 'user-agent': 'Mozilla/5.0' }]) {
+    for (const headers of [
+      { 'user-agent': 'Mozilla/5.0 Electron/1' },
+      { origin: url, 'user-agent': 'Mozilla/5.0' },
+      { referer: `${url}/`, 'user-agent': 'Mozilla/5.0' },
+    ]) {
       expect((await ask(url, 'version', { headers })).status).toBe(200);
     }
   });
 
   test('only by POST, and only what is there', async () => {
     const { url } = await node();
-    for (const method of ['GET', 'PUT', 'DELETE']) expect(await ask(url, 'version', { method })).toMatchObject({ status: 405, text: '405 - Method Not Allowed\n' });
-    expect(await ask(url, 'version', { method: 'OPTIONS' })).toMatchObject({ status: 204, headers: { allow: 'OPTIONS, POST' } });
+    for (const method of ['GET', 'PUT', 'DELETE'])
+      expect(await ask(url, 'version', { method })).toMatchObject({ status: 405, text: '405 - Method Not Allowed\n' });
+    expect(await ask(url, 'version', { method: 'OPTIONS' })).toMatchObject({
+      status: 204,
+      headers: { allow: 'OPTIONS, POST' },
+    });
     expect(await ask(url, 'config/show')).toMatchObject({ status: 404, text: '404 page not found\n' });
     expect((await ask(url, '../../version')).status).toBe(404);
   });
@@ -60,14 +70,20 @@ describe('add', () => {
     const { url } = await node();
     const reply = await ask(url, `add?${profile}&pin=true&pin-name=sealpin`, multipart({ bytes: hello, name: 'x' }));
     expect(reply.records()).toEqual([{ Name: 'x', Hash: helloCid, Size: '11' }]);
-    expect((await ask(url, `pin/ls?arg=${helloCid}&type=recursive&names=true`)).json()).toEqual({ Keys: { [helloCid]: { Type: 'recursive', Name: 'sealpin' } } });
+    expect((await ask(url, `pin/ls?arg=${helloCid}&type=recursive&names=true`)).json()).toEqual({
+      Keys: { [helloCid]: { Type: 'recursive', Name: 'sealpin' } },
+    });
   });
 
   test('takes several files or none of them', async () => {
     const { url, dir } = await node();
     const reply = await ask(url, 'add', multipart({ bytes: hello, name: 'a' }, { bytes: new Uint8Array(), name: 'b' }));
     expect(reply.records().map((record) => record['Name'])).toEqual(['a', 'b']);
-    const refused = await ask(url, 'add', multipart({ bytes: randomBytes(10) }, { bytes: new Uint8Array(), type: 'application/x-directory' }));
+    const refused = await ask(
+      url,
+      'add',
+      multipart({ bytes: randomBytes(10) }, { bytes: new Uint8Array(), type: 'application/x-directory' }),
+    );
     expect(refused).toMatchObject({ status: 400 });
     expect(refused.json()).toEqual({ Message: 'this node stores files only', Code: 1, Type: 'error' });
     expect(await readdir(join(dir, 'data'))).toHaveLength(2);
@@ -84,7 +100,9 @@ describe('add', () => {
     const { port } = new URL(url);
     for (const length of [leafBytes, body.length - 9]) {
       const socket = createConnection(Number(port), '127.0.0.1');
-      socket.write(`POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`);
+      socket.write(
+        `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
+      );
       await new Promise((resolve) => socket.write(body.subarray(0, length), resolve));
       await new Promise((resolve) => setTimeout(resolve, 50));
       socket.resetAndDestroy();
@@ -93,20 +111,37 @@ describe('add', () => {
     expect((await ask(url, 'pin/ls')).json()).toEqual({ Keys: {} });
   });
 
-  test.each(['cid-version=0', 'raw-leaves=false', 'chunker=size-262144', 'chunker=buzhash', 'max-file-links=174', 'hash=blake3', 'trickle=true', 'inline=true', 'wrap-with-directory=true', 'nocopy=true'])(
-    'refuses %s: it would be another CID',
-    async (option) => {
-      const { url } = await node();
-      const reply = await ask(url, `add?${option}`, multipart({ bytes: hello }));
-      expect(reply.status).toBe(400);
-      expect(reply.json()).toMatchObject({ Message: expect.stringContaining('unixfs-v1-2025 only'), Code: 1, Type: 'error' });
-    },
-  );
+  test.each([
+    'cid-version=0',
+    'raw-leaves=false',
+    'chunker=size-262144',
+    'chunker=buzhash',
+    'max-file-links=174',
+    'hash=blake3',
+    'trickle=true',
+    'inline=true',
+    'wrap-with-directory=true',
+    'nocopy=true',
+  ])('refuses %s: it would be another CID', async (option) => {
+    const { url } = await node();
+    const reply = await ask(url, `add?${option}`, multipart({ bytes: hello }));
+    expect(reply.status).toBe(400);
+    expect(reply.json()).toMatchObject({
+      Message: expect.stringContaining('unixfs-v1-2025 only'),
+      Code: 1,
+      Type: 'error',
+    });
+  });
 
   test('refuses names that Kubo refuses, and bodies that are none', async () => {
     const { url } = await node();
-    for (const query of [`pin-name=${'ä'.repeat(128)}`, 'pin=false&pin-name=x', 'pin=perhaps']) expect((await ask(url, `add?${query}`, multipart({ bytes: hello }))).status).toBe(400);
-    expect((await ask(url, 'add', { body: hello })).json()).toEqual({ Message: 'Content-Type is not multipart/form-data with a boundary', Code: 1, Type: 'error' });
+    for (const query of [`pin-name=${'ä'.repeat(128)}`, 'pin=false&pin-name=x', 'pin=perhaps'])
+      expect((await ask(url, `add?${query}`, multipart({ bytes: hello }))).status).toBe(400);
+    expect((await ask(url, 'add', { body: hello })).json()).toEqual({
+      Message: 'Content-Type is not multipart/form-data with a boundary',
+      Code: 1,
+      Type: 'error',
+    });
     expect((await ask(url, 'add', multipart())).status).toBe(400);
   });
 
@@ -119,11 +154,14 @@ describe('add', () => {
 
   test('S89: many at once do not disturb each other, and the same bytes are kept once', async () => {
     const { url, dir } = await node();
-    const files = Array.from({ length: 12 }, (_, i) => (i % 3 === 0 ? Buffer.alloc(2 * leafBytes + 3, 1) : randomBytes(leafBytes + i)));
+    const files = Array.from({ length: 12 }, (_, i) =>
+      i % 3 === 0 ? Buffer.alloc(2 * leafBytes + 3, 1) : randomBytes(leafBytes + i),
+    );
     const cids = await Promise.all(files.map((bytes) => add(url, bytes)));
     expect(new Set(cids).size).toBe(9);
     expect(await readdir(join(dir, 'data'))).toHaveLength(9);
-    for (const [i, cid] of cids.entries()) expect((await ask(url, `cat?arg=${cid}`)).text === files[i]!.toString('latin1')).toBe(true);
+    for (const [i, cid] of cids.entries())
+      expect((await ask(url, `cat?arg=${cid}`)).text === files[i]!.toString('latin1')).toBe(true);
   });
 });
 
@@ -145,7 +183,12 @@ describe('reading', () => {
       for (const arg of [cid, `/ipfs/${cid}`]) {
         const reply = await ask(url, `cat?arg=${arg}${query}`);
         expect(reply.text === expected, `${arg} ${query}`).toBe(true);
-        expect(reply.headers).toMatchObject({ 'content-type': 'text/plain', 'x-content-length': String(expected.length), 'content-length': String(expected.length), 'x-stream-output': '1' });
+        expect(reply.headers).toMatchObject({
+          'content-type': 'text/plain',
+          'x-content-length': String(expected.length),
+          'content-length': String(expected.length),
+          'x-stream-output': '1',
+        });
       }
     }
     const leaf = await ask(url, `add?only-hash=true`, multipart({ bytes: bytes.subarray(leafBytes, 2 * leafBytes) }));
@@ -169,17 +212,30 @@ describe('reading', () => {
     for (const command of ['cat', 'block/get', 'block/stat', 'pin/add']) {
       const reply = await ask(url, `${command}?arg=${helloCid}`);
       expect([reply.status, reply.headers['content-type']]).toEqual([500, 'application/json']);
-      expect(reply.json()).toMatchObject({ Message: expect.stringMatching(new RegExp(`block was not found locally \\(offline\\): ipld: could not find ${helloCid}$`)), Code: 0, Type: 'error' });
+      expect(reply.json()).toMatchObject({
+        Message: expect.stringMatching(
+          new RegExp(`block was not found locally \\(offline\\): ipld: could not find ${helloCid}$`),
+        ),
+        Code: 0,
+        Type: 'error',
+      });
     }
   });
 
   test('arguments that are none are refused', async () => {
     const { url } = await node();
-    for (const query of ['', '?arg=', '?arg=QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH', `?arg=${helloCid}/../x`, `?arg=${helloCid}&arg=${helloCid}`]) {
+    for (const query of [
+      '',
+      '?arg=',
+      '?arg=QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH',
+      `?arg=${helloCid}/../x`,
+      `?arg=${helloCid}&arg=${helloCid}`,
+    ]) {
       expect([400, 500]).toContain((await ask(url, `cat${query}`)).status);
     }
     await add(url, hello);
-    for (const query of ['offset=-1', 'length=x', 'offset=1e3', 'offset=99999999999999999999']) expect((await ask(url, `cat?arg=${helloCid}&${query}`)).status).toBe(400);
+    for (const query of ['offset=-1', 'length=x', 'offset=1e3', 'offset=99999999999999999999'])
+      expect((await ask(url, `cat?arg=${helloCid}&${query}`)).status).toBe(400);
   });
 
   test('a file that vanished from the disk is an error, not an empty answer', async () => {
@@ -187,7 +243,9 @@ describe('reading', () => {
     const cid = await add(url, randomBytes(1000));
     const [name] = await readdir(join(dir, 'data'));
     await writeFile(join(dir, 'data', name!), 'short');
-    expect((await ask(url, `block/get?arg=${cid}`)).json()).toMatchObject({ Message: 'the data file on disk is too short' });
+    expect((await ask(url, `block/get?arg=${cid}`)).json()).toMatchObject({
+      Message: 'the data file on disk is too short',
+    });
     await expect(ask(url, `cat?arg=${cid}`)).rejects.toThrow();
   });
 });
@@ -199,7 +257,10 @@ describe('pins', () => {
     expect((await ask(url, `pin/rm?arg=${helloCid}`)).json()).toEqual({ Pins: [helloCid] });
     expect(await readdir(join(dir, 'data'))).toEqual([]);
     const again = await ask(url, `pin/rm?arg=${helloCid}`);
-    expect([again.status, again.json()]).toEqual([500, { Message: 'not pinned or pinned indirectly', Code: 0, Type: 'error' }]);
+    expect([again.status, again.json()]).toEqual([
+      500,
+      { Message: 'not pinned or pinned indirectly', Code: 0, Type: 'error' },
+    ]);
   });
 
   test('pin/ls tells recursive and indirect pins, by CID, type and as a stream', async () => {
@@ -207,12 +268,21 @@ describe('pins', () => {
     const bytes = randomBytes(leafBytes + 10);
     const cid = await add(url, bytes);
     const leaf = await add(url, bytes.subarray(0, leafBytes), '?only-hash=true');
-    expect((await ask(url, 'pin/ls?type=recursive')).json()).toEqual({ Keys: { [cid]: { Type: 'recursive', Name: '' } } });
-    expect((await ask(url, `pin/ls?arg=${leaf}`)).json()).toEqual({ Keys: { [leaf]: { Type: `indirect through ${cid}`, Name: '' } } });
+    expect((await ask(url, 'pin/ls?type=recursive')).json()).toEqual({
+      Keys: { [cid]: { Type: 'recursive', Name: '' } },
+    });
+    expect((await ask(url, `pin/ls?arg=${leaf}`)).json()).toEqual({
+      Keys: { [leaf]: { Type: `indirect through ${cid}`, Name: '' } },
+    });
     expect(Object.keys((await ask(url, 'pin/ls?type=indirect')).json().Keys!)).toHaveLength(2);
     expect(Object.keys((await ask(url, 'pin/ls')).json().Keys!)).toHaveLength(3);
-    expect((await ask(url, 'pin/ls?type=recursive&stream=true')).records()).toEqual([{ Cid: cid, Type: 'recursive', Name: '' }]);
-    expect((await ask(url, `pin/ls?arg=${leaf}&type=recursive`)).json()).toMatchObject({ Message: `path '/ipfs/${leaf}' is not pinned`, Code: 0 });
+    expect((await ask(url, 'pin/ls?type=recursive&stream=true')).records()).toEqual([
+      { Cid: cid, Type: 'recursive', Name: '' },
+    ]);
+    expect((await ask(url, `pin/ls?arg=${leaf}&type=recursive`)).json()).toMatchObject({
+      Message: `path '/ipfs/${leaf}' is not pinned`,
+      Code: 0,
+    });
     expect((await ask(url, 'pin/ls?type=some')).status).toBe(400);
     expect((await ask(url, `pin/rm?arg=${leaf}`)).json()).toMatchObject({ Message: 'not pinned or pinned indirectly' });
   });
@@ -273,7 +343,9 @@ describe('the node itself', () => {
   test('does not share its directory nor its port', async () => {
     const first = await node();
     await expect(node({ dir: first.dir })).rejects.toThrow(/locked/);
-    await expect(node({ port: Number(new URL(first.url).port) })).rejects.toSatisfy((error) => isSealpinError(error, 'port_in_use'));
+    await expect(node({ port: Number(new URL(first.url).port) })).rejects.toSatisfy((error) =>
+      isSealpinError(error, 'port_in_use'),
+    );
   });
 
   test('does not open what a newer one wrote', async () => {
@@ -290,7 +362,9 @@ describe('the node itself', () => {
     const { body, headers } = multipart({ bytes: randomBytes(leafBytes) });
     const { port } = new URL(running.url);
     const socket = createConnection(Number(port), '127.0.0.1').on('error', () => undefined);
-    socket.write(`POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`);
+    socket.write(
+      `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
     socket.write(body.subarray(0, 500_000));
     await expect.poll(() => readdir(join(running.dir, 'data'))).toHaveLength(1);
     await running.close();
@@ -307,7 +381,11 @@ test('a refused upload is told on its connection, which goes on', async () => {
   onTestFinished(() => agent.destroy());
   for (let i = 0; i < 4; i += 1) {
     const status = await new Promise((resolve, reject) => {
-      const sent = request(`${url}/api/v0/add`, { method: 'POST', agent, headers: { ...headers, authorization: 'Bearer token-of-the-tests' } }, (response) => response.resume().on('end', () => resolve(response.statusCode)));
+      const sent = request(
+        `${url}/api/v0/add`,
+        { method: 'POST', agent, headers: { ...headers, authorization: 'Bearer token-of-the-tests' } },
+        (response) => response.resume().on('end', () => resolve(response.statusCode)),
+      );
       sent.on('error', reject).end(body);
     });
     expect(status).toBe(400);

@@ -7,7 +7,8 @@ export const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' 
 const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
 
 /** Every backend that this runtime has. */
-export const backends: readonly Backend[] = runtime === 'node' ? [webBackend, (await import('../../../cli/crypto.ts')).nodeBackend] : [webBackend];
+export const backends: readonly Backend[] =
+  runtime === 'node' ? [webBackend, (await import('../../../cli/crypto.ts')).nodeBackend] : [webBackend];
 
 /** Runs a suite against each of them. */
 export function onEveryBackend(suite: (tool: Tool, backend: Backend) => void): void {

@@ -2,10 +2,17 @@ import { expect, test } from 'vitest';
 import { encrypt, generateKeyPair, identityFromPkcs8, open, recipientFromSpki } from '../../crypto/index.ts';
 
 test.each([
-  { title: 'pieces that were all there when it was closed', stream: () => new ReadableStream<Uint8Array>({ type: 'bytes', start(controller) {
-    for (let piece = 0; piece < 3; piece += 1) controller.enqueue(new Uint8Array(100_000).fill(7));
-    controller.close();
-  } }) },
+  {
+    title: 'pieces that were all there when it was closed',
+    stream: () =>
+      new ReadableStream<Uint8Array>({
+        type: 'bytes',
+        start(controller) {
+          for (let piece = 0; piece < 3; piece += 1) controller.enqueue(new Uint8Array(100_000).fill(7));
+          controller.close();
+        },
+      }),
+  },
   { title: 'the body of a response', stream: () => new Response(new Uint8Array(300_000).fill(7)).body! },
 ])('a byte stream that ends short of what a read would like: $title', async ({ stream }) => {
   const { pkcs8, spki } = await generateKeyPair();

@@ -11,7 +11,9 @@ export type Tool = {
 };
 
 function show(value: unknown): string {
-  return value instanceof Uint8Array ? `${value.length} bytes ${Array.from(value.subarray(0, 32), (byte) => byte.toString(16).padStart(2, '0')).join('')}` : (JSON.stringify(value) ?? String(value));
+  return value instanceof Uint8Array
+    ? `${value.length} bytes ${Array.from(value.subarray(0, 32), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+    : (JSON.stringify(value) ?? String(value));
 }
 
 /** Fails unless both are the same: bytes by content, all else by their JSON. */
@@ -31,7 +33,11 @@ export function ok(condition: boolean, what: string): void {
 export function failedWith(codes: Code | readonly Code[], error: unknown, what = 'it'): void {
   const expected: readonly Code[] = typeof codes === 'string' ? [codes] : codes;
   if (error === undefined) throw new Error(`${what} does not fail, where ${expected.join(' or ')} is due`);
-  if (!isSealpinError(error) || !expected.includes(error.code)) throw new Error(`${what} fails with ${error instanceof Error ? String(error) : typeof error} instead of ${expected.join(' or ')}`, { cause: error });
+  if (!isSealpinError(error) || !expected.includes(error.code))
+    throw new Error(
+      `${what} fails with ${error instanceof Error ? String(error) : typeof error} instead of ${expected.join(' or ')}`,
+      { cause: error },
+    );
 }
 
 /** Fails unless `body` throws a SealpinError with one of the codes. */

@@ -19,7 +19,22 @@ import { testkit } from './suites/testkit.ts';
 import { wycheproof } from './suites/wycheproof.ts';
 
 const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
-  apiKeys, containers, detached, flow, golden, hostileHeaders, hostilePayloads, hpke, keys, passwords, postQuantum, properties, ranges, rewrapping, testkit, wycheproof,
+  apiKeys,
+  containers,
+  detached,
+  flow,
+  golden,
+  hostileHeaders,
+  hostilePayloads,
+  hpke,
+  keys,
+  passwords,
+  postQuantum,
+  properties,
+  ranges,
+  rewrapping,
+  testkit,
+  wycheproof,
 };
 
 export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
@@ -28,13 +43,18 @@ export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
 async function run(name: string): Promise<Outcome> {
   const tests: [string, () => void | Promise<void>][] = [];
   const outcome: Outcome = { passed: [], failed: [], notes: [] };
-  suites[name]!({ test: (title, body) => tests.push([title, body]), note: (line) => outcome.notes.push(line), long: false }, webBackend);
+  suites[name]!(
+    { test: (title, body) => tests.push([title, body]), note: (line) => outcome.notes.push(line), long: false },
+    webBackend,
+  );
   for (const [title, body] of tests) {
     try {
       await body();
       outcome.passed.push(title);
     } catch (error) {
-      outcome.failed.push(`${title}: ${error instanceof Error ? (error.stack ?? error.message) : 'something that is no error'}`);
+      outcome.failed.push(
+        `${title}: ${error instanceof Error ? (error.stack ?? error.message) : 'something that is no error'}`,
+      );
     }
   }
   return outcome;

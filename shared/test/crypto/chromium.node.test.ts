@@ -8,7 +8,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Outcome } from './chromium-page.ts';
 import { pathOf, withProgram } from './programs.ts';
 
-const suites = ['apiKeys', 'containers', 'detached', 'flow', 'golden', 'hostileHeaders', 'hostilePayloads', 'hpke', 'keys', 'passwords', 'postQuantum', 'properties', 'ranges', 'rewrapping', 'testkit', 'wycheproof'];
+const suites = [
+  'apiKeys',
+  'containers',
+  'detached',
+  'flow',
+  'golden',
+  'hostileHeaders',
+  'hostilePayloads',
+  'hpke',
+  'keys',
+  'passwords',
+  'postQuantum',
+  'properties',
+  'ranges',
+  'rewrapping',
+  'testkit',
+  'wycheproof',
+];
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   describe('Chromium, web backend', () => {
@@ -17,7 +34,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     let page: Page;
 
     beforeAll(async () => {
-      const { outputFiles } = await build({ entryPoints: [fileURLToPath(new URL('chromium-page.ts', import.meta.url))], bundle: true, format: 'iife', target: 'chrome120', write: false });
+      const { outputFiles } = await build({
+        entryPoints: [fileURLToPath(new URL('chromium-page.ts', import.meta.url))],
+        bundle: true,
+        format: 'iife',
+        target: 'chrome120',
+        write: false,
+      });
       const script = outputFiles[0]!.contents;
       // WebCrypto needs a secure context, which a page of the loopback address is.
       server = createServer((request, response) => {
@@ -30,7 +53,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       });
       browser = await chromium.launch({
         executablePath: pathOf('chromium')!,
-        args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+        args: [
+          '--headless',
+          '--no-sandbox',
+          '--disable-gpu',
+          '--disable-quic',
+          '--no-first-run',
+          '--disable-background-networking',
+          '--disable-component-update',
+          '--disable-sync',
+        ],
       });
       page = await browser.newPage();
       await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
@@ -45,7 +77,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
     test('every suite of the folder is in the page', async () => {
       const files = await readdir(new URL('suites/', import.meta.url));
-      const names = files.map((file) => file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()));
+      const names = files.map((file) =>
+        file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()),
+      );
       expect(names.sort()).toEqual(suites);
       expect(await page.evaluate('Object.keys(sealpin.suites).length')).toBe(suites.length);
     });

@@ -1,8 +1,22 @@
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
-import { Decrypter, Encrypter, generateHybridIdentity, generateX25519Identity, identityToRecipient } from 'age-encryption';
+import {
+  Decrypter,
+  Encrypter,
+  generateHybridIdentity,
+  generateX25519Identity,
+  identityToRecipient,
+} from 'age-encryption';
 import { describe, test } from 'vitest';
-import { generateKeyPair, generatePostQuantumKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient } from '../../crypto/index.ts';
+import {
+  generateKeyPair,
+  generatePostQuantumKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+} from '../../crypto/index.ts';
 import { backends } from './backends.ts';
 import { equal, fails } from './check.ts';
 import { inDirectory, run, withProgram } from './programs.ts';
@@ -14,31 +28,44 @@ const sizes = [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000];
 for (const backend of backends) {
   describe(`${backend.name} backend`, () => {
     withProgram('age', { probe: ['--version'] }, () => {
-      test("age opens what we encrypt to age1…, and we open what age encrypts, armored too", () =>
+      test('age opens what we encrypt to age1…, and we open what age encrypts, armored too', () =>
         inDirectory(async (path) => {
           run('age-keygen', ['-o', path('key')]);
           const identityFile = await readFile(path('key'), 'utf8');
           const recipient = /age1[0-9a-z]+/.exec(identityFile)![0];
           for (const size of sizes) {
             const plaintext = pattern(size);
-            equal(run('age', ['-d', '-i', path('key')], await seal(backend, 'age', parseRecipients(recipient), plaintext)), plaintext, `age -d of ${size}`);
+            equal(
+              run('age', ['-d', '-i', path('key')], await seal(backend, 'age', parseRecipients(recipient), plaintext)),
+              plaintext,
+              `age -d of ${size}`,
+            );
             const binary = run('age', ['-r', recipient], plaintext);
             equal(await unseal(backend, pieces(binary), parseIdentities(identityFile)), plaintext, `age -r of ${size}`);
             const armored = run('age', ['-a', '-r', recipient], plaintext);
-            equal(await unseal(backend, pieces(armored, 1000), parseIdentities(identityFile)), plaintext, `age -a of ${size}`);
+            equal(
+              await unseal(backend, pieces(armored, 1000), parseIdentities(identityFile)),
+              plaintext,
+              `age -a of ${size}`,
+            );
           }
         }));
 
       // age asks for a password at a terminal only: `script` gives it one.
       const atTerminal = (command: string, answers: number): void => {
-        const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], { input: 'correct horse\n'.repeat(answers) });
+        const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
+          input: 'correct horse\n'.repeat(answers),
+        });
         if (status !== 0) throw new Error(`${command}: ${stdout.toString()}`);
       };
 
       test('age opens what we encrypt with a password', () =>
         inDirectory(async (path) => {
           const plaintext = pattern(70_000);
-          await writeFile(path('ours'), await seal(backend, 'age', [passwordRecipient('correct horse', { name: 'scrypt', logN: 12 })], plaintext));
+          await writeFile(
+            path('ours'),
+            await seal(backend, 'age', [passwordRecipient('correct horse', { name: 'scrypt', logN: 12 })], plaintext),
+          );
           atTerminal(`age -d -o ${path('back')} ${path('ours')}`, 1);
           equal(new Uint8Array(await readFile(path('back'))), plaintext);
         }));
@@ -49,8 +76,14 @@ for (const backend of backends) {
           inDirectory(async (path) => {
             await writeFile(path('plain'), pattern(70_000));
             atTerminal(`age -p -o ${path('theirs')} ${path('plain')}`, 2);
-            equal(await unseal(backend, pieces(new Uint8Array(await readFile(path('theirs')))), [passwordIdentity('correct horse')]), pattern(70_000));
-          }));
+            equal(
+              await unseal(backend, pieces(new Uint8Array(await readFile(path('theirs')))), [
+                passwordIdentity('correct horse'),
+              ]),
+              pattern(70_000),
+            );
+          }),
+        );
       }
     });
 
@@ -77,7 +110,12 @@ for (const backend of backends) {
       equal('opens' in opened && opened.opens, 'password');
       const byOurs = new Decrypter();
       byOurs.addPassphrase('pässword');
-      equal(await byOurs.decrypt(await seal(backend, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext)), plaintext);
+      equal(
+        await byOurs.decrypt(
+          await seal(backend, 'age', [passwordRecipient('pässword', { name: 'scrypt', logN: 10 })], plaintext),
+        ),
+        plaintext,
+      );
     });
 
     test('typage encrypts to post-quantum keys of ours, and opens what we encrypt to its own', async () => {
@@ -88,10 +126,16 @@ for (const backend of backends) {
       encrypter.addRecipient(pair.recipient);
       encrypter.addRecipient(await identityToRecipient(identity));
       const theirs = await encrypter.encrypt(plaintext);
-      for (const key of [pair.privateText, identity]) equal(await unseal(backend, pieces(theirs), parseIdentities(key)), plaintext);
+      for (const key of [pair.privateText, identity])
+        equal(await unseal(backend, pieces(theirs), parseIdentities(key)), plaintext);
       const decrypter = new Decrypter();
       decrypter.addIdentity(identity);
-      equal(await decrypter.decrypt(await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext)), plaintext);
+      equal(
+        await decrypter.decrypt(
+          await seal(backend, 'age', parseRecipients(await identityToRecipient(identity)), plaintext),
+        ),
+        plaintext,
+      );
     });
 
     test('S41: an age file whose password is not in form C opens with the password as it was given', async () => {
@@ -101,7 +145,9 @@ for (const backend of backends) {
       encrypter.setScryptWorkFactor(10);
       const theirs = await encrypter.encrypt('x');
       equal(await unseal(backend, pieces(theirs), [passwordIdentity(decomposed)]), new TextEncoder().encode('x'));
-      await fails('decrypt_failed', () => unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]));
+      await fails('decrypt_failed', () =>
+        unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]),
+      );
     });
 
     // age-current: a current age under another name than Debian's; `.ci/age` builds it where Go is, and rage where cargo is.
@@ -111,17 +157,44 @@ for (const backend of backends) {
           const classic = await generateKeyPair(backend);
           const quantum = await generatePostQuantumKeyPair(backend);
           const plaintext = pattern(200_000);
-          for (const { recipient, key } of [{ recipient: classic.recipient, key: classic.privatePem }, { recipient: quantum.recipient, key: quantum.privateText }]) {
+          for (const { recipient, key } of [
+            { recipient: classic.recipient, key: classic.privatePem },
+            { recipient: quantum.recipient, key: quantum.privateText },
+          ]) {
             await writeFile(path('recipients'), recipient);
-            equal(await unseal(backend, pieces(run('age-current', ['-R', path('recipients')], plaintext)), parseIdentities(key)), plaintext, recipient.slice(0, 10));
+            equal(
+              await unseal(
+                backend,
+                pieces(run('age-current', ['-R', path('recipients')], plaintext)),
+                parseIdentities(key),
+              ),
+              plaintext,
+              recipient.slice(0, 10),
+            );
           }
           for (const options of [[], ['-pq']]) {
             const identity = new TextDecoder().decode(run('age-current-keygen', options));
             await writeFile(path('identity'), identity);
             const recipient = new TextDecoder().decode(run('age-current-keygen', ['-y', path('identity')]));
             await writeFile(path('recipients'), recipient);
-            equal(run('age-current', ['-d', '-i', path('identity')], await seal(backend, 'age', parseRecipients(recipient), plaintext)), plaintext, `we to age, ${options.join('')}`);
-            equal(await unseal(backend, pieces(run('age-current', ['-R', path('recipients')], plaintext)), parseIdentities(identity)), plaintext, `age to us, ${options.join('')}`);
+            equal(
+              run(
+                'age-current',
+                ['-d', '-i', path('identity')],
+                await seal(backend, 'age', parseRecipients(recipient), plaintext),
+              ),
+              plaintext,
+              `we to age, ${options.join('')}`,
+            );
+            equal(
+              await unseal(
+                backend,
+                pieces(run('age-current', ['-R', path('recipients')], plaintext)),
+                parseIdentities(identity),
+              ),
+              plaintext,
+              `age to us, ${options.join('')}`,
+            );
           }
         }));
     });
@@ -131,13 +204,28 @@ for (const backend of backends) {
         inDirectory(async (path) => {
           const pair = await generateKeyPair(backend);
           const plaintext = pattern(200_000);
-          equal(await unseal(backend, pieces(run('rage', ['-r', pair.recipient], plaintext)), parseIdentities(pair.privatePem)), plaintext);
+          equal(
+            await unseal(
+              backend,
+              pieces(run('rage', ['-r', pair.recipient], plaintext)),
+              parseIdentities(pair.privatePem),
+            ),
+            plaintext,
+          );
           run('rage-keygen', ['-o', path('identity')]);
           const identity = await readFile(path('identity'), 'utf8');
           const recipient = /age1[0-9a-z]+/.exec(identity)![0];
           await writeFile(path('ours'), await seal(backend, 'age', parseRecipients(recipient), plaintext));
           equal(run('rage', ['-d', '-i', path('identity'), path('ours')]), plaintext);
-          for (const armor of [[], ['-a']]) equal(await unseal(backend, pieces(run('rage', [...armor, '-r', recipient], plaintext)), parseIdentities(identity)), plaintext);
+          for (const armor of [[], ['-a']])
+            equal(
+              await unseal(
+                backend,
+                pieces(run('rage', [...armor, '-r', recipient], plaintext)),
+                parseIdentities(identity),
+              ),
+              plaintext,
+            );
         }));
     });
 
@@ -149,7 +237,10 @@ for (const backend of backends) {
           await writeFile(path('public.key'), publicPem);
           const block = publicPem.slice(publicPem.indexOf('-----BEGIN'));
           equal(new TextDecoder().decode(run('openssl', ['pkey', '-in', path('private.key'), '-pubout'])), block);
-          equal(new TextDecoder().decode(run('openssl', ['pkey', '-pubin', '-in', path('public.key'), '-pubout'])), block);
+          equal(
+            new TextDecoder().decode(run('openssl', ['pkey', '-pubin', '-in', path('public.key'), '-pubout'])),
+            block,
+          );
           run('openssl', ['pkey', '-in', path('private.key'), '-check', '-noout']);
         }));
 
@@ -160,9 +251,15 @@ for (const backend of backends) {
           for (const file of ['pkcs8', 'sec1']) {
             const privatePem = await readFile(path(file), 'utf8');
             for (const form of ['uncompressed', 'compressed']) {
-              const publicPem = new TextDecoder().decode(run('openssl', ['ec', '-in', path(file), '-pubout', '-conv_form', form]));
+              const publicPem = new TextDecoder().decode(
+                run('openssl', ['ec', '-in', path(file), '-pubout', '-conv_form', form]),
+              );
               const container = await seal(backend, 'sealpin', parseRecipients(publicPem), pattern(100));
-              equal(await unseal(backend, pieces(container), parseIdentities(privatePem)), pattern(100), `${file}, ${form}`);
+              equal(
+                await unseal(backend, pieces(container), parseIdentities(privatePem)),
+                pattern(100),
+                `${file}, ${form}`,
+              );
             }
             run('openssl', ['ec', '-in', path(file), '-conv_form', 'compressed', '-out', path('compressed')]);
             equal(parseIdentities(await readFile(path('compressed'), 'utf8')).length, 1);
@@ -171,7 +268,18 @@ for (const backend of backends) {
           }
           for (const [name, args] of [
             ['p384', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-384']],
-            ['explicit', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-pkeyopt', 'ec_param_enc:explicit']],
+            [
+              'explicit',
+              [
+                'genpkey',
+                '-algorithm',
+                'EC',
+                '-pkeyopt',
+                'ec_paramgen_curve:P-256',
+                '-pkeyopt',
+                'ec_param_enc:explicit',
+              ],
+            ],
             ['rsa', ['genpkey', '-algorithm', 'RSA', '-pkeyopt', 'rsa_keygen_bits:1024']],
             ['ed25519', ['genpkey', '-algorithm', 'ED25519']],
             ['protected', ['pkcs8', '-topk8', '-in', path('pkcs8'), '-passout', 'pass:x']],
@@ -181,7 +289,15 @@ for (const backend of backends) {
             await fails('key_invalid', () => parseIdentities(pem), name);
           }
           for (const curve of ['P-384', 'secp256k1']) {
-            run('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', `ec_paramgen_curve:${curve}`, '-out', path('other')]);
+            run('openssl', [
+              'genpkey',
+              '-algorithm',
+              'EC',
+              '-pkeyopt',
+              `ec_paramgen_curve:${curve}`,
+              '-out',
+              path('other'),
+            ]);
             const publicPem = new TextDecoder().decode(run('openssl', ['pkey', '-in', path('other'), '-pubout']));
             await fails('key_invalid', () => parseRecipients(publicPem), curve);
           }

@@ -7,8 +7,12 @@ import { test } from 'vitest';
 
 /** Runs a program to its end; throws with what it said when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
-  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, { ...(input === undefined ? {} : { input }), maxBuffer: 2 ** 28 });
-  if (error !== undefined || status !== 0) throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
+  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, {
+    ...(input === undefined ? {} : { input }),
+    maxBuffer: 2 ** 28,
+  });
+  if (error !== undefined || status !== 0)
+    throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
   return new Uint8Array(stdout);
 }
 
@@ -29,7 +33,8 @@ const built: Record<string, string> = {
 export function pathOf(program: string): string | undefined {
   const { PATH, XDG_CACHE_HOME } = process.env;
   const candidates = (PATH ?? '').split(delimiter).map((directory) => join(directory, program));
-  if (built[program] !== undefined) candidates.push(join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin', built[program]));
+  if (built[program] !== undefined)
+    candidates.push(join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin', built[program]));
   return candidates.find((path) => existsSync(path));
 }
 
@@ -37,7 +42,11 @@ export function pathOf(program: string): string | undefined {
  * Tests that need a program: skipped with one line where it is missing, a failure under `SEALPIN_REQUIRE_ALL=1` when it is one of Debian.
  * @param o.probe arguments of a call that succeeds where it is there
  */
-export function withProgram(program: string, o: { probe: readonly string[]; isOptional?: boolean }, tests: () => void): void {
+export function withProgram(
+  program: string,
+  o: { probe: readonly string[]; isOptional?: boolean },
+  tests: () => void,
+): void {
   if (isThere(program, o.probe)) tests();
   else if (process.env['SEALPIN_REQUIRE_ALL'] === '1' && o.isOptional !== true) {
     test(`${program} is installed`, () => {

@@ -6,7 +6,10 @@ export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8
 }
 
 /** What a stream gives before it ends or fails. */
-export async function released(stream: ReadableStream<Uint8Array>, failure: 'throws' | 'told' = 'told'): Promise<{ bytes: Uint8Array; error: Error | undefined }> {
+export async function released(
+  stream: ReadableStream<Uint8Array>,
+  failure: 'throws' | 'told' = 'told',
+): Promise<{ bytes: Uint8Array; error: Error | undefined }> {
   const parts: Uint8Array[] = [];
   const reader = stream.getReader();
   let error: Error | undefined;
@@ -99,9 +102,12 @@ export function seeded(backend: Backend, seed = 1): Backend {
 }
 
 export const text = (content: string): Uint8Array => new TextEncoder().encode(content);
-export const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-export const fromHex = (digits: string): Uint8Array => Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
-export const fromBase64 = (encoded: string): Uint8Array => Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
+export const hex = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+export const fromHex = (digits: string): Uint8Array =>
+  Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+export const fromBase64 = (encoded: string): Uint8Array =>
+  Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
 
 /** The hex digest by WebCrypto, which is fast with megabytes in every runtime. */
 export async function digest(hash: 'SHA-256' | 'SHA-512', bytes: Uint8Array): Promise<string> {

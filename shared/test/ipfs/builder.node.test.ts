@@ -6,7 +6,9 @@ import { describe, expect, it } from 'vitest';
 import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
 
-const [full, over] = vectors.files.filter((vector) => vector.seed === 'v1-2025-seed').map(({ cid, bytes }) => ({ cid, bytes: bytes! }));
+const [full, over] = vectors.files
+  .filter((vector) => vector.seed === 'v1-2025-seed')
+  .map(({ cid, bytes }) => ({ cid, bytes: bytes! }));
 
 /** The bytes of both vectors; the second has one more. */
 function* pieces(bytes: number): Generator<Uint8Array> {
@@ -36,7 +38,16 @@ describe('the CID of a long stream', () => {
       platform: 'browser',
       conditions: ['workerd', 'worker', 'browser'],
     });
-    const miniflare = new Miniflare(convertV4MiniflareOptions({ host: '127.0.0.1', port: 0, cf: false, modules: true, script: bundle.outputFiles[0]!.text, compatibilityDate: '2026-11-01' }));
+    const miniflare = new Miniflare(
+      convertV4MiniflareOptions({
+        host: '127.0.0.1',
+        port: 0,
+        cf: false,
+        modules: true,
+        script: bundle.outputFiles[0]!.text,
+        compatibilityDate: '2026-11-01',
+      }),
+    );
     try {
       const url = await miniflare.ready;
       for (const vector of [full!, over!]) {
@@ -48,7 +59,11 @@ describe('the CID of a long stream', () => {
             else controller.enqueue(value);
           },
         });
-        const init: RequestInit & { duplex: 'half' } = { method: 'POST', body: body as ReadableStream<Uint8Array<ArrayBuffer>>, duplex: 'half' };
+        const init: RequestInit & { duplex: 'half' } = {
+          method: 'POST',
+          body: body as ReadableStream<Uint8Array<ArrayBuffer>>,
+          duplex: 'half',
+        };
         expect(await (await fetch(url, init)).json()).toEqual(vector);
       }
     } finally {

@@ -25,17 +25,23 @@ describe('the CID of a stream', () => {
     });
   }
 
-  it.each([0, 1, 255, leafBytes - 1, leafBytes, leafBytes + 1, 3 * leafBytes, 5 * leafBytes + 7])('agrees with the library on %i bytes', async (bytes) => {
-    const data = randomBytes(bytes);
-    const oracle = await importBytes(data, nowhere as never, { profile: 'unixfs-v1-2025' });
-    expect(await cidOf([data])).toBe(oracle.cid.toString());
-  });
+  it.each([0, 1, 255, leafBytes - 1, leafBytes, leafBytes + 1, 3 * leafBytes, 5 * leafBytes + 7])(
+    'agrees with the library on %i bytes',
+    async (bytes) => {
+      const data = randomBytes(bytes);
+      const oracle = await importBytes(data, nowhere as never, { profile: 'unixfs-v1-2025' });
+      expect(await cidOf([data])).toBe(oracle.cid.toString());
+    },
+  );
 
   it('agrees with the library above 1,024 leaves, the last of them short', async () => {
     // The digest of a leaf that was seen before is looked up: what counts here is the tree.
     const zeros = new Uint8Array(leafBytes);
     const zeroDigest = new Uint8Array(await crypto.subtle.digest('SHA-256', zeros));
-    const digest = async (block: Uint8Array) => (block === zeros ? zeroDigest : new Uint8Array(await crypto.subtle.digest('SHA-256', block as Uint8Array<ArrayBuffer>)));
+    const digest = async (block: Uint8Array) =>
+      block === zeros
+        ? zeroDigest
+        : new Uint8Array(await crypto.subtle.digest('SHA-256', block as Uint8Array<ArrayBuffer>));
     const nodes: [bytes: number, below: number][] = [];
     let leaves = 0;
     const builder = cidBuilder({
@@ -55,7 +61,9 @@ describe('the CID of a stream', () => {
     const data = randomBytes(3 * leafBytes + 12_345);
     const whole = await cidOf([data]);
     for (const size of [997, 65_536, leafBytes - 1, leafBytes + 1, 2 * leafBytes]) {
-      const chunks = Array.from({ length: Math.ceil(data.length / size) }, (_, i) => data.subarray(i * size, (i + 1) * size));
+      const chunks = Array.from({ length: Math.ceil(data.length / size) }, (_, i) =>
+        data.subarray(i * size, (i + 1) * size),
+      );
       expect(await cidOf(chunks)).toBe(whole);
     }
   });

@@ -83,11 +83,13 @@ describe('carOf', () => {
 });
 
 describe('fileFromCar', () => {
-  const read = (bytes: Uint8Array, size = bytes.length || 1) => bytesOf(fileFromCar(big.cid, streamOf(...pieces(bytes, size))));
+  const read = (bytes: Uint8Array, size = bytes.length || 1) =>
+    bytesOf(fileFromCar(big.cid, streamOf(...pieces(bytes, size))));
 
   it('reads what carOf and @ipld/car write, whatever the cut', async () => {
     const bytes = await car();
-    for (const size of [bytes.length, 1000, leafBytes + 1]) expect(identical(await read(bytes, size), big.file)).toBe(true);
+    for (const size of [bytes.length, 1000, leafBytes + 1])
+      expect(identical(await read(bytes, size), big.file)).toBe(true);
     const native = new Response(bytes as Uint8Array<ArrayBuffer>).body!;
     expect(identical(await bytesOf(fileFromCar(big.cid, native)), big.file)).toBe(true);
   });
@@ -101,13 +103,27 @@ describe('fileFromCar', () => {
   it('passes over blocks that are not of the file', async () => {
     const stranger = await stored(randomBytes(5000, 'stranger'));
     const blocks = new Map([...big.blocks, ...stranger.blocks]);
-    expect(identical(await read(await written([stranger.cid, order[0]!, stranger.cid, ...order.slice(1)], blocks)), big.file)).toBe(true);
+    expect(
+      identical(
+        await read(await written([stranger.cid, order[0]!, stranger.cid, ...order.slice(1)], blocks)),
+        big.file,
+      ),
+    ).toBe(true);
   });
 
   it('S63: fails when the CAR lacks a block, or is cut anywhere', async () => {
     const bytes = await car();
-    await expect(read(await written(order.slice(0, -1), big.blocks))).rejects.toMatchObject({ code: 'content_mismatch' });
-    await expect(read(await written(order.filter((_, i) => i !== 2), big.blocks))).rejects.toMatchObject({ code: 'content_mismatch' });
+    await expect(read(await written(order.slice(0, -1), big.blocks))).rejects.toMatchObject({
+      code: 'content_mismatch',
+    });
+    await expect(
+      read(
+        await written(
+          order.filter((_, i) => i !== 2),
+          big.blocks,
+        ),
+      ),
+    ).rejects.toMatchObject({ code: 'content_mismatch' });
     for (const at of [0, 1, 30, 59, 60, 70, 300, leafBytes, bytes.length - 1]) {
       await expect(read(bytes.subarray(0, at)), `cut at ${at}`).rejects.toMatchObject({ code: 'content_mismatch' });
     }
@@ -123,7 +139,8 @@ describe('fileFromCar', () => {
     const wrong = bytes.slice();
     wrong[wrong.length - 1]! ^= 1;
     const reader = fileFromCar(big.cid, streamOf(wrong)).getReader();
-    for (let i = 0; i < 3; i += 1) expect(identical((await reader.read()).value!, big.file.subarray(i * leafBytes, (i + 1) * leafBytes))).toBe(true);
+    for (let i = 0; i < 3; i += 1)
+      expect(identical((await reader.read()).value!, big.file.subarray(i * leafBytes, (i + 1) * leafBytes))).toBe(true);
     await expect(reader.read()).rejects.toMatchObject({ code: 'content_mismatch' });
   });
 
@@ -142,7 +159,9 @@ describe('fileFromCar', () => {
     ['a length without an end', [0xff, 0xff, 0xff, 0xff, 0xff]],
   ])('S64: refuses %s', async (_, section) => {
     const header = (await car()).subarray(0, 59);
-    await expect(read(Uint8Array.of(...header, ...section, ...new Uint8Array(100)))).rejects.toMatchObject({ code: 'content_mismatch' });
+    await expect(read(Uint8Array.of(...header, ...section, ...new Uint8Array(100)))).rejects.toMatchObject({
+      code: 'content_mismatch',
+    });
   });
 
   it('S64: gives up on a CAR that never comes to the file', async () => {
@@ -164,7 +183,11 @@ describe('fileFromCar', () => {
 
   it('S90: a cancel reaches the CAR, also before the first read', async () => {
     const reasons: unknown[] = [];
-    const source = (start: Uint8Array[]) => new ReadableStream<Uint8Array>({ start: (controller) => start.forEach((chunk) => controller.enqueue(chunk)), cancel: (reason) => void reasons.push(reason) });
+    const source = (start: Uint8Array[]) =>
+      new ReadableStream<Uint8Array>({
+        start: (controller) => start.forEach((chunk) => controller.enqueue(chunk)),
+        cancel: (reason) => void reasons.push(reason),
+      });
     const reader = fileFromCar(big.cid, source([(await car()).subarray(0, 2 * leafBytes)])).getReader();
     await reader.read();
     await reader.cancel('enough');

@@ -20,7 +20,10 @@ describe('parseCid', () => {
     ['base16', 'f01551220e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
     ['the identity CID', 'bafkqaaa'],
     ['dag-cbor', 'bafyreieqdd2ktomsknbq35kc6xpm4hzbpzqxxkxvk35bbh3ez7ir7bj6mi'],
-    ['sha2-512', 'bafkrgqgxubhxe4b2vzxjwqgqhrwwkqtmc7hhvzt3hh6qs4gfqrvyxghsvlyfrfxvbafnk3mhkugwvhrpvwjlcl3gdcctkmqcrerxoz6i'],
+    [
+      'sha2-512',
+      'bafkrgqgxubhxe4b2vzxjwqgqhrwwkqtmc7hhvzt3hh6qs4gfqrvyxghsvlyfrfxvbafnk3mhkugwvhrpvwjlcl3gdcctkmqcrerxoz6i',
+    ],
     ['one character less', raw.slice(0, -1)],
     ['one character more', `${raw}a`],
     ['padding', `${raw}=`],

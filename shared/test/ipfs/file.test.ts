@@ -6,7 +6,12 @@ import { bytesOf, identical, randomBytes, stored, streamOf } from './source.ts';
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const small = await stored(randomBytes(777));
 
-async function read(cid: string, sources: BlockSource[], range: [start?: number, end?: number] = [], limits = {}): Promise<Uint8Array> {
+async function read(
+  cid: string,
+  sources: BlockSource[],
+  range: [start?: number, end?: number] = [],
+  limits = {},
+): Promise<Uint8Array> {
   const file = await openFile(cid, sources, { limits });
   return bytesOf(file.read(...range));
 }
@@ -20,8 +25,19 @@ describe('openFile', () => {
       expect(file.size).toBe(big.file.length);
       expect(identical(await bytesOf(file.read()), big.file)).toBe(true);
       const { length } = big.file;
-      for (const [start, end] of [[0, 1], [5, 5], [leafBytes - 1, leafBytes + 1], [leafBytes, 2 * leafBytes], [length - 1, length], [length, length], [1, length - 1]] as const) {
-        expect(identical(await bytesOf(file.read(start, end)), big.file.subarray(start, end)), `${start} to ${end}`).toBe(true);
+      for (const [start, end] of [
+        [0, 1],
+        [5, 5],
+        [leafBytes - 1, leafBytes + 1],
+        [leafBytes, 2 * leafBytes],
+        [length - 1, length],
+        [length, length],
+        [1, length - 1],
+      ] as const) {
+        expect(
+          identical(await bytesOf(file.read(start, end)), big.file.subarray(start, end)),
+          `${start} to ${end}`,
+        ).toBe(true);
       }
       expect(() => file.read(0, length + 1)).toThrow(TypeError);
       expect(() => file.read(2, 1)).toThrow(TypeError);
@@ -55,9 +71,16 @@ describe('openFile', () => {
   for (const [what, lie] of lies) {
     it(`S62: passes over a source that gives ${what}, for the root and for a leaf`, async () => {
       for (const wrong of [big.cid, leaf(1)]) {
-        const liar: BlockSource = { id: 'liar', block: async (cid, signal) => (cid === wrong ? lie(await big.single.block(cid, signal)) : big.single.block(cid, signal)) };
+        const liar: BlockSource = {
+          id: 'liar',
+          block: async (cid, signal) =>
+            cid === wrong ? lie(await big.single.block(cid, signal)) : big.single.block(cid, signal),
+        };
         expect(identical(await read(big.cid, [liar, big.single]), big.file)).toBe(true);
-        await expect(read(big.cid, [liar])).rejects.toMatchObject({ code: 'content_mismatch', message: expect.stringContaining('liar') });
+        await expect(read(big.cid, [liar])).rejects.toMatchObject({
+          code: 'content_mismatch',
+          message: expect.stringContaining('liar'),
+        });
       }
     });
   }
@@ -65,7 +88,11 @@ describe('openFile', () => {
   it('S62: lets no byte of a wrong leaf out', async () => {
     const wrong = big.file.slice();
     wrong[leafBytes + 1]! ^= 1;
-    const liar: BlockSource = { id: 'liar', block: big.single.block, read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)) };
+    const liar: BlockSource = {
+      id: 'liar',
+      block: big.single.block,
+      read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)),
+    };
     const reader = (await openFile(big.cid, [liar])).read().getReader();
     expect(identical((await reader.read()).value!, big.file.subarray(0, leafBytes))).toBe(true);
     await expect(reader.read()).rejects.toMatchObject({ code: 'content_mismatch' });
@@ -94,7 +121,10 @@ describe('openFile', () => {
 
   for (const [how, end] of [
     ['ends early', (controller: ReadableStreamDefaultController<Uint8Array>) => controller.close()],
-    ['breaks', (controller: ReadableStreamDefaultController<Uint8Array>) => controller.error(new Error('connection reset'))],
+    [
+      'breaks',
+      (controller: ReadableStreamDefaultController<Uint8Array>) => controller.error(new Error('connection reset')),
+    ],
   ] as const) {
     it(`S63: goes on at the block that failed when a source ${how}`, async () => {
       const { cid, ranged, asked, file } = await stored(big.file);
@@ -130,13 +160,20 @@ describe('openFile', () => {
   });
 
   it('S64: keeps to a total time', async () => {
-    const slow: BlockSource = { id: 'slow', block: (cid, signal) => new Promise((resolve) => setTimeout(() => resolve(big.single.block(cid, signal)), 30)) };
+    const slow: BlockSource = {
+      id: 'slow',
+      block: (cid, signal) => new Promise((resolve) => setTimeout(() => resolve(big.single.block(cid, signal)), 30)),
+    };
     await expect(read(big.cid, [slow], [], { totalMs: 50 })).rejects.toMatchObject({ code: 'pinning_timeout' });
   });
 
   it('S64: refuses a file larger than is wanted before reading it', async () => {
-    await expect(openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length - 1 } })).rejects.toMatchObject({ code: 'too_large' });
-    expect((await openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length } })).size).toBe(big.file.length);
+    await expect(openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length - 1 } })).rejects.toMatchObject(
+      { code: 'too_large' },
+    );
+    expect((await openFile(big.cid, [big.single], { limits: { fileBytes: big.file.length } })).size).toBe(
+      big.file.length,
+    );
   });
 
   it('S64: takes from an endless stream what belongs to the file, and leaves it', async () => {
@@ -168,8 +205,14 @@ describe('openFile', () => {
 
   it('tells the failures of all sources, the lie first', async () => {
     const liar: BlockSource = { id: 'liar', block: async () => html };
-    const gone: BlockSource = { id: 'gone', block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })) };
-    await expect(read(big.cid, [liar, gone])).rejects.toMatchObject({ code: 'content_mismatch', message: expect.stringMatching(/liar: .*; gone: later/) });
+    const gone: BlockSource = {
+      id: 'gone',
+      block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })),
+    };
+    await expect(read(big.cid, [liar, gone])).rejects.toMatchObject({
+      code: 'content_mismatch',
+      message: expect.stringMatching(/liar: .*; gone: later/),
+    });
     await expect(read(big.cid, [gone])).rejects.toMatchObject({ code: 'rate_limited', retryAfterSeconds: 7 });
   });
 
@@ -193,7 +236,11 @@ describe('openFile', () => {
     const source: BlockSource = {
       id: 'source',
       block: big.single.block,
-      read: async (_, start) => new ReadableStream({ start: (controller) => controller.enqueue(big.file.subarray(start, start + leafBytes)), cancel: (reason) => void (cancelled = reason) }),
+      read: async (_, start) =>
+        new ReadableStream({
+          start: (controller) => controller.enqueue(big.file.subarray(start, start + leafBytes)),
+          cancel: (reason) => void (cancelled = reason),
+        }),
     };
     const reader = (await openFile(big.cid, [source])).read().getReader();
     await reader.read();
@@ -219,12 +266,24 @@ describe('nodes of hostile makers', async () => {
     return cid;
   }
 
-  function node(links: { cid: unknown; size: number }[], o: { type?: 'file' | 'directory'; data?: Uint8Array; sizes?: bigint[] } = {}): Uint8Array {
-    const file = new UnixFS({ type: o.type ?? 'file', ...(o.data && { data: o.data }), blockSizes: o.sizes ?? links.map((link) => BigInt(link.size)) });
-    return encode({ Data: file.marshal(), Links: links.map((link) => ({ Name: '', Tsize: link.size, Hash: link.cid as never })) });
+  function node(
+    links: { cid: unknown; size: number }[],
+    o: { type?: 'file' | 'directory'; data?: Uint8Array; sizes?: bigint[] } = {},
+  ): Uint8Array {
+    const file = new UnixFS({
+      type: o.type ?? 'file',
+      ...(o.data && { data: o.data }),
+      blockSizes: o.sizes ?? links.map((link) => BigInt(link.size)),
+    });
+    return encode({
+      Data: file.marshal(),
+      Links: links.map((link) => ({ Name: '', Tsize: link.size, Hash: link.cid as never })),
+    });
   }
 
-  async function refused(make: (blocks: Map<string, Uint8Array>, leaf: unknown) => Promise<Uint8Array> | Uint8Array): Promise<void> {
+  async function refused(
+    make: (blocks: Map<string, Uint8Array>, leaf: unknown) => Promise<Uint8Array> | Uint8Array,
+  ): Promise<void> {
     const blocks = new Map(small.blocks);
     const root = await put(blocks, await make(blocks, CID.parse(small.cid)));
     const source: BlockSource = { id: 'source', block: async (cid) => blocks.get(cid)! };
@@ -240,9 +299,19 @@ describe('nodes of hostile makers', async () => {
     ['a size that is not that of the leaf', (_, leaf) => node([{ cid: leaf, size: 778 }])],
     ['a part of no bytes', (_, leaf) => node([{ cid: leaf, size: 0 }])],
     ['a leaf of 3 MiB', (_, leaf) => node([{ cid: leaf, size: 3 * leafBytes }])],
-    ['a sum beyond 2^53', (_, leaf) => node([{ cid: leaf, size: 2 ** 53 - 1 }, { cid: leaf, size: 2 ** 53 - 1 }])],
+    [
+      'a sum beyond 2^53',
+      (_, leaf) =>
+        node([
+          { cid: leaf, size: 2 ** 53 - 1 },
+          { cid: leaf, size: 2 ** 53 - 1 },
+        ]),
+    ],
     ['a link to CIDv0', () => node([{ cid: CID.parse('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH'), size: 1 }])],
-    ['a child that contradicts its parent', async (blocks, leaf) => node([{ cid: await put(blocks, node([{ cid: leaf, size: 777 }])), size: 700 }])],
+    [
+      'a child that contradicts its parent',
+      async (blocks, leaf) => node([{ cid: await put(blocks, node([{ cid: leaf, size: 777 }])), size: 700 }]),
+    ],
     [
       'a tree without an end',
       async (blocks, leaf) => {
@@ -273,7 +342,11 @@ describe('a source that failed often', () => {
       },
     };
     const file = await openFile(big.cid, [failing]);
-    for (let i = 0; i < 5; i += 1) await expect(bytesOf(file.read())).rejects.toMatchObject({ code: 'pinning_failed', message: expect.stringContaining('no more') });
+    for (let i = 0; i < 5; i += 1)
+      await expect(bytesOf(file.read())).rejects.toMatchObject({
+        code: 'pinning_failed',
+        message: expect.stringContaining('no more'),
+      });
     expect(asked).toBeLessThanOrEqual(3);
   });
 

@@ -21,10 +21,13 @@ function carAnswer(asked: URL, knowsRanges = true): Response {
   const [from, to] = (asked.searchParams.get('entity-bytes') ?? '0:*').split(':');
   const entityBytes = { from: Number(from), ...(to !== '*' && { to: Number(to) }) };
   const stream = carOf(big.cid, [big.single], knowsRanges ? { entityBytes } : {});
-  return new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>, { headers: { 'content-type': 'application/vnd.ipld.car; version=1' } });
+  return new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>, {
+    headers: { 'content-type': 'application/vnd.ipld.car; version=1' },
+  });
 }
 
-const read = async (sources: BlockSource[], start?: number, end?: number) => bytesOf((await openFile(big.cid, sources, { limits: { idleMs: 1000 } })).read(start, end));
+const read = async (sources: BlockSource[], start?: number, end?: number) =>
+  bytesOf((await openFile(big.cid, sources, { limits: { idleMs: 1000 } })).read(start, end));
 
 describe('gateway', () => {
   it('reads a file as one CAR, asked for in the words of the specification', async () => {
@@ -39,12 +42,19 @@ describe('gateway', () => {
 
   it('asks for the bytes of a range only', async () => {
     const { source, asked } = at(({ url }) => carAnswer(url));
-    expect(identical(await read([source], 2 * leafBytes + 5, 2 * leafBytes + 10), big.file.subarray(2 * leafBytes + 5, 2 * leafBytes + 10))).toBe(true);
+    expect(
+      identical(
+        await read([source], 2 * leafBytes + 5, 2 * leafBytes + 10),
+        big.file.subarray(2 * leafBytes + 5, 2 * leafBytes + 10),
+      ),
+    ).toBe(true);
     expect(asked.at(-1)!.searchParams.get('entity-bytes')).toBe(`${2 * leafBytes}:${2 * leafBytes + 9}`);
   });
 
   it('gives single blocks', async () => {
-    const { source } = at(() => new Response(big.file.slice(0, 10), { headers: { 'content-type': 'application/vnd.ipld.raw' } }));
+    const { source } = at(
+      () => new Response(big.file.slice(0, 10), { headers: { 'content-type': 'application/vnd.ipld.raw' } }),
+    );
     expect(await source.block(big.cid, new AbortController().signal)).toEqual(big.file.slice(0, 10));
   });
 
@@ -52,7 +62,9 @@ describe('gateway', () => {
     it(`S63: goes on at another gateway where the first cut its stream, ${knowsRanges ? 'with' : 'also without'} ranges`, async () => {
       const first = at(async ({ url }) => {
         const bytes = await bytesOf(carAnswer(url).body!);
-        return new Response(bytes.slice(0, 2 * leafBytes + 1000), { headers: { 'content-type': 'application/vnd.ipld.car' } });
+        return new Response(bytes.slice(0, 2 * leafBytes + 1000), {
+          headers: { 'content-type': 'application/vnd.ipld.car' },
+        });
       });
       const second = at(({ url }) => carAnswer(url, knowsRanges));
       expect(identical(await read([first.source, second.source]), big.file)).toBe(true);
@@ -60,12 +72,25 @@ describe('gateway', () => {
     });
   }
 
-  const page = (status: number, headers: Record<string, string> = {}) => new Response('<html>no</html>', { status, headers: { 'content-type': 'text/html', ...headers } });
+  const page = (status: number, headers: Record<string, string> = {}) =>
+    new Response('<html>no</html>', { status, headers: { 'content-type': 'text/html', ...headers } });
   it.each<[string, Answer, string]>([
     ['S62: an HTML page with status 200', () => page(200), 'content_mismatch'],
-    ['S62: a page that calls itself a CAR', () => page(200, { 'content-type': 'application/vnd.ipld.car' }), 'content_mismatch'],
-    ['S62: an empty body', () => new Response(null, { status: 200, headers: { 'content-type': 'application/vnd.ipld.car' } }), 'content_mismatch'],
-    ['S65: a redirect to the metadata address', () => page(302, { location: 'http://169.254.169.254/latest/meta-data' }), 'content_mismatch'],
+    [
+      'S62: a page that calls itself a CAR',
+      () => page(200, { 'content-type': 'application/vnd.ipld.car' }),
+      'content_mismatch',
+    ],
+    [
+      'S62: an empty body',
+      () => new Response(null, { status: 200, headers: { 'content-type': 'application/vnd.ipld.car' } }),
+      'content_mismatch',
+    ],
+    [
+      'S65: a redirect to the metadata address',
+      () => page(302, { location: 'http://169.254.169.254/latest/meta-data' }),
+      'content_mismatch',
+    ],
     ['S65: a redirect to http:', () => page(301, { location: 'http://gateway.example/' }), 'content_mismatch'],
     ['S65: a redirect to localhost', () => page(307, { location: 'https://localhost:5001/' }), 'content_mismatch'],
     ['404', () => page(404), 'not_found'],
@@ -77,7 +102,10 @@ describe('gateway', () => {
     const { source, asked } = at(answer);
     const honest = at(({ url }) => carAnswer(url));
     expect(identical(await read([source, honest.source]), big.file)).toBe(true);
-    await expect(read([source])).rejects.toMatchObject({ code, ...(code === 'rate_limited' && { retryAfterSeconds: 9 }) });
+    await expect(read([source])).rejects.toMatchObject({
+      code,
+      ...(code === 'rate_limited' && { retryAfterSeconds: 9 }),
+    });
     expect(new Set(asked.map((url) => url.host))).toEqual(new Set(['gateway.example']));
   });
 });

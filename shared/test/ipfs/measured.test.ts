@@ -24,16 +24,24 @@ function byteStream(data: Uint8Array, size: number): ReadableStream<Uint8Array> 
 }
 
 describe('measured', () => {
-  it.each([0, 1, leafBytes, leafBytes + 1, 2 * leafBytes + 77])('passes %i bytes on and knows their CID, whatever the cut and the kind of stream', async (size) => {
-    const data = randomBytes(size);
-    const expected = { cid: await cidOf(data), bytes: size };
-    const sources = [streamOf(data), streamOf(...pieces(data, 70_001)), byteStream(data, 65_536), new Response(data as Uint8Array<ArrayBuffer>).body!];
-    for (const source of sources) {
-      const { stream, result } = measured(source);
-      expect(identical(await bytesOf(stream), data)).toBe(true);
-      expect(await result).toEqual(expected);
-    }
-  });
+  it.each([0, 1, leafBytes, leafBytes + 1, 2 * leafBytes + 77])(
+    'passes %i bytes on and knows their CID, whatever the cut and the kind of stream',
+    async (size) => {
+      const data = randomBytes(size);
+      const expected = { cid: await cidOf(data), bytes: size };
+      const sources = [
+        streamOf(data),
+        streamOf(...pieces(data, 70_001)),
+        byteStream(data, 65_536),
+        new Response(data as Uint8Array<ArrayBuffer>).body!,
+      ];
+      for (const source of sources) {
+        const { stream, result } = measured(source);
+        expect(identical(await bytesOf(stream), data)).toBe(true);
+        expect(await result).toEqual(expected);
+      }
+    },
+  );
 
   it('gives pieces of one leaf of a byte stream, and those of any other as they come', async () => {
     const data = randomBytes(2 * leafBytes + 5);

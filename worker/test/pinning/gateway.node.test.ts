@@ -33,7 +33,8 @@ afterAll(async () => {
   await peer.close();
 });
 
-const get = (path: string, headers: Record<string, string> = {}, method = 'GET') => fetch(`${service.url}/ipfs/${path}`, { headers, method, redirect: 'manual' });
+const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
+  fetch(`${service.url}/ipfs/${path}`, { headers, method, redirect: 'manual' });
 
 async function blocksOf(answer: Promise<Response>): Promise<string[]> {
   const iterator = await CarBlockIterator.fromBytes(await bytesOf(answer));
@@ -46,37 +47,75 @@ async function blocksOf(answer: Promise<Response>): Promise<string[]> {
   return cids;
 }
 
-const leaf = async (index: number) => CID.createV1(0x55, (await import('multiformats/hashes/digest')).create(0x12, createHash('sha256').update(bytes.subarray(index * leafBytes, (index + 1) * leafBytes)).digest())).toString();
+const leaf = async (index: number) =>
+  CID.createV1(
+    0x55,
+    (await import('multiformats/hashes/digest')).create(
+      0x12,
+      createHash('sha256')
+        .update(bytes.subarray(index * leafBytes, (index + 1) * leafBytes))
+        .digest(),
+    ),
+  ).toString();
 
 describe('what is asked for', () => {
   test.each([
     ['format=raw', '?format=raw', {}, 'application/vnd.ipld.raw', 'bin'],
     ['Accept raw', '', { Accept: 'application/vnd.ipld.raw' }, 'application/vnd.ipld.raw', 'bin'],
     ['format=car', '?format=car', {}, 'application/vnd.ipld.car; version=1; order=dfs; dups=y', 'car'],
-    ['Accept car', '', { Accept: 'application/vnd.ipld.car' }, 'application/vnd.ipld.car; version=1; order=dfs; dups=y', 'car'],
-    ['Accept car with parameters', '', { Accept: 'application/vnd.ipld.car; version=1; order=unk; dups=n' }, 'application/vnd.ipld.car; version=1; order=dfs; dups=n', 'car'],
-    ['format before Accept (IPIP-523)', '?format=raw', { Accept: 'application/vnd.ipld.car' }, 'application/vnd.ipld.raw', 'bin'],
-    ['the heavier wish of Accept', '', { Accept: 'application/vnd.ipld.raw;q=0.5, application/vnd.ipld.car;q=0.9' }, 'application/vnd.ipld.car; version=1; order=dfs; dups=y', 'car'],
+    [
+      'Accept car',
+      '',
+      { Accept: 'application/vnd.ipld.car' },
+      'application/vnd.ipld.car; version=1; order=dfs; dups=y',
+      'car',
+    ],
+    [
+      'Accept car with parameters',
+      '',
+      { Accept: 'application/vnd.ipld.car; version=1; order=unk; dups=n' },
+      'application/vnd.ipld.car; version=1; order=dfs; dups=n',
+      'car',
+    ],
+    [
+      'format before Accept (IPIP-523)',
+      '?format=raw',
+      { Accept: 'application/vnd.ipld.car' },
+      'application/vnd.ipld.raw',
+      'bin',
+    ],
+    [
+      'the heavier wish of Accept',
+      '',
+      { Accept: 'application/vnd.ipld.raw;q=0.5, application/vnd.ipld.car;q=0.9' },
+      'application/vnd.ipld.car; version=1; order=dfs; dups=y',
+      'car',
+    ],
     ['nothing in particular', '', { Accept: '*/*' }, 'application/octet-stream', undefined],
-  ] as [string, string, Record<string, string>, string, string | undefined][])('by %s is answered with its headers, by GET and HEAD', async (_, query, headers, type, extension) => {
-    for (const method of ['GET', 'HEAD']) {
-      const answer = await get(`${small}${query}`, headers, method);
-      expect(answer.status).toBe(200);
-      expect(Object.fromEntries(answer.headers)).toMatchObject({
-        'content-type': type,
-        'content-disposition': expect.stringContaining(`attachment; filename="${small}${extension ? `.${extension}` : ''}"`),
-        'x-content-type-options': 'nosniff',
-        'x-ipfs-path': `/ipfs/${small}`,
-        'x-ipfs-roots': small,
-        'cache-control': 'no-transform, no-store',
-        'content-security-policy': "sandbox; default-src 'none'",
-        vary: expect.stringMatching(/^Accept\b/),
-        etag: expect.stringContaining(small),
-      });
-      const body = await answer.arrayBuffer();
-      expect(body.byteLength > 0).toBe(method === 'GET');
-    }
-  });
+  ] as [string, string, Record<string, string>, string, string | undefined][])(
+    'by %s is answered with its headers, by GET and HEAD',
+    async (_, query, headers, type, extension) => {
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await get(`${small}${query}`, headers, method);
+        expect(answer.status).toBe(200);
+        expect(Object.fromEntries(answer.headers)).toMatchObject({
+          'content-type': type,
+          'content-disposition': expect.stringContaining(
+            `attachment; filename="${small}${extension ? `.${extension}` : ''}"`,
+          ),
+          'x-content-type-options': 'nosniff',
+          'x-ipfs-path': `/ipfs/${small}`,
+          'x-ipfs-roots': small,
+          'cache-control': 'no-transform, no-store',
+          'content-security-policy': "sandbox; default-src 'none'",
+          vary: expect.stringMatching(/^Accept\b/),
+          etag: expect.stringContaining(small),
+        });
+        const body = await answer.arrayBuffer();
+        expect(body.byteLength > 0).toBe(method === 'GET');
+      }
+    },
+  );
 
   test('a raw block is the block of the CID itself, with its length', async () => {
     const one = await get(`${small}?format=raw`);
@@ -93,7 +132,10 @@ describe('what is asked for', () => {
     expect(whole.headers.get('content-length')).toBe(String(bytes.length));
     expect((await bytesOf(whole)).equals(bytes)).toBe(true);
     const part = await get(cid, { Range: `bytes=${leafBytes - 1}-${leafBytes + 1}` });
-    expect([part.status, part.headers.get('content-range')]).toEqual([206, `bytes ${leafBytes - 1}-${leafBytes + 1}/${bytes.length}`]);
+    expect([part.status, part.headers.get('content-range')]).toEqual([
+      206,
+      `bytes ${leafBytes - 1}-${leafBytes + 1}/${bytes.length}`,
+    ]);
     expect((await bytesOf(part)).equals(bytes.subarray(leafBytes - 1, leafBytes + 2))).toBe(true);
     expect(await problemOf(get(cid, { Range: 'bytes=99999999-' }))).toEqual([416, 'range_not_satisfiable']);
   });
@@ -116,14 +158,20 @@ describe('what is asked for', () => {
     ['&entity-bytes=-99999999:*', [0, 1, 2]],
     ['&car-version=1&car-order=dfs&car-dups=n', [0, 1, 2]],
   ] as [string, number[]][])('format=car%s gives the root and the leaves %j', async (query, leaves) => {
-    expect(await blocksOf(get(`${cid}?format=car${query}`))).toEqual([cid, ...(await Promise.all(leaves.map((index) => leaf(index))))]);
+    expect(await blocksOf(get(`${cid}?format=car${query}`))).toEqual([
+      cid,
+      ...(await Promise.all(leaves.map((index) => leaf(index)))),
+    ]);
   });
 
   test('dups=n gives a repeated block once, dups=y each time', async () => {
     const zeros = await owner.call.store('plain', new Uint8Array(3 * leafBytes));
     const count = async (dups: string) => {
       let blocks = 0;
-      for await (const _ of await CarBlockIterator.fromBytes(await bytesOf(get(`${zeros.cid}?format=car&car-dups=${dups}`)))) blocks += 1;
+      for await (const _ of await CarBlockIterator.fromBytes(
+        await bytesOf(get(`${zeros.cid}?format=car&car-dups=${dups}`)),
+      ))
+        blocks += 1;
       return blocks;
     };
     expect([await count('y'), await count('n')]).toEqual([4, 2]);
@@ -134,7 +182,8 @@ describe('what is asked for', () => {
 
   test('our own reader takes it, whole and in part', async () => {
     const file = await openFile(cid, [gateway({ url: service.url })]);
-    const read = async (start?: number, end?: number) => Buffer.from(await new Response(file.read(start, end) as never).arrayBuffer());
+    const read = async (start?: number, end?: number) =>
+      Buffer.from(await new Response(file.read(start, end) as never).arrayBuffer());
     expect((await read()).equals(bytes)).toBe(true);
     expect((await read(leafBytes + 7, leafBytes + 9)).equals(bytes.subarray(leafBytes + 7, leafBytes + 9))).toBe(true);
   });
@@ -142,7 +191,9 @@ describe('what is asked for', () => {
 
 test('a filename that is asked for is the one of the attachment, or refused', async () => {
   for (const query of ['format=raw&', 'format=car&', '']) {
-    expect((await get(`${small}?${query}filename=foobar.bin`, {}, 'HEAD')).headers.get('content-disposition')).toMatch(/^attachment; filename="foobar\.bin"/);
+    expect((await get(`${small}?${query}filename=foobar.bin`, {}, 'HEAD')).headers.get('content-disposition')).toMatch(
+      /^attachment; filename="foobar\.bin"/,
+    );
   }
   expect(await problemOf(get(`${small}?filename=..%2Fx`))).toEqual([400, 'invalid_filename']);
 });
@@ -150,7 +201,15 @@ test('a filename that is asked for is the one of the attachment, or refused', as
 describe('entity tags', () => {
   test('differ by format, scope, bytes and dups, and give 304', async () => {
     const tags = new Set<string>();
-    const queries = ['', '?format=raw', '?format=car', '?format=car&dag-scope=block', '?format=car&entity-bytes=0:5', '?format=car&entity-bytes=0:*', '?format=car&car-dups=n'];
+    const queries = [
+      '',
+      '?format=raw',
+      '?format=car',
+      '?format=car&dag-scope=block',
+      '?format=car&entity-bytes=0:5',
+      '?format=car&entity-bytes=0:*',
+      '?format=car&car-dups=n',
+    ];
     for (const query of queries) {
       const answer = await get(`${cid}${query}`, {}, 'HEAD');
       const tag = answer.headers.get('etag')!;
@@ -167,7 +226,10 @@ describe('entity tags', () => {
 
 describe('the cases of ipfs/gateway-conformance v0.13.2 that are about files like ours', () => {
   // fixtures/t0117-gateway-block.car (MIT or Apache-2.0): dir/ascii.txt. The other fixtures are directories, CIDv0 or DAG-CBOR.
-  const ascii = { cid: 'bafkreihhpc5y2pqvl5rbe5uuyhqjouybfs3rvlmisccgzue2kkt5zq6upq', text: 'hello application/vnd.ipld.raw\n' };
+  const ascii = {
+    cid: 'bafkreihhpc5y2pqvl5rbe5uuyhqjouybfs3rvlmisccgzue2kkt5zq6upq',
+    text: 'hello application/vnd.ipld.raw\n',
+  };
   const car = (parameters: string) => `application/vnd.ipld.car; version=1; ${parameters}`;
 
   test.each([
@@ -182,15 +244,27 @@ describe('the cases of ipfs/gateway-conformance v0.13.2 that are about files lik
     expect((await owner.call.store('plain', ascii.text)).cid).toBe(ascii.cid);
     const answer = await get(`${ascii.cid}${query}`, { Accept: accept });
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, type]);
-    const body = type.endsWith('raw') ? await answer.text() : await new Response(fileFromCar(ascii.cid, answer.body as never) as never).text();
+    const body = type.endsWith('raw')
+      ? await answer.text()
+      : await new Response(fileFromCar(ascii.cid, answer.body as never) as never).text();
     expect(body).toBe(ascii.text);
   });
 });
 
 describe('what is not here', () => {
   test.each([
-    ['a CID that nobody stored', 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku?format=raw', {}, [404, 'not_found']],
-    ['only-if-cached of such a one', 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku?format=raw', { 'Cache-Control': 'only-if-cached' }, [412, 'precondition_failed']],
+    [
+      'a CID that nobody stored',
+      'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku?format=raw',
+      {},
+      [404, 'not_found'],
+    ],
+    [
+      'only-if-cached of such a one',
+      'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku?format=raw',
+      { 'Cache-Control': 'only-if-cached' },
+      [412, 'precondition_failed'],
+    ],
     ['no CID', 'hello?format=raw', {}, [400, 'invalid_cid']],
     ['CIDv0', 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH?format=raw', {}, [400, 'invalid_cid']],
     ['a conversion (IPIP-524)', '{}?format=dag-json', {}, [406, 'not_acceptable']],
@@ -218,13 +292,19 @@ describe('what is not here', () => {
   test('the probe by the identity CID is an empty block', async () => {
     for (const method of ['GET', 'HEAD']) {
       const answer = await get('bafkqaaa?format=raw', { Accept: 'application/vnd.ipld.raw' }, method);
-      expect([answer.status, answer.headers.get('content-type'), answer.headers.get('content-length'), await answer.text()]).toEqual([200, 'application/vnd.ipld.raw', '0', '']);
+      expect([
+        answer.status,
+        answer.headers.get('content-type'),
+        answer.headers.get('content-length'),
+        await answer.text(),
+      ]).toEqual([200, 'application/vnd.ipld.raw', '0', '']);
     }
   });
 
   test('410 after a deletion as long as it is known, then 404', async () => {
     const file = await owner.call.store('plain', 'soon gone');
-    peer.onCommand = (turn) => (turn.command === 'pin/rm' ? turn.answer(503, 'busy') : turn.pass().then((answer) => answer.deliver()));
+    peer.onCommand = (turn) =>
+      turn.command === 'pin/rm' ? turn.answer(503, 'busy') : turn.pass().then((answer) => answer.deliver());
     expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
     expect(await problemOf(get(`${file.cid}?format=raw`))).toEqual([410, 'gone']);
     peer.onCommand = undefined;
@@ -241,8 +321,12 @@ describe('what is not here', () => {
 
 describe('faults', () => {
   test('S62: a lying service is 502 before the first byte, and breaks the stream after it', async () => {
-    peer.onCommand = (turn) => (turn.command === 'block/get' ? turn.answer(200, Buffer.from('another block')) : turn.pass().then((answer) => answer.deliver()));
-    for (const query of ['', '?format=raw', '?format=car']) expect(await problemOf(get(`${cid}${query}`))).toEqual([502, 'content_mismatch']);
+    peer.onCommand = (turn) =>
+      turn.command === 'block/get'
+        ? turn.answer(200, Buffer.from('another block'))
+        : turn.pass().then((answer) => answer.deliver());
+    for (const query of ['', '?format=raw', '?format=car'])
+      expect(await problemOf(get(`${cid}${query}`))).toEqual([502, 'content_mismatch']);
     peer.onCommand = async (turn) => {
       const { body, deliver } = await turn.pass();
       deliver(turn.command === 'cat' ? Buffer.concat([body.subarray(0, -1), Buffer.from([body.at(-1)! ^ 1])]) : body);
@@ -252,7 +336,9 @@ describe('faults', () => {
     await expect(answer.arrayBuffer()).rejects.toThrow();
     // A CAR has no length: it stops at the last good block, and its reader sees that it is not complete.
     const car = (await get(`${cid}?format=car`)).body as ReadableStream<Uint8Array>;
-    await expect(new Response(fileFromCar(cid, car) as never).arrayBuffer()).rejects.toMatchObject({ code: expect.stringMatching(/content_mismatch|pinning_unavailable/) });
+    await expect(new Response(fileFromCar(cid, car) as never).arrayBuffer()).rejects.toMatchObject({
+      code: expect.stringMatching(/content_mismatch|pinning_unavailable/),
+    });
     peer.onCommand = undefined;
   });
 

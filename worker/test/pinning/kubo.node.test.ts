@@ -53,13 +53,16 @@ for (const [name, open] of Object.entries(runtimes)) {
       return { ...(await runtime.play({ ...scenario, url: service.url })), service };
     }
 
-    const say = (status: number, body: string | Uint8Array, headers: Record<string, string> = {}) => afterBody((_, response) => response.writeHead(status, headers).end(body));
+    const say = (status: number, body: string | Uint8Array, headers: Record<string, string> = {}) =>
+      afterBody((_, response) => response.writeHead(status, headers).end(body));
 
     test('put asks for exactly the profile, under a constant name, and keeps the length where it is known', async () => {
       const answer = say(200, `{"Name":"x","Bytes":5}\n{"Name":"x","Hash":"${other}","Size":"0"}\n`);
       const known = await before(answer, calls['put']!);
       expect(known.value).toEqual({ cid: other });
-      expect(known.service.commands).toEqual(['/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false&pin=true&pin-name=sealpin&progress=false']);
+      expect(known.service.commands).toEqual([
+        '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false&pin=true&pin-name=sealpin&progress=false',
+      ]);
       if (name === 'workerd') expect(Number(known.service.lengths[0])).toBeGreaterThan(700_000);
       const unknown = await before(answer, calls['put of unknown length']!);
       expect([unknown.value, unknown.service.lengths]).toEqual([{ cid: other }, [undefined]]);
@@ -68,7 +71,8 @@ for (const [name, open] of Object.entries(runtimes)) {
     describe('slow', () => {
       const timeouts = { answerMs: 150, pinMs: 150 };
       test.each(Object.entries(calls))('%s waits so long and no longer', async (_, scenario) => {
-        const late = (request: IncomingMessage, response: ServerResponse) => afterBody(() => setTimeout(() => response.destroy(), 3000).unref())(request, response);
+        const late = (request: IncomingMessage, response: ServerResponse) =>
+          afterBody(() => setTimeout(() => response.destroy(), 3000).unref())(request, response);
         const began = performance.now();
         const { error } = await before(late, { ...scenario, timeouts });
         expect(error).toMatchObject({ code: 'pinning_timeout' });
@@ -76,13 +80,20 @@ for (const [name, open] of Object.entries(runtimes)) {
       });
 
       test('put into a service that stops taking', async () => {
-        const { error, cancelled } = await before(() => undefined, { url: '', method: 'put', bytes: 12_000_000, timeouts });
+        const { error, cancelled } = await before(() => undefined, {
+          url: '',
+          method: 'put',
+          bytes: 12_000_000,
+          timeouts,
+        });
         expect(error).toMatchObject({ code: 'pinning_timeout' });
         expect(cancelled).toBe(true);
       });
 
       test('an answer that begins and does not end', async () => {
-        const begin = afterBody((_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('{"Pins"'));
+        const begin = afterBody(
+          (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('{"Pins"'),
+        );
         for (const scenario of [calls['unpin']!, calls['block']!, calls['put']!]) {
           expect((await before(begin, { ...scenario, timeouts })).error).toMatchObject({ code: 'pinning_timeout' });
         }
@@ -90,7 +101,10 @@ for (const [name, open] of Object.entries(runtimes)) {
 
       test('a caller who leaves ends the request', async () => {
         for (const scenario of Object.values(calls)) {
-          const { error } = await before(afterBody(() => undefined), { ...scenario, abortAfterMs: 50 });
+          const { error } = await before(
+            afterBody(() => undefined),
+            { ...scenario, abortAfterMs: 50 },
+          );
           expect(error).toMatchObject({ message: 'the caller left' });
         }
       });
@@ -100,29 +114,60 @@ for (const [name, open] of Object.entries(runtimes)) {
       const html = '<!doctype html><title>Just a moment…</title>';
       test.each(Object.entries(json))('%s: HTML with status 200 or 500 is no answer', async (_, scenario) => {
         for (const status of [200, 500]) {
-          expect((await before(say(status, html, { 'content-type': 'text/html' }), scenario)).error).toMatchObject({ code: 'pinning_failed' });
+          expect((await before(say(status, html, { 'content-type': 'text/html' }), scenario)).error).toMatchObject({
+            code: 'pinning_failed',
+          });
         }
       });
 
-      test.each(Object.entries(json))('%s: JSON of another shape, nothing, or too much is no answer', async (_, scenario) => {
-        for (const body of ['', '{}', '[]', 'null', '"x"', '{"Keys":5}', '{"Pins":"x"}', `{"Pins":["${other}"]}`, '{"Name":"x","Bytes":5}', '{"Hash":"Qm"}', '{"Version":1}', `{"Hash":"${other}"`, `{"a":"${'x'.repeat(70_000)}"}`]) {
-          expect((await before(say(200, body), scenario)).error, body.slice(0, 50)).toMatchObject({ code: 'pinning_failed' });
-        }
-      });
+      test.each(Object.entries(json))(
+        '%s: JSON of another shape, nothing, or too much is no answer',
+        async (_, scenario) => {
+          for (const body of [
+            '',
+            '{}',
+            '[]',
+            'null',
+            '"x"',
+            '{"Keys":5}',
+            '{"Pins":"x"}',
+            `{"Pins":["${other}"]}`,
+            '{"Name":"x","Bytes":5}',
+            '{"Hash":"Qm"}',
+            '{"Version":1}',
+            `{"Hash":"${other}"`,
+            `{"a":"${'x'.repeat(70_000)}"}`,
+          ]) {
+            expect((await before(say(200, body), scenario)).error, body.slice(0, 50)).toMatchObject({
+              code: 'pinning_failed',
+            });
+          }
+        },
+      );
 
       test('put: an error in the last record, though the status is 200', async () => {
         const body = `{"Name":"x","Bytes":5}\n{"Message":"no space left on device","Code":0,"Type":"error"}\n`;
-        expect((await before(say(200, body), calls['put']!)).error).toMatchObject({ code: 'pinning_failed', message: 'tested: no space left on device' });
+        expect((await before(say(200, body), calls['put']!)).error).toMatchObject({
+          code: 'pinning_failed',
+          message: 'tested: no space left on device',
+        });
       });
 
       test.each(['stat', 'unpin'])('%s: another error of Kubo is not taken for absence', async (method) => {
         const body = '{"Message":"context deadline exceeded","Code":0,"Type":"error"}';
-        expect((await before(say(500, body), calls[method]!)).error).toMatchObject({ code: 'pinning_failed', message: 'tested: context deadline exceeded' });
+        expect((await before(say(500, body), calls[method]!)).error).toMatchObject({
+          code: 'pinning_failed',
+          message: 'tested: context deadline exceeded',
+        });
       });
 
       test('block: more than 2 MiB is not taken', async () => {
-        expect((await before(say(200, new Uint8Array(2_097_153)), calls['block']!)).error).toMatchObject({ code: 'pinning_failed' });
-        expect(String((await before(say(200, new Uint8Array(2_097_152)), calls['block']!)).value)).toHaveLength(2_097_152);
+        expect((await before(say(200, new Uint8Array(2_097_153)), calls['block']!)).error).toMatchObject({
+          code: 'pinning_failed',
+        });
+        expect(String((await before(say(200, new Uint8Array(2_097_152)), calls['block']!)).value)).toHaveLength(
+          2_097_152,
+        );
       });
 
       test.each(Object.entries(calls))('S65: %s follows no redirect', async (_, scenario) => {
@@ -138,23 +183,38 @@ for (const [name, open] of Object.entries(runtimes)) {
         await new Promise((resolve) => closed.once('listening', resolve));
         const { port } = closed.address() as { port: number };
         await new Promise((resolve) => closed.close(resolve));
-        expect((await runtime.play({ ...scenario, url: `http://127.0.0.1:${port}` })).error).toMatchObject({ code: 'pinning_unavailable' });
+        expect((await runtime.play({ ...scenario, url: `http://127.0.0.1:${port}` })).error).toMatchObject({
+          code: 'pinning_unavailable',
+        });
       });
 
       test.each(Object.entries(calls))('%s: the connection breaks before the answer', async (_, scenario) => {
-        expect((await before(afterBody((request) => request.socket.resetAndDestroy()), scenario)).error).toMatchObject({ code: 'pinning_unavailable' });
+        expect(
+          (
+            await before(
+              afterBody((request) => request.socket.resetAndDestroy()),
+              scenario,
+            )
+          ).error,
+        ).toMatchObject({ code: 'pinning_unavailable' });
       });
 
-      test.each(Object.entries(calls).filter(([method]) => method !== 'read'))('%s: the connection breaks within the answer', async (_, scenario) => {
-        const half = afterBody((request, response) => {
-          response.writeHead(200, { 'content-length': 1000 });
-          response.write('{"Ver', () => request.socket.destroy());
-        });
-        expect((await before(half, scenario)).error).toMatchObject({ code: 'pinning_unavailable' });
-      });
+      test.each(Object.entries(calls).filter(([method]) => method !== 'read'))(
+        '%s: the connection breaks within the answer',
+        async (_, scenario) => {
+          const half = afterBody((request, response) => {
+            response.writeHead(200, { 'content-length': 1000 });
+            response.write('{"Ver', () => request.socket.destroy());
+          });
+          expect((await before(half, scenario)).error).toMatchObject({ code: 'pinning_unavailable' });
+        },
+      );
 
       test('put: the connection breaks within the upload', async () => {
-        const { error, cancelled } = await before((request) => void request.once('data', () => request.socket.destroy()), { url: '', method: 'put', bytes: 12_000_000, announced: 12_000_000 });
+        const { error, cancelled } = await before(
+          (request) => void request.once('data', () => request.socket.destroy()),
+          { url: '', method: 'put', bytes: 12_000_000, announced: 12_000_000 },
+        );
         expect(error).toMatchObject({ code: 'pinning_unavailable' });
         expect(cancelled).toBe(true);
       });
@@ -165,24 +225,37 @@ for (const [name, open] of Object.entries(runtimes)) {
           request.resume();
         };
         const { error, cancelled } = await before(refuse, { url: '', method: 'put', bytes: 3_000_000, body: 'stalls' });
-        expect(error).toMatchObject({ code: 'pinning_failed', message: expect.stringContaining('refused our credentials') });
+        expect(error).toMatchObject({
+          code: 'pinning_failed',
+          message: expect.stringContaining('refused our credentials'),
+        });
         expect(cancelled).toBe(true);
       });
 
       test.each(Object.entries(calls))('S68: %s keeps Retry-After, in seconds or as a date', async (_, scenario) => {
         for (const status of [429, 502, 503, 504]) {
-          expect((await before(say(status, 'busy', { 'retry-after': '17' }), scenario)).error).toMatchObject({ code: 'pinning_unavailable', retryAfterSeconds: 17 });
+          expect((await before(say(status, 'busy', { 'retry-after': '17' }), scenario)).error).toMatchObject({
+            code: 'pinning_unavailable',
+            retryAfterSeconds: 17,
+          });
         }
         const date = new Date(Date.now() + 60_000).toUTCString();
         const { error } = await before(say(503, 'busy', { 'retry-after': date }), scenario);
         expect(error!.retryAfterSeconds).toBeGreaterThan(50);
         expect(error!.retryAfterSeconds).toBeLessThanOrEqual(60);
-        expect((await before(say(503, 'busy', { 'retry-after': 'soon' }), scenario)).error).not.toHaveProperty('retryAfterSeconds', expect.anything());
+        expect((await before(say(503, 'busy', { 'retry-after': 'soon' }), scenario)).error).not.toHaveProperty(
+          'retryAfterSeconds',
+          expect.anything(),
+        );
       });
 
-      test.each(Object.entries(calls))('S68: %s: 400, 401, 403, 404, 409 and 413 are not worth another attempt', async (_, scenario) => {
-        for (const status of [400, 401, 403, 404, 409, 413]) expect((await before(say(status, 'no'), scenario)).error).toMatchObject({ code: 'pinning_failed' });
-      });
+      test.each(Object.entries(calls))(
+        'S68: %s: 400, 401, 403, 404, 409 and 413 are not worth another attempt',
+        async (_, scenario) => {
+          for (const status of [400, 401, 403, 404, 409, 413])
+            expect((await before(say(status, 'no'), scenario)).error).toMatchObject({ code: 'pinning_failed' });
+        },
+      );
     });
 
     test('an aborted upload reaches the service as a broken body', async () => {

@@ -22,7 +22,11 @@ async function container(plaintext: Uint8Array, password: string): Promise<{ byt
 async function decrypted(bytes: ReadableStream<Uint8Array>, password: string): Promise<Buffer> {
   const opened = await open(bytes);
   if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
-  return Buffer.from(await new Response((await opened.decrypt([passwordIdentity(password)])) as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer());
+  return Buffer.from(
+    await new Response(
+      (await opened.decrypt([passwordIdentity(password)])) as ReadableStream<Uint8Array<ArrayBuffer>>,
+    ).arrayBuffer(),
+  );
 }
 
 if (kuboProgram() === undefined) {
@@ -38,7 +42,9 @@ if (kuboProgram() === undefined) {
     beforeAll(async () => {
       dir = await mkdtemp(join(tmpdir(), 'sealpin-network-'));
       [near, far] = await Promise.all([startKubo({ online: true, token: rpcToken }), startKubo({ online: true })]);
-      const [address] = (await near.ipfs('id', '-f', '<addrs>')).split('\n').filter((line) => line.includes('/ip4/127.0.0.1/tcp/'));
+      const [address] = (await near.ipfs('id', '-f', '<addrs>'))
+        .split('\n')
+        .filter((line) => line.includes('/ip4/127.0.0.1/tcp/'));
       await far.ipfs('swarm', 'connect', address!);
       service = await startService({ node: near, entry: 'worker/test/clock.ts' });
       owner = await newOwner(service);
@@ -57,11 +63,19 @@ if (kuboProgram() === undefined) {
 
       const served = await fetch(`${far.gateway}/ipfs/${cid}`);
       expect(served.status).toBe(200);
-      expect((await decrypted(served.body as unknown as ReadableStream<Uint8Array>, 'a password of the tests')).equals(plaintext)).toBe(true);
+      expect(
+        (await decrypted(served.body as unknown as ReadableStream<Uint8Array>, 'a password of the tests')).equals(
+          plaintext,
+        ),
+      ).toBe(true);
 
       const trustless = await openFile(cid, [gateway({ url: far.gateway })]);
       expect((await decrypted(trustless.read(), 'a password of the tests')).equals(plaintext)).toBe(true);
-      const part = Buffer.from(await new Response(trustless.read(1_500_000, 2_500_000) as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer());
+      const part = Buffer.from(
+        await new Response(
+          trustless.read(1_500_000, 2_500_000) as ReadableStream<Uint8Array<ArrayBuffer>>,
+        ).arrayBuffer(),
+      );
       expect(part.equals(bytes.subarray(1_500_000, 2_500_000))).toBe(true);
     });
 
@@ -69,9 +83,15 @@ if (kuboProgram() === undefined) {
       const bytes = randomBytes(2_200_000);
       const file = await owner.call.store(mode, bytes);
       expect(await pinned(service)).toContain(file.cid);
-      const back = await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+      const back = await bytesOf(
+        owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }),
+      );
       expect(back.equals(bytes)).toBe(true);
-      const part = await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' } }));
+      const part = await bytesOf(
+        owner.call(`/v1/storage/${file.fileId}`, {
+          headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' },
+        }),
+      );
       expect(part.equals(bytes.subarray(1_048_570, 1_048_581))).toBe(true);
       expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
       await sweep(service, [owner], [file.cid]);
@@ -89,7 +109,10 @@ if (kuboProgram() === undefined) {
 
     test('an upload that breaks off pins nothing', async () => {
       const before = await pinned(service);
-      const answer = await owner.call('/v1/storage/plain?cid=bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) });
+      const answer = await owner.call(
+        '/v1/storage/plain?cid=bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku',
+        { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) },
+      );
       expect(await problemOf(answer)).toEqual([422, 'cid_mismatch']);
       await sweep(service, [owner], []);
       expect(await pinned(service)).toEqual(before);
@@ -98,8 +121,18 @@ if (kuboProgram() === undefined) {
     test('a stopped Kubo is 503, and worth another attempt', async () => {
       const file = await owner.call.store('plain', randomBytes(100));
       await near.stop();
-      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: randomBytes(100) }))).toEqual([503, 'pinning_unavailable']);
-      expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))).toEqual([503, 'pinning_unavailable']);
+      expect(
+        await problemOf(
+          owner.call('/v1/storage/plain', {
+            method: 'POST',
+            headers: { 'Content-Type': 'a/b' },
+            body: randomBytes(100),
+          }),
+        ),
+      ).toEqual([503, 'pinning_unavailable']);
+      expect(
+        await problemOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
+      ).toEqual([503, 'pinning_unavailable']);
     });
   });
 }

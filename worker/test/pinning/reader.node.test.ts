@@ -42,53 +42,65 @@ function hasher() {
 /** Blocks over HTTP, each hashed by the hash of its CID. */
 const blockstore = {
   async *get(cid: CID) {
-    const reply = await fetch(`${node.url}/api/v0/block/get?arg=${cid.toString()}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } });
+    const reply = await fetch(`${node.url}/api/v0/block/get?arg=${cid.toString()}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+    });
     const block = new Uint8Array(await reply.arrayBuffer());
-    if (!createHash('sha256').update(block).digest().equals(cid.multihash.digest)) throw new Error(`a wrong block for ${cid.toString()}`);
+    if (!createHash('sha256').update(block).digest().equals(cid.multihash.digest))
+      throw new Error(`a wrong block for ${cid.toString()}`);
     yield block;
   },
 };
 
 describe('a stored file', () => {
   const sizes = [0, 1, leafBytes - 1, leafBytes, leafBytes + 1, 40 * leafBytes, ...(long ? [1_181_116_007] : [])];
-  test.each(sizes)('S74: of %i bytes has the CID computed here, is read by ipfs-unixfs-exporter, and by us in at most 3 requests a GiB', async (size) => {
-    let fetches = 0;
-    const counted = ((...args: Parameters<typeof fetch>) => {
-      fetches += 1;
-      return fetch(...args);
-    }) as typeof fetch;
-    const service = kubo({ id: 'kubo', url: node.url, headers: { authorization: `Bearer ${token}` }, fetch: counted });
-    const expected = hasher();
-    const source = pieces(size);
-    const { stream, result } = measured(
-      new ReadableStream({
-        pull(controller) {
-          const { done, value } = source.next();
-          if (done) return controller.close();
-          expected.add(value);
-          return controller.enqueue(value);
-        },
-      }),
-    );
-    const { cid } = await service.put(stream, { signal, bytes: size, beforeLast: async () => undefined });
-    expect(await result).toEqual({ cid, bytes: size });
-    const digest = expected.hex();
+  test.each(sizes)(
+    'S74: of %i bytes has the CID computed here, is read by ipfs-unixfs-exporter, and by us in at most 3 requests a GiB',
+    async (size) => {
+      let fetches = 0;
+      const counted = ((...args: Parameters<typeof fetch>) => {
+        fetches += 1;
+        return fetch(...args);
+      }) as typeof fetch;
+      const service = kubo({
+        id: 'kubo',
+        url: node.url,
+        headers: { authorization: `Bearer ${token}` },
+        fetch: counted,
+      });
+      const expected = hasher();
+      const source = pieces(size);
+      const { stream, result } = measured(
+        new ReadableStream({
+          pull(controller) {
+            const { done, value } = source.next();
+            if (done) return controller.close();
+            expected.add(value);
+            return controller.enqueue(value);
+          },
+        }),
+      );
+      const { cid } = await service.put(stream, { signal, bytes: size, beforeLast: async () => undefined });
+      expect(await result).toEqual({ cid, bytes: size });
+      const digest = expected.hex();
 
-    fetches = 0;
-    const file = await openFile(cid, [service]);
-    expect(file.size).toBe(size);
-    const ours = hasher();
-    for await (const piece of file.read()) ours.add(piece);
-    expect(ours.hex()).toBe(digest);
-    expect(fetches).toBeLessThanOrEqual(size > 1024 * leafBytes ? 5 : 3);
+      fetches = 0;
+      const file = await openFile(cid, [service]);
+      expect(file.size).toBe(size);
+      const ours = hasher();
+      for await (const piece of file.read()) ours.add(piece);
+      expect(ours.hex()).toBe(digest);
+      expect(fetches).toBeLessThanOrEqual(size > 1024 * leafBytes ? 5 : 3);
 
-    const theirs = hasher();
-    const entry = await exporter(CID.parse(cid), blockstore);
-    if (entry.type !== 'file' && entry.type !== 'raw') throw new Error(`it is a ${entry.type}`);
-    for await (const piece of entry.content()) theirs.add(piece);
-    expect(theirs.hex()).toBe(digest);
-    expect(await service.unpin(cid, signal)).toBe('removed');
-  });
+      const theirs = hasher();
+      const entry = await exporter(CID.parse(cid), blockstore);
+      if (entry.type !== 'file' && entry.type !== 'raw') throw new Error(`it is a ${entry.type}`);
+      for await (const piece of entry.content()) theirs.add(piece);
+      expect(theirs.hex()).toBe(digest);
+      expect(await service.unpin(cid, signal)).toBe('removed');
+    },
+  );
 
   test('a range of it takes one request for the root and one for its leaves', async () => {
     let fetches: string[] = [];
@@ -97,11 +109,16 @@ describe('a stored file', () => {
       return fetch(url, init);
     }) as unknown as typeof fetch;
     const service = kubo({ id: 'kubo', url: node.url, headers: { authorization: `Bearer ${token}` }, fetch: counted });
-    const { cid } = await service.put(new Blob([...pieces(10 * leafBytes)]).stream() as ReadableStream<Uint8Array>, { signal, beforeLast: async () => undefined });
+    const { cid } = await service.put(new Blob([...pieces(10 * leafBytes)]).stream() as ReadableStream<Uint8Array>, {
+      signal,
+      beforeLast: async () => undefined,
+    });
     fetches = [];
     const file = await openFile(cid, [service]);
     const bytes = Buffer.from(await new Response(file.read(3 * leafBytes - 1, 4 * leafBytes + 5)).arrayBuffer());
-    expect(bytes.equals(Buffer.concat([...pieces(10 * leafBytes)]).subarray(3 * leafBytes - 1, 4 * leafBytes + 5))).toBe(true);
+    expect(
+      bytes.equals(Buffer.concat([...pieces(10 * leafBytes)]).subarray(3 * leafBytes - 1, 4 * leafBytes + 5)),
+    ).toBe(true);
     expect(fetches).toEqual(['block', String(3 * leafBytes)]);
   });
 });

@@ -17,9 +17,14 @@ if (kuboProgram() === undefined) {
       const runtime = await runtimes['workerd']!();
       try {
         const scenario = { url: kubo.url, token: kubo.token } as const;
-        expect((await runtime.play({ ...scenario, method: 'put', bytes: 1000 })).value).toMatchObject({ cid: expect.any(String) });
+        expect((await runtime.play({ ...scenario, method: 'put', bytes: 1000 })).value).toMatchObject({
+          cid: expect.any(String),
+        });
         await kubo.stop();
-        for (const method of ['put', 'ping'] as const) expect((await runtime.play({ ...scenario, method, bytes: 1000 })).error).toMatchObject({ code: 'pinning_unavailable' });
+        for (const method of ['put', 'ping'] as const)
+          expect((await runtime.play({ ...scenario, method, bytes: 1000 })).error).toMatchObject({
+            code: 'pinning_unavailable',
+          });
       } finally {
         await runtime.close();
       }

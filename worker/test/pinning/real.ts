@@ -13,7 +13,11 @@ export function kuboProgram(): string | undefined {
   const { SEALPIN_KUBO, XDG_CACHE_HOME } = process.env;
   if (SEALPIN_KUBO) return SEALPIN_KUBO;
   const cache = join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin');
-  const built = existsSync(cache) ? readdirSync(cache).filter((name) => name.startsWith('kubo-')).toSorted() : [];
+  const built = existsSync(cache)
+    ? readdirSync(cache)
+        .filter((name) => name.startsWith('kubo-'))
+        .toSorted()
+    : [];
   return built.map((name) => join(cache, name, 'ipfs')).findLast((path) => existsSync(path));
 }
 
@@ -43,9 +47,15 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
   await run(program, ['init', '--profile=test', '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
-  config['API'] = { ...config['API'], Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } } };
+  config['API'] = {
+    ...config['API'],
+    Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
+  };
   await writeFile(file, JSON.stringify(config));
-  const daemon = spawn(program, ['daemon', ...(o.online ? [] : ['--offline'])], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const daemon = spawn(program, ['daemon', ...(o.online ? [] : ['--offline'])], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const ended = new Promise<void>((resolve) => {
     daemon.once('exit', () => resolve());
   });
@@ -73,7 +83,8 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
     url,
     gateway: await addressOf('gateway'),
     token,
-    ipfs: async (...args) => (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
+    ipfs: async (...args) =>
+      (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
     stop,
     async close() {
       await stop();

@@ -21,7 +21,14 @@ export const runtimes: Record<string, () => Promise<Runtime>> = {
       conditions: ['workerd', 'worker', 'browser'],
     });
     const miniflare = new Miniflare(
-      convertV4MiniflareOptions({ host: '127.0.0.1', port: 0, cf: false, modules: true, script: bundle.outputFiles[0]!.text, compatibilityDate: '2026-11-01' }),
+      convertV4MiniflareOptions({
+        host: '127.0.0.1',
+        port: 0,
+        cf: false,
+        modules: true,
+        script: bundle.outputFiles[0]!.text,
+        compatibilityDate: '2026-11-01',
+      }),
     );
     const url = await miniflare.ready;
     return {
@@ -35,7 +42,13 @@ export const runtimes: Record<string, () => Promise<Runtime>> = {
 };
 
 /** A service made of one handler. `bodies`: how each request's body ended, in order. */
-export type Fake = { url: string; commands: string[]; lengths: (string | undefined)[]; bodies: ('whole' | 'aborted')[]; close(): Promise<void> };
+export type Fake = {
+  url: string;
+  commands: string[];
+  lengths: (string | undefined)[];
+  bodies: ('whole' | 'aborted')[];
+  close(): Promise<void>;
+};
 
 export async function fake(handler: (request: IncomingMessage, response: ServerResponse) => void): Promise<Fake> {
   const commands: string[] = [];

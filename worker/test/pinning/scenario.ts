@@ -16,7 +16,12 @@ export type Scenario = {
 );
 
 /** `value`: bytes as latin1 text. `last`: whether `beforeLast` was called. */
-export type Outcome = { value?: unknown; error?: { code: string | undefined; message: string; retryAfterSeconds: number | undefined }; last: boolean; cancelled: boolean };
+export type Outcome = {
+  value?: unknown;
+  error?: { code: string | undefined; message: string; retryAfterSeconds: number | undefined };
+  last: boolean;
+  cancelled: boolean;
+};
 
 /** Bytes that depend on their number only. */
 export function bytesOf(count: number): Uint8Array {
@@ -33,10 +38,18 @@ function text(bytes: Uint8Array): string {
 
 export async function play(scenario: Scenario): Promise<Outcome> {
   const outcome: Outcome = { last: false, cancelled: false };
-  const headers: Record<string, string> = scenario.token === undefined ? {} : { authorization: `Bearer ${scenario.token}` };
-  const service = kubo({ id: 'tested', url: scenario.url, headers, fetch, ...(scenario.timeouts && { timeouts: scenario.timeouts }) });
+  const headers: Record<string, string> =
+    scenario.token === undefined ? {} : { authorization: `Bearer ${scenario.token}` };
+  const service = kubo({
+    id: 'tested',
+    url: scenario.url,
+    headers,
+    fetch,
+    ...(scenario.timeouts && { timeouts: scenario.timeouts }),
+  });
   const abort = new AbortController();
-  if (scenario.abortAfterMs !== undefined) setTimeout(() => abort.abort(new Error('the caller left')), scenario.abortAfterMs);
+  if (scenario.abortAfterMs !== undefined)
+    setTimeout(() => abort.abort(new Error('the caller left')), scenario.abortAfterMs);
   const { signal } = abort;
 
   async function call(): Promise<unknown> {

@@ -3,11 +3,15 @@ import { pinningServices } from '../../pinning/contract.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
 
-const parse = (value: unknown, secrets: Record<string, string> = {}) => pinningServices(typeof value === 'string' ? value : JSON.stringify(value), (name) => secrets[name]);
+const parse = (value: unknown, secrets: Record<string, string> = {}) =>
+  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), (name) => secrets[name]);
 
 describe('PINNING_SERVICES', () => {
   it('gives the services in order, under their ids', () => {
-    expect(parse([good, { ...good, id: 'second', headers: { 'x-a': 'b' } }]).map(({ id }) => id)).toEqual(['kubo', 'second']);
+    expect(parse([good, { ...good, id: 'second', headers: { 'x-a': 'b' } }]).map(({ id }) => id)).toEqual([
+      'kubo',
+      'second',
+    ]);
   });
 
   it('sends the token and the headers to the address and its path', async () => {
@@ -16,7 +20,11 @@ describe('PINNING_SERVICES', () => {
       asked.push([url, new Headers(init.headers)]);
       return new Response('{"Version":"1.2.3"}');
     }) as unknown as typeof fetch;
-    const [service] = pinningServices(JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]), () => 'secret', fetcher);
+    const [service] = pinningServices(
+      JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]),
+      () => 'secret',
+      fetcher,
+    );
     expect(await service!.ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
     expect(asked[0]![0]).toBe('https://kubo.example.com/path/api/v0/version?');
     expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual(['Bearer secret', 'b']);
@@ -34,15 +42,33 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
     [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
-    [[{ ...good, url: 'kubo:5001' }], 'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query'],
-    [[{ ...good, url: 'https://kubo.example.com/?a=b' }], 'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query'],
-    [[{ ...good, url: 'https://u:p@kubo.example.com/' }], 'PINNING_SERVICES[0] (kubo): url must not carry a password: name a secret in tokenSecret'],
+    [
+      [{ ...good, url: 'kubo:5001' }],
+      'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query',
+    ],
+    [
+      [{ ...good, url: 'https://kubo.example.com/?a=b' }],
+      'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query',
+    ],
+    [
+      [{ ...good, url: 'https://u:p@kubo.example.com/' }],
+      'PINNING_SERVICES[0] (kubo): url must not carry a password: name a secret in tokenSecret',
+    ],
     [[{ ...good, url: 5 }], 'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query'],
     [[{ ...good, tokenSecret: 'T' }], 'PINNING_SERVICES[0] (kubo): the secret T is not set'],
-    [[{ ...good, tokenSecret: 'BAD' }], 'PINNING_SERVICES[0] (kubo): the secret BAD has characters that HTTP does not take'],
+    [
+      [{ ...good, tokenSecret: 'BAD' }],
+      'PINNING_SERVICES[0] (kubo): the secret BAD has characters that HTTP does not take',
+    ],
     [[{ ...good, tokenSecret: 5 }], 'PINNING_SERVICES[0] (kubo): tokenSecret must be the name of a secret'],
-    [[{ ...good, headers: { a: 5 } }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
-    [[{ ...good, headers: { 'a b': 'c' } }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
+    [
+      [{ ...good, headers: { a: 5 } }],
+      'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
+    ],
+    [
+      [{ ...good, headers: { 'a b': 'c' } }],
+      'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
+    ],
     [[{ ...good, headers: ['a'] }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
   ])('tells what is wrong in %j by name', (value, message) => {
     expect(() => parse(value, { BAD: 'a\nb' })).toThrow(expect.objectContaining({ code: 'misconfigured', message }));

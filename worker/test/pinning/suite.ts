@@ -31,13 +31,24 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
 
   test.each(files)('put, stat, block, read and unpin of $bytes bytes', async ({ bytes, cid }) => {
     for (const announced of [bytes, undefined]) {
-      expect(await play({ method: 'put', bytes, ...(announced !== undefined && { announced }) })).toEqual({ value: { cid }, last: true, cancelled: false });
+      expect(await play({ method: 'put', bytes, ...(announced !== undefined && { announced }) })).toEqual({
+        value: { cid },
+        last: true,
+        cancelled: false,
+      });
       expect((await play({ method: 'stat', cid })).value).toBe('pinned');
       const whole = latin1(bytesOf(bytes));
       if (bytes < 1_048_576) expect((await play({ method: 'block', cid })).value).toBe(whole);
-      for (const [offset, length] of [[0, bytes], [1_048_576, 400_000], [bytes, 1]] as const) {
+      for (const [offset, length] of [
+        [0, bytes],
+        [1_048_576, 400_000],
+        [bytes, 1],
+      ] as const) {
         if (offset > bytes || length === 0) continue;
-        expect((await play({ method: 'read', cid, offset, length })).value === whole.slice(offset, offset + length), `${length} from ${offset}`).toBe(true);
+        expect(
+          (await play({ method: 'read', cid, offset, length })).value === whole.slice(offset, offset + length),
+          `${length} from ${offset}`,
+        ).toBe(true);
       }
       expect((await play({ method: 'unpin', cid })).value).toBe('removed');
       expect((await play({ method: 'unpin', cid })).value).toBe('absent');
@@ -55,12 +66,32 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
 
   test.each<[string, Rest<Scenario>, { code?: string; message?: string }]>([
     ['a body that breaks', { method: 'put', bytes: 1_500_000, body: 'breaks' }, { message: 'the body broke' }],
-    ['a body that breaks at its announced end', { method: 'put', bytes: 1_500_000, announced: 1_500_000, body: 'breaks' }, { message: 'the body broke' }],
+    [
+      'a body that breaks at its announced end',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, body: 'breaks' },
+      { message: 'the body broke' },
+    ],
     ['no leave for the last bytes', { method: 'put', bytes: 1_500_000, last: 'throws' }, { message: 'no leave' }],
-    ['no leave, the length announced', { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'throws' }, { message: 'no leave' }],
-    ['a body shorter than announced', { method: 'put', bytes: 1_500_000, announced: 1_500_001 }, { code: 'body_incomplete' }],
-    ['a body longer than announced', { method: 'put', bytes: 1_500_000, announced: 1_499_999 }, { code: 'body_incomplete' }],
-    ['a caller who leaves', { method: 'put', bytes: 1_500_000, body: 'stalls', abortAfterMs: 100 }, { message: 'the caller left' }],
+    [
+      'no leave, the length announced',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'throws' },
+      { message: 'no leave' },
+    ],
+    [
+      'a body shorter than announced',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_001 },
+      { code: 'body_incomplete' },
+    ],
+    [
+      'a body longer than announced',
+      { method: 'put', bytes: 1_500_000, announced: 1_499_999 },
+      { code: 'body_incomplete' },
+    ],
+    [
+      'a caller who leaves',
+      { method: 'put', bytes: 1_500_000, body: 'stalls', abortAfterMs: 100 },
+      { message: 'the caller left' },
+    ],
   ])('S69: %s pins nothing', async (_, scenario, error) => {
     const cid = 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru';
     expect((await play(scenario)).error).toMatchObject(error);
@@ -78,9 +109,16 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
 
   test('ping tells the version; a wrong token is told apart', async () => {
     expect((await play({ method: 'ping' })).value).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
-    for (const scenario of [{ method: 'ping' }, { method: 'put', bytes: 3_000_000 }, { method: 'stat', cid: files[1]!.cid }] as Rest<Scenario>[]) {
+    for (const scenario of [
+      { method: 'ping' },
+      { method: 'put', bytes: 3_000_000 },
+      { method: 'stat', cid: files[1]!.cid },
+    ] as Rest<Scenario>[]) {
       const { error } = await runtime.play({ ...scenario, url: honest.url, token: 'wrong' });
-      expect(error).toMatchObject({ code: 'pinning_failed', message: expect.stringContaining('refused our credentials') });
+      expect(error).toMatchObject({
+        code: 'pinning_failed',
+        message: expect.stringContaining('refused our credentials'),
+      });
     }
   });
 }

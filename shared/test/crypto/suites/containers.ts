@@ -1,15 +1,36 @@
-import { encrypt, generateKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient, type Backend, type Format, type Identity, type Recipient } from '../../../crypto/index.ts';
+import {
+  encrypt,
+  generateKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+  type Backend,
+  type Format,
+  type Identity,
+  type Recipient,
+} from '../../../crypto/index.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
 import { byteStream, collect, hex, pattern, pieces, released, text } from '../streams.ts';
 
 /** Encrypts bytes to bytes. */
-export async function seal(backend: Backend, format: Format, recipients: readonly Recipient[], plaintext: Uint8Array): Promise<Uint8Array> {
+export async function seal(
+  backend: Backend,
+  format: Format,
+  recipients: readonly Recipient[],
+  plaintext: Uint8Array,
+): Promise<Uint8Array> {
   const { stream } = await encrypt(pieces(plaintext), { format, recipients, backend });
   return collect(stream);
 }
 
 /** Decrypts bytes to bytes. */
-export async function unseal(backend: Backend, container: ReadableStream<Uint8Array>, identities: readonly Identity[]): Promise<Uint8Array> {
+export async function unseal(
+  backend: Backend,
+  container: ReadableStream<Uint8Array>,
+  identities: readonly Identity[],
+): Promise<Uint8Array> {
   const opened = await open(container, { backend });
   if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
   return collect(await opened.decrypt(identities));
@@ -25,9 +46,15 @@ export function containers(tool: Tool, backend: Backend): void {
     let calls = 0;
     const counting = (bytes: number): Uint8Array => Uint8Array.from({ length: bytes }, (_, index) => index);
     // The first two draws only test the generator; then come file key, salt and salt.
-    const fixed: Backend = { ...backend, random: (bytes) => ((calls += 1) <= 2 ? backend.random(bytes) : counting(bytes)) };
+    const fixed: Backend = {
+      ...backend,
+      random: (bytes) => ((calls += 1) <= 2 ? backend.random(bytes) : counting(bytes)),
+    };
     const container = await seal(fixed, 'sealpin', [passwordRecipient('password', cheap)], text('hello'));
-    ok(new TextDecoder().decode(container).includes('\n--- kUVbznYGPong1rHYqoR85LUitjHm5z93SiGkA8pwzdc\n'), 'the MAC is another one');
+    ok(
+      new TextDecoder().decode(container).includes('\n--- kUVbznYGPong1rHYqoR85LUitjHm5z93SiGkA8pwzdc\n'),
+      'the MAC is another one',
+    );
     equal(hex(backend.sha256(container)), 'a03e275d6cc650b83f311076ff6050f7918e0a36c3ed9be23c27806c997fc109');
     equal(await unseal(backend, pieces(container), [passwordIdentity('password')]), text('hello'));
   });
@@ -35,41 +62,86 @@ export function containers(tool: Tool, backend: Backend): void {
   for (const format of formats) {
     const chunk = chunkBytes[format];
 
-    tool.test(`S11 S12: ${format}: every size around the edges of chunks and batches comes back, and has the size foretold`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const batch = 1024 * 1024;
-      for (const size of [0, 1, 15, 16, 17, chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 2 * chunk, 2 * chunk + 1, batch - 1, batch, batch + 1, batch + chunk, 2 * batch, 2 * batch + 12_345]) {
-        const plaintext = pattern(size);
-        const made = await encrypt(pieces(plaintext), { format, recipients: parseRecipients(recipient), backend });
-        const container = await collect(made.stream);
-        equal(container.length, made.size(size), `size for ${size}`);
-        equal(await unseal(backend, pieces(container), parseIdentities(privatePem)), plaintext, `${size} bytes`);
-      }
-    });
+    tool.test(
+      `S11 S12: ${format}: every size around the edges of chunks and batches comes back, and has the size foretold`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const batch = 1024 * 1024;
+        for (const size of [
+          0,
+          1,
+          15,
+          16,
+          17,
+          chunk - 1,
+          chunk,
+          chunk + 1,
+          2 * chunk - 1,
+          2 * chunk,
+          2 * chunk + 1,
+          batch - 1,
+          batch,
+          batch + 1,
+          batch + chunk,
+          2 * batch,
+          2 * batch + 12_345,
+        ]) {
+          const plaintext = pattern(size);
+          const made = await encrypt(pieces(plaintext), { format, recipients: parseRecipients(recipient), backend });
+          const container = await collect(made.stream);
+          equal(container.length, made.size(size), `size for ${size}`);
+          equal(await unseal(backend, pieces(container), parseIdentities(privatePem)), plaintext, `${size} bytes`);
+        }
+      },
+    );
 
     tool.test(`S90: ${format}: any cut of the input gives the same, byte streams and single bytes too`, async () => {
       const { recipient, privatePem } = await generateKeyPair(backend);
       const plaintext = pattern(2 * chunk + 77);
       for (const cut of [1000, 16_383, 16_400, 65_552, 1 << 20]) {
         for (const streamOf of [pieces, byteStream]) {
-          const { stream } = await encrypt(streamOf(plaintext, cut), { format, recipients: parseRecipients(recipient), backend });
+          const { stream } = await encrypt(streamOf(plaintext, cut), {
+            format,
+            recipients: parseRecipients(recipient),
+            backend,
+          });
           const container = await collect(stream);
           equal(await unseal(backend, streamOf(container, cut), parseIdentities(privatePem)), plaintext, `cut ${cut}`);
         }
       }
       const small = pattern(333);
       const { stream } = await encrypt(pieces(small, 1), { format, recipients: parseRecipients(recipient), backend });
-      equal(await unseal(backend, pieces(await collect(stream), 1), parseIdentities(privatePem)), small, 'single bytes');
+      equal(
+        await unseal(backend, pieces(await collect(stream), 1), parseIdentities(privatePem)),
+        small,
+        'single bytes',
+      );
     });
 
     tool.test(`S36: ${format}: 1, 2 and 100 recipients can open, a stranger cannot, nobody is refused`, async () => {
       const pairs = await Promise.all(Array.from({ length: 3 }, () => generateKeyPair(backend)));
       const [first, second, stranger] = pairs as [(typeof pairs)[0], (typeof pairs)[0], (typeof pairs)[0]];
       const both = await seal(backend, format, parseRecipients(first.publicPem + second.publicPem), text('for two'));
-      for (const { privatePem } of [first, second]) equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('for two'));
+      for (const { privatePem } of [first, second])
+        equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('for two'));
       await fails('decrypt_failed', () => unseal(backend, pieces(both), parseIdentities(stranger.privatePem)));
-      equal(await unseal(backend, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)), text('for two'), 'two keys in a file');
-      const many = await seal(backend, format, [...Array.from({ length: 99 }, () => parseRecipients(first.recipient)[0]!).map((one) => ({ kind: one.kind, wrap: one.wrap })), ...parseRecipients(second.recipient)], text('many'));
+      equal(
+        await unseal(backend, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)),
+        text('for two'),
+        'two keys in a file',
+      );
+      const many = await seal(
+        backend,
+        format,
+        [
+          ...Array.from({ length: 99 }, () => parseRecipients(first.recipient)[0]!).map((one) => ({
+            kind: one.kind,
+            wrap: one.wrap,
+          })),
+          ...parseRecipients(second.recipient),
+        ],
+        text('many'),
+      );
       equal(await unseal(backend, pieces(many), parseIdentities(second.privatePem)), text('many'), 'the 100th');
       await fails('no_recipients', () => seal(backend, format, [], text('nobody')));
     });
@@ -84,25 +156,39 @@ export function containers(tool: Tool, backend: Backend): void {
       await fails('wrong_kind', () => unseal(backend, pieces(forKey), [passwordIdentity('right')]));
     });
 
-    tool.test(`S1 S2 S13 S14: ${format}: a cut or a flipped bit is an error, and what came out before is a prefix`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const identities = parseIdentities(privatePem);
-      const plaintext = pattern(3 * chunk + 100);
-      const container = await seal(backend, format, parseRecipients(recipient), plaintext);
-      const sealedChunk = chunk + 16;
-      const start = container.length - (3 * sealedChunk + 116);
-      for (const damaged of [
-        ...[start, start + 1, start + sealedChunk - 1, start + sealedChunk, start + 2 * sealedChunk, start + 3 * sealedChunk, start + 3 * sealedChunk + 16, container.length - 1].map((length) => container.subarray(0, length)),
-        ...[start, start + sealedChunk - 1, start + sealedChunk, container.length - 17, container.length - 1].map((at) => container.map((byte, index) => (index === at ? byte ^ 1 : byte))),
-      ]) {
-        const opened = await open(pieces(damaged), { backend });
-        if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
-        const { bytes, error } = await released(await opened.decrypt(identities));
-        failedWith(['decrypt_failed', 'container_invalid'], error);
-        equal(bytes, plaintext.subarray(0, bytes.length), 'what came out');
-        ok(bytes.length < plaintext.length, 'all of it came out');
-      }
-    });
+    tool.test(
+      `S1 S2 S13 S14: ${format}: a cut or a flipped bit is an error, and what came out before is a prefix`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const identities = parseIdentities(privatePem);
+        const plaintext = pattern(3 * chunk + 100);
+        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const sealedChunk = chunk + 16;
+        const start = container.length - (3 * sealedChunk + 116);
+        for (const damaged of [
+          ...[
+            start,
+            start + 1,
+            start + sealedChunk - 1,
+            start + sealedChunk,
+            start + 2 * sealedChunk,
+            start + 3 * sealedChunk,
+            start + 3 * sealedChunk + 16,
+            container.length - 1,
+          ].map((length) => container.subarray(0, length)),
+          ...[start, start + sealedChunk - 1, start + sealedChunk, container.length - 17, container.length - 1].map(
+            (at) => container.map((byte, index) => (index === at ? byte ^ 1 : byte)),
+          ),
+        ]) {
+          const opened = await open(pieces(damaged), { backend });
+          if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
+          const { bytes, error } = await released(await opened.decrypt(identities));
+          failedWith(['decrypt_failed', 'container_invalid'], error);
+          equal(bytes, plaintext.subarray(0, bytes.length), 'what came out');
+          ok(bytes.length < plaintext.length, 'all of it came out');
+        }
+      },
+    );
   }
 
   tool.test('PBKDF2 takes a file of its own format, and no age file', async () => {
@@ -117,15 +203,36 @@ export function containers(tool: Tool, backend: Backend): void {
     await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity('wrong')]));
   });
 
-  tool.test('plain bytes pass through from the first byte on, a detached payload and unknown versions do not', async () => {
-    for (const content of ['', 'a', 'sealpin', 'sealpin/vault.txt is a plain file', 'age-encryption', '---\nyaml: true\n', '   spaces', '-----BEGIN CERTIFICATE-----\n']) {
-      const opened = await open(pieces(text(content), 3), { backend });
-      if (opened.kind !== 'plain') throw new Error(`${content} is ${opened.kind}`);
-      equal(await collect(opened.stream), text(content));
-    }
-    equal((await open(pieces(text('sealpin/v1 detached\n...')))).kind, 'detached');
-    for (const content of ['sealpin/v2\n', 'sealpin/v1', 'sealpin/v1 attached\n', 'SEALPIN/v1\n', 'age-encryption.org/v2\n', 'age-encryption.org/', 'Age-Encryption.org/v1\n', 'age-encryption.org/v1\r\n']) {
-      await fails('unsupported_version', () => open(pieces(text(content), 2), { backend }), content);
-    }
-  });
+  tool.test(
+    'plain bytes pass through from the first byte on, a detached payload and unknown versions do not',
+    async () => {
+      for (const content of [
+        '',
+        'a',
+        'sealpin',
+        'sealpin/vault.txt is a plain file',
+        'age-encryption',
+        '---\nyaml: true\n',
+        '   spaces',
+        '-----BEGIN CERTIFICATE-----\n',
+      ]) {
+        const opened = await open(pieces(text(content), 3), { backend });
+        if (opened.kind !== 'plain') throw new Error(`${content} is ${opened.kind}`);
+        equal(await collect(opened.stream), text(content));
+      }
+      equal((await open(pieces(text('sealpin/v1 detached\n...')))).kind, 'detached');
+      for (const content of [
+        'sealpin/v2\n',
+        'sealpin/v1',
+        'sealpin/v1 attached\n',
+        'SEALPIN/v1\n',
+        'age-encryption.org/v2\n',
+        'age-encryption.org/',
+        'Age-Encryption.org/v1\n',
+        'age-encryption.org/v1\r\n',
+      ]) {
+        await fails('unsupported_version', () => open(pieces(text(content), 2), { backend }), content);
+      }
+    },
+  );
 }

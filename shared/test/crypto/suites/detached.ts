@@ -1,4 +1,15 @@
-import { detachedPayloadBytes, encryptDetached, generateKeyPair, identityFromPkcs8, open, openDetached, passwordIdentity, plaintextBytes, recipientFromSpki, type Backend } from '../../../crypto/index.ts';
+import {
+  detachedPayloadBytes,
+  encryptDetached,
+  generateKeyPair,
+  identityFromPkcs8,
+  open,
+  openDetached,
+  passwordIdentity,
+  plaintextBytes,
+  recipientFromSpki,
+  type Backend,
+} from '../../../crypto/index.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 
@@ -25,7 +36,15 @@ export function detached(tool: Tool, backend: Backend): void {
       equal(opened.file, file);
       equal(await collect(opened.decrypt(pieces(payload))), plaintext, `${size} bytes`);
     }
-    for (const impossible of [0, 19, 20 + 56 + 15, detachedPayloadBytes(chunk - 1) + 1, detachedPayloadBytes(chunk) - 1, 1.5]) equal(plaintextBytes(impossible), undefined, `${impossible}`);
+    for (const impossible of [
+      0,
+      19,
+      20 + 56 + 15,
+      detachedPayloadBytes(chunk - 1) + 1,
+      detachedPayloadBytes(chunk) - 1,
+      1.5,
+    ])
+      equal(plaintextBytes(impossible), undefined, `${impossible}`);
   });
 
   tool.test('header and payload together are a container that the private key opens', async () => {
@@ -37,22 +56,46 @@ export function detached(tool: Tool, backend: Backend): void {
     equal(await collect(await opened.decrypt(identities)), plaintext);
     equal((await open(pieces(payload), { backend })).kind, 'detached', 'the payload alone');
     const withoutLine = await open(pieces(join([header, payload.subarray(20)])), { backend });
-    await fails('container_invalid', async () => 'decrypt' in withoutLine && collect(await withoutLine.decrypt(identities)), 'without its line');
+    await fails(
+      'container_invalid',
+      async () => 'decrypt' in withoutLine && collect(await withoutLine.decrypt(identities)),
+      'without its line',
+    );
   });
 
-  tool.test('a header of another file, a stranger, a password, and every flipped byte of the header are refused', async () => {
-    const { header, identities } = await make(text('x'));
-    const other = await generateKeyPair(backend);
-    await fails('decrypt_failed', () => openDetached(header, { fileId: fileId.replace('0', '1'), identities, backend }));
-    await fails('decrypt_failed', () => openDetached(header, { fileId, identities: [identityFromPkcs8(other.pkcs8)], backend }));
-    await fails('wrong_kind', () => openDetached(header, { fileId, identities: [passwordIdentity('x')], backend }));
-    for (let at = 0; at < header.length; at += 1) {
-      const flipped = header.map((byte, index) => (index === at ? byte ^ 1 : byte));
-      await fails(['decrypt_failed', 'header_invalid'], () => openDetached(flipped, { fileId, identities, backend }), `byte ${at} flipped`);
-    }
-    for (let length = 0; length < header.length; length += 1) await fails('header_invalid', () => openDetached(header.subarray(0, length), { fileId, identities, backend }), `cut at ${length}`);
-    await fails('header_invalid', () => openDetached(join([header, text('x')]), { fileId, identities, backend }), 'with something after it');
-  });
+  tool.test(
+    'a header of another file, a stranger, a password, and every flipped byte of the header are refused',
+    async () => {
+      const { header, identities } = await make(text('x'));
+      const other = await generateKeyPair(backend);
+      await fails('decrypt_failed', () =>
+        openDetached(header, { fileId: fileId.replace('0', '1'), identities, backend }),
+      );
+      await fails('decrypt_failed', () =>
+        openDetached(header, { fileId, identities: [identityFromPkcs8(other.pkcs8)], backend }),
+      );
+      await fails('wrong_kind', () => openDetached(header, { fileId, identities: [passwordIdentity('x')], backend }));
+      for (let at = 0; at < header.length; at += 1) {
+        const flipped = header.map((byte, index) => (index === at ? byte ^ 1 : byte));
+        await fails(
+          ['decrypt_failed', 'header_invalid'],
+          () => openDetached(flipped, { fileId, identities, backend }),
+          `byte ${at} flipped`,
+        );
+      }
+      for (let length = 0; length < header.length; length += 1)
+        await fails(
+          'header_invalid',
+          () => openDetached(header.subarray(0, length), { fileId, identities, backend }),
+          `cut at ${length}`,
+        );
+      await fails(
+        'header_invalid',
+        () => openDetached(join([header, text('x')]), { fileId, identities, backend }),
+        'with something after it',
+      );
+    },
+  );
 
   tool.test('a payload that is cut, of another header, or without its line is refused', async () => {
     const plaintext = pattern(40_000);
@@ -90,11 +133,24 @@ export function detached(tool: Tool, backend: Backend): void {
           });
           equal(await collect(part), plaintext.subarray(start, end), `${start} to ${end} of ${size}`);
           ok(reads <= 2, 'more than two reads');
-          ok(readBytes <= 76 + (Math.floor((end - start) / chunk) + 2) * (chunk + 16), `${readBytes} bytes read for ${end - start}`);
+          ok(
+            readBytes <= 76 + (Math.floor((end - start) / chunk) + 2) * (chunk + 16),
+            `${readBytes} bytes read for ${end - start}`,
+          );
         }
       }
       const read = async () => pieces(payload);
-      for (const [start, end] of [[-1, 0], [0, size + 1], [1, 0], [0.5, 1]] as const) await fails('range_not_satisfiable', () => opened.decryptRange({ start, end, read }), `${start} to ${end} of ${size}`);
+      for (const [start, end] of [
+        [-1, 0],
+        [0, size + 1],
+        [1, 0],
+        [0.5, 1],
+      ] as const)
+        await fails(
+          'range_not_satisfiable',
+          () => opened.decryptRange({ start, end, read }),
+          `${start} to ${end} of ${size}`,
+        );
     }
   });
 
@@ -103,7 +159,12 @@ export function detached(tool: Tool, backend: Backend): void {
     const { payload, header, identities } = await make(plaintext);
     payload[76 + 16_400 + 5]! ^= 1;
     const opened = await openDetached(header, { fileId, identities, backend });
-    const range = (start: number, end: number) => opened.decryptRange({ start, end, read: async (offset, length) => pieces(payload.slice(offset, offset + length)) });
+    const range = (start: number, end: number) =>
+      opened.decryptRange({
+        start,
+        end,
+        read: async (offset, length) => pieces(payload.slice(offset, offset + length)),
+      });
     equal(await collect(await range(2 * chunk, 3 * chunk)), plaintext.subarray(2 * chunk, 3 * chunk));
     await fails('decrypt_failed', async () => collect(await range(chunk + 100, 3 * chunk)));
     await fails('decrypt_failed', () => collect(opened.decrypt(pieces(payload))), 'the whole');

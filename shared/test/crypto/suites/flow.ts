@@ -1,4 +1,16 @@
-import { encrypt, encryptDetached, generateKeyPair, open, openDetached, parseIdentities, parseRecipients, passwordRecipient, identityFromPkcs8, recipientFromSpki, type Backend } from '../../../crypto/index.ts';
+import {
+  encrypt,
+  encryptDetached,
+  generateKeyPair,
+  open,
+  openDetached,
+  parseIdentities,
+  parseRecipients,
+  passwordRecipient,
+  identityFromPkcs8,
+  recipientFromSpki,
+  type Backend,
+} from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, ok, type Tool } from '../check.ts';
 import { collect, digest, pattern, pieces, seeded, text } from '../streams.ts';
@@ -31,16 +43,30 @@ export function flow(tool: Tool, backend: Backend): void {
     const fixed = seeded(backend);
     const { recipient } = await generateKeyPair(seeded(backend, 2));
     const plaintext = pattern(100_000);
-    equal(await digest('SHA-256', await seal(fixed, 'age', parseRecipients(recipient), plaintext)), 'b72edc1655c96fd398f4319428daed4af7e0722fe125f13e20621402672d9143');
-    equal(await digest('SHA-256', await seal(fixed, 'sealpin', parseRecipients(recipient), plaintext)), '2b4b78cdb381dda35aba19dfea806b26f300397bc6896ef0cb616a28cad8db66');
-    equal(await digest('SHA-256', await seal(fixed, 'sealpin', [passwordRecipient('x', { name: 'scrypt', logN: 10 })], plaintext)), 'ce6afa39a87a5b0b26b9f24d2d697dd16bb1dd30fb4e4906ea66e7969b50320b');
+    equal(
+      await digest('SHA-256', await seal(fixed, 'age', parseRecipients(recipient), plaintext)),
+      'b72edc1655c96fd398f4319428daed4af7e0722fe125f13e20621402672d9143',
+    );
+    equal(
+      await digest('SHA-256', await seal(fixed, 'sealpin', parseRecipients(recipient), plaintext)),
+      '2b4b78cdb381dda35aba19dfea806b26f300397bc6896ef0cb616a28cad8db66',
+    );
+    equal(
+      await digest(
+        'SHA-256',
+        await seal(fixed, 'sealpin', [passwordRecipient('x', { name: 'scrypt', logN: 10 })], plaintext),
+      ),
+      'ce6afa39a87a5b0b26b9f24d2d697dd16bb1dd30fb4e4906ea66e7969b50320b',
+    );
   });
 
   tool.test('S90: a reader that stops is waited for, and nothing more is taken from the source', async () => {
     const { recipient, privatePem, pkcs8, spki } = await generateKeyPair(backend);
     for (const format of ['age', 'sealpin'] as const) {
       const { state, stream } = counted(200 * mebibyte);
-      const reader = (await encrypt(stream, { format, recipients: parseRecipients(recipient), backend })).stream.getReader();
+      const reader = (
+        await encrypt(stream, { format, recipients: parseRecipients(recipient), backend })
+      ).stream.getReader();
       await reader.read();
       await reader.read();
       await settle();
@@ -73,7 +99,10 @@ export function flow(tool: Tool, backend: Backend): void {
     await reader.cancel('enough');
     equal(cancelled, 'enough');
 
-    const made = await encryptDetached(pieces(new Uint8Array(4 * mebibyte)), { recipient: recipientFromSpki(spki), backend });
+    const made = await encryptDetached(pieces(new Uint8Array(4 * mebibyte)), {
+      recipient: recipientFromSpki(spki),
+      backend,
+    });
     const payload = await collect(made.payload);
     const header = await made.header('f', { filename: null, contentType: 'x', size: 4 * mebibyte });
     const detached = await openDetached(header, { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend });
@@ -107,8 +136,15 @@ export function flow(tool: Tool, backend: Backend): void {
     const plaintext = pattern(300_000);
     const made = await encryptDetached(pieces(plaintext), { recipient: recipientFromSpki(spki), backend });
     const payload = await collect(made.payload);
-    const opened = await openDetached(await made.header('f', { filename: null, contentType: 'x', size: plaintext.length }), { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend });
-    for (const [start, end] of [[0, 10], [100_000, 200_000], [290_000, 300_000]] as const) {
+    const opened = await openDetached(
+      await made.header('f', { filename: null, contentType: 'x', size: plaintext.length }),
+      { fileId: 'f', identities: [identityFromPkcs8(pkcs8)], backend },
+    );
+    for (const [start, end] of [
+      [0, 10],
+      [100_000, 200_000],
+      [290_000, 300_000],
+    ] as const) {
       let open = 0;
       const part = await opened.decryptRange({
         start,
@@ -137,7 +173,9 @@ export function flow(tool: Tool, backend: Backend): void {
   tool.test('S90: a source that fails makes the stream fail with the same error', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const { stream } = counted(10 * mebibyte, 3 * mebibyte);
-    const reader = (await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })).stream.getReader();
+    const reader = (
+      await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })
+    ).stream.getReader();
     const read = async (): Promise<unknown> => {
       try {
         while (!(await reader.read()).done);
@@ -158,7 +196,10 @@ export function flow(tool: Tool, backend: Backend): void {
         at += 65_536;
       },
     });
-    const message = await unseal(backend, failing, parseIdentities(privatePem)).then(() => 'opened', (error: Error) => error.message);
+    const message = await unseal(backend, failing, parseIdentities(privatePem)).then(
+      () => 'opened',
+      (error: Error) => error.message,
+    );
     equal(message, 'the network is gone');
   });
 
@@ -167,7 +208,13 @@ export function flow(tool: Tool, backend: Backend): void {
     const stranger = await generateKeyPair(backend);
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(100_000));
     let told: unknown;
-    const opened = await open(new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(container), cancel: (reason) => void (told = reason) }), { backend });
+    const opened = await open(
+      new ReadableStream<Uint8Array>({
+        pull: (controller) => controller.enqueue(container),
+        cancel: (reason) => void (told = reason),
+      }),
+      { backend },
+    );
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     await opened.decrypt(parseIdentities(stranger.privatePem)).catch(() => undefined);
     ok(isSealpinError(told, 'decrypt_failed'), `it is told ${String(told)}`);
@@ -176,8 +223,14 @@ export function flow(tool: Tool, backend: Backend): void {
   tool.test('S89: a hundred encryptions at once do not touch each other', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const plaintexts = Array.from({ length: 100 }, (_, index) => pattern(20_000 + index * 997, index + 1));
-    const containers = await Promise.all(plaintexts.map((plaintext, index) => seal(backend, index % 2 === 0 ? 'sealpin' : 'age', parseRecipients(recipient), plaintext)));
-    const back = await Promise.all(containers.map((container) => unseal(backend, pieces(container, 9999), parseIdentities(privatePem))));
+    const containers = await Promise.all(
+      plaintexts.map((plaintext, index) =>
+        seal(backend, index % 2 === 0 ? 'sealpin' : 'age', parseRecipients(recipient), plaintext),
+      ),
+    );
+    const back = await Promise.all(
+      containers.map((container) => unseal(backend, pieces(container, 9999), parseIdentities(privatePem))),
+    );
     for (const [index, plaintext] of plaintexts.entries()) equal(back[index], plaintext, `the ${index}th`);
   });
 
@@ -185,9 +238,17 @@ export function flow(tool: Tool, backend: Backend): void {
     const { recipient } = await generateKeyPair(backend);
     const locked = pieces(text('x'));
     locked.getReader();
-    const streams: ReadableStream<Uint8Array>[] = [locked, new ReadableStream<unknown>({ start: (controller) => controller.enqueue('text') }) as ReadableStream<Uint8Array>];
+    const streams: ReadableStream<Uint8Array>[] = [
+      locked,
+      new ReadableStream<unknown>({ start: (controller) => controller.enqueue('text') }) as ReadableStream<Uint8Array>,
+    ];
     for (const stream of streams) {
-      const error = await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend }).then((made) => collect(made.stream)).then(() => undefined, (thrown: unknown) => thrown);
+      const error = await encrypt(stream, { format: 'age', recipients: parseRecipients(recipient), backend })
+        .then((made) => collect(made.stream))
+        .then(
+          () => undefined,
+          (thrown: unknown) => thrown,
+        );
       ok(error instanceof TypeError, `it is ${String(error)}`);
     }
   });

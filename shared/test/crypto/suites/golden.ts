@@ -9,14 +9,32 @@ import sealpinDetached from '../../vectors/golden/sealpin-detached.json' with { 
 import sealpinP256 from '../../vectors/golden/sealpin-p256.json' with { type: 'json' };
 import sealpinPbkdf2 from '../../vectors/golden/sealpin-pbkdf2-sha512.json' with { type: 'json' };
 import sealpinScrypt from '../../vectors/golden/sealpin-scrypt.json' with { type: 'json' };
-import { open, openDetached, parseApiKey, parseIdentities, passwordIdentity, unsealPrivateKey, type Backend, type Identity } from '../../../crypto/index.ts';
+import {
+  open,
+  openDetached,
+  parseApiKey,
+  parseIdentities,
+  passwordIdentity,
+  unsealPrivateKey,
+  type Backend,
+  type Identity,
+} from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { collect, digest, fromBase64, join, pieces, released } from '../streams.ts';
 
 type Golden = { kind: string; container: string; plaintext: string; password?: string; privateKey?: string };
 
-const containers: readonly Golden[] = [ageMlkemP256, ageMlkemX25519, ageP256, ageScrypt, ageX25519, sealpinP256, sealpinPbkdf2, sealpinScrypt];
+const containers: readonly Golden[] = [
+  ageMlkemP256,
+  ageMlkemX25519,
+  ageP256,
+  ageScrypt,
+  ageX25519,
+  sealpinP256,
+  sealpinPbkdf2,
+  sealpinScrypt,
+];
 
 /** The files never change: these are the SHA-256 digests of what is in them. */
 const digests: Record<string, string> = {
@@ -41,15 +59,24 @@ function remembering(backend: Backend): Backend {
   };
   return {
     ...backend,
-    scrypt: (password, salt, cost) => (cost.logN === 10 ? once(salt, () => backend.scrypt(password, salt, cost)) : Promise.resolve(backend.sha256(salt))),
-    pbkdf2: (password, salt, iterations) => (iterations === 220_000 ? once(salt, () => backend.pbkdf2(password, salt, iterations)) : Promise.resolve(backend.sha256(salt))),
+    scrypt: (password, salt, cost) =>
+      cost.logN === 10 ? once(salt, () => backend.scrypt(password, salt, cost)) : Promise.resolve(backend.sha256(salt)),
+    pbkdf2: (password, salt, iterations) =>
+      iterations === 220_000
+        ? once(salt, () => backend.pbkdf2(password, salt, iterations))
+        : Promise.resolve(backend.sha256(salt)),
   };
 }
 
-const identitiesOf = ({ password, privateKey }: { password?: string; privateKey?: string }): Identity[] => (password === undefined ? parseIdentities(privateKey!) : [passwordIdentity(password)]);
+const identitiesOf = ({ password, privateKey }: { password?: string; privateKey?: string }): Identity[] =>
+  password === undefined ? parseIdentities(privateKey!) : [passwordIdentity(password)];
 
 /** What comes of opening: the plaintext that came out, and the code of the failure. */
-async function outcome(backend: Backend, container: Uint8Array, identities: readonly Identity[]): Promise<{ bytes: Uint8Array; code: string | undefined }> {
+async function outcome(
+  backend: Backend,
+  container: Uint8Array,
+  identities: readonly Identity[],
+): Promise<{ bytes: Uint8Array; code: string | undefined }> {
   try {
     const opened = await open(pieces(container), { backend });
     if (!('decrypt' in opened)) return { bytes: new Uint8Array(0), code: opened.kind };
@@ -63,7 +90,16 @@ async function outcome(backend: Backend, container: Uint8Array, identities: read
 }
 
 /** What may come of a damaged container. A version line that is cut short, or is none any more, makes a plain file. */
-const refusals = ['decrypt_failed', 'container_invalid', 'header_invalid', 'unsupported_version', 'plain', 'detached', 'wrong_kind', 'kdf_unavailable'];
+const refusals = [
+  'decrypt_failed',
+  'container_invalid',
+  'header_invalid',
+  'unsupported_version',
+  'plain',
+  'detached',
+  'wrong_kind',
+  'kdf_unavailable',
+];
 
 export function golden(tool: Tool, backend: Backend): void {
   const lacksPbkdf2 = navigator.userAgent === 'Cloudflare-Workers';
@@ -77,25 +113,33 @@ export function golden(tool: Tool, backend: Backend): void {
       if (!lacksKdf) equal(bytes, fromBase64(file.plaintext));
     });
 
-    tool.test(`S3 S13: ${file.kind}: cut at every length, and with every byte flipped, it is refused, and nothing wrong comes out`, async () => {
-      const identities = identitiesOf(file);
-      const memory = remembering(backend);
-      const refused = async (damaged: Uint8Array, what: string): Promise<void> => {
-        const { bytes, code } = await outcome(memory, damaged, identities);
-        ok(code !== undefined && refusals.includes(code), `${what}: ${code}`);
-        ok(code !== 'plain' || damaged.length < 22 || what.startsWith('bit'), `${what} is taken for a plain file`);
-        equal(bytes.length, 0, `${what}: bytes that came out`);
-      };
-      await outcome(memory, container, identities);
-      // The post-quantum ones are long, and mostly one base64 value: there the short form takes every 31st byte.
-      const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : 1);
-      for (let length = 0; length < container.length; length += step(length)) await refused(container.subarray(0, length), `cut at ${length}`);
-      for (let at = 0; at < container.length; at += step(at)) {
-        for (const bit of tool.long ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8]) await refused(container.map((byte, index) => (index === at ? byte ^ (1 << bit) : byte)), `bit ${bit} of byte ${at} flipped`);
-      }
-      await refused(Uint8Array.of(...container, 0), 'with a byte more');
-      await refused(join([container, container]), 'twice in a row');
-    });
+    tool.test(
+      `S3 S13: ${file.kind}: cut at every length, and with every byte flipped, it is refused, and nothing wrong comes out`,
+      async () => {
+        const identities = identitiesOf(file);
+        const memory = remembering(backend);
+        const refused = async (damaged: Uint8Array, what: string): Promise<void> => {
+          const { bytes, code } = await outcome(memory, damaged, identities);
+          ok(code !== undefined && refusals.includes(code), `${what}: ${code}`);
+          ok(code !== 'plain' || damaged.length < 22 || what.startsWith('bit'), `${what} is taken for a plain file`);
+          equal(bytes.length, 0, `${what}: bytes that came out`);
+        };
+        await outcome(memory, container, identities);
+        // The post-quantum ones are long, and mostly one base64 value: there the short form takes every 31st byte.
+        const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : 1);
+        for (let length = 0; length < container.length; length += step(length))
+          await refused(container.subarray(0, length), `cut at ${length}`);
+        for (let at = 0; at < container.length; at += step(at)) {
+          for (const bit of tool.long ? [0, 1, 2, 3, 4, 5, 6, 7] : [at % 8])
+            await refused(
+              container.map((byte, index) => (index === at ? byte ^ (1 << bit) : byte)),
+              `bit ${bit} of byte ${at} flipped`,
+            );
+        }
+        await refused(Uint8Array.of(...container, 0), 'with a byte more');
+        await refused(join([container, container]), 'twice in a row');
+      },
+    );
   }
 
   tool.test('S87: sealpin-detached: the golden file opens, by its parts and as a whole', async () => {

@@ -1,4 +1,15 @@
-import { generateKeyPair, open, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient, type Backend, type Format, type Recipient, type Stanza } from '../../../crypto/index.ts';
+import {
+  generateKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+  type Backend,
+  type Format,
+  type Recipient,
+  type Stanza,
+} from '../../../crypto/index.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { stanzaTag } from '../../../crypto/hpke.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
@@ -19,44 +30,67 @@ function stanzaLines({ args, body }: { args: readonly string[]; body: Uint8Array
 
 /** Headers of all sorts, and what each costs before it is refused. */
 export function hostileHeaders(tool: Tool, backend: Backend): void {
-  const expensive: Backend = { ...backend, scrypt: () => Promise.reject(new Error('scrypt is called')), pbkdf2: () => Promise.reject(new Error('PBKDF2 is called')) };
-  const refused = (header: Uint8Array, what: string) => fails('header_invalid', () => open(pieces(join([header, new Uint8Array(100)])), { backend: expensive }), what);
+  const expensive: Backend = {
+    ...backend,
+    scrypt: () => Promise.reject(new Error('scrypt is called')),
+    pbkdf2: () => Promise.reject(new Error('PBKDF2 is called')),
+  };
+  const refused = (header: Uint8Array, what: string) =>
+    fails('header_invalid', () => open(pieces(join([header, new Uint8Array(100)])), { backend: expensive }), what);
 
-  tool.test('S25: a header without end, of too many stanzas or too many bytes is refused before more than 2 MiB are read', async () => {
-    const endless: [string, (at: number) => Uint8Array][] = [
-      ['one line', () => text('a'.repeat(65_536))],
-      ['empty stanzas', () => text('-> a\n\n'.repeat(10_000))],
-      ['a body', () => text(`${'A'.repeat(64)}\n`.repeat(1000))],
-      ['zeros', () => new Uint8Array(65_536)],
-    ];
-    for (const format of ['age', 'sealpin'] as const) {
-      for (const [what, more] of endless) {
-        let given = 0;
-        let isCancelled = false;
-        const stream = new ReadableStream<Uint8Array>({
-          start: (controller) => controller.enqueue(text(`${versionOf[format]}\n-> x `)),
-          pull(controller) {
-            const piece = more(given);
-            given += piece.length;
-            controller.enqueue(piece);
-          },
-          cancel() {
-            isCancelled = true;
-          },
-        });
-        await fails('header_invalid', () => open(stream, { backend }), what);
-        ok(given <= 2 * 2 ** 20, `${what}: ${given} bytes were read`);
-        ok(isCancelled, `${what}: the source is not told`);
+  tool.test(
+    'S25: a header without end, of too many stanzas or too many bytes is refused before more than 2 MiB are read',
+    async () => {
+      const endless: [string, (at: number) => Uint8Array][] = [
+        ['one line', () => text('a'.repeat(65_536))],
+        ['empty stanzas', () => text('-> a\n\n'.repeat(10_000))],
+        ['a body', () => text(`${'A'.repeat(64)}\n`.repeat(1000))],
+        ['zeros', () => new Uint8Array(65_536)],
+      ];
+      for (const format of ['age', 'sealpin'] as const) {
+        for (const [what, more] of endless) {
+          let given = 0;
+          let isCancelled = false;
+          const stream = new ReadableStream<Uint8Array>({
+            start: (controller) => controller.enqueue(text(`${versionOf[format]}\n-> x `)),
+            pull(controller) {
+              const piece = more(given);
+              given += piece.length;
+              controller.enqueue(piece);
+            },
+            cancel() {
+              isCancelled = true;
+            },
+          });
+          await fails('header_invalid', () => open(stream, { backend }), what);
+          ok(given <= 2 * 2 ** 20, `${what}: ${given} bytes were read`);
+          ok(isCancelled, `${what}: the source is not told`);
+        }
       }
-    }
-    const largest = headerOf('age', '-> a\n\n'.repeat(1024));
-    equal((await open(pieces(largest), { backend })).kind, 'age', '1,024 stanzas');
-    await refused(headerOf('age', '-> a\n\n'.repeat(1025)), '1,025 stanzas');
-  });
+      const largest = headerOf('age', '-> a\n\n'.repeat(1024));
+      equal((await open(pieces(largest), { backend })).kind, 'age', '1,024 stanzas');
+      await refused(headerOf('age', '-> a\n\n'.repeat(1025)), '1,025 stanzas');
+    },
+  );
 
   tool.test('S18: a version line that is not one of ours is an unsupported version, never a plain file', async () => {
-    for (const line of ['sealpin/v2\n', 'sealpin/v10\n', 'sealpin/v1x\n', 'Sealpin/v1\n', 'sealpin/v1 \n', 'sealpin/v1\r\n', 'age-encryption.org/v2\n', 'age-encryption.org/\n', 'AGE-ENCRYPTION.ORG/V1\n', 'age-encryption.org/v1']) {
-      await fails('unsupported_version', () => open(pieces(join([text(line), text(`-> x\n\n${macLine}\n`)])), { backend }), line);
+    for (const line of [
+      'sealpin/v2\n',
+      'sealpin/v10\n',
+      'sealpin/v1x\n',
+      'Sealpin/v1\n',
+      'sealpin/v1 \n',
+      'sealpin/v1\r\n',
+      'age-encryption.org/v2\n',
+      'age-encryption.org/\n',
+      'AGE-ENCRYPTION.ORG/V1\n',
+      'age-encryption.org/v1',
+    ]) {
+      await fails(
+        'unsupported_version',
+        () => open(pieces(join([text(line), text(`-> x\n\n${macLine}\n`)])), { backend }),
+        line,
+      );
     }
   });
 
@@ -64,23 +98,80 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const body = base64(new Uint8Array(20).fill(255));
     const full = 'A'.repeat(64);
     for (const format of ['age', 'sealpin'] as const) {
-      equal((await open(pieces(headerOf(format, `-> x a b\n${full}\n${body}\n-> y\n\n-> z\n${full}\n\n`)), { backend })).kind, format, 'a header that does not');
+      equal(
+        (await open(pieces(headerOf(format, `-> x a b\n${full}\n${body}\n-> y\n\n-> z\n${full}\n\n`)), { backend }))
+          .kind,
+        format,
+        'a header that does not',
+      );
       const bent = [
-        '', '->\n\n', '-> \n\n', '->x\n\n', ' -> x\n\n', '-> x \n\n', '->  x\n\n', '-> x  y\n\n', '-> x\ty\n\n', '-> \u00e9\n\n', '-> x\u007f\n\n', '-> x\n', `-> x\n${full}\n`, `-> x\n${full}A\n`, `-> x\n${body}\n${body}\n`,
-        `-> x\n${body}=\n`, `-> x\n${body.slice(0, -1)}\n`, `-> x\n${body.slice(0, -1)}9\n`, `-> x\n${body.slice(0, 10)} ${body.slice(10)}\n`, `-> x\n_${body.slice(1)}\n`, `-> x\n-${body.slice(1)}\n`, '-> x\nA\n', `-> x\r\n${body}\r\n`, `-> x\n${body}\r\n`, '\n-> x\n\n', '-> x\n\n\n', '# comment\n-> x\n\n',
+        '',
+        '->\n\n',
+        '-> \n\n',
+        '->x\n\n',
+        ' -> x\n\n',
+        '-> x \n\n',
+        '->  x\n\n',
+        '-> x  y\n\n',
+        '-> x\ty\n\n',
+        '-> \u00e9\n\n',
+        '-> x\u007f\n\n',
+        '-> x\n',
+        `-> x\n${full}\n`,
+        `-> x\n${full}A\n`,
+        `-> x\n${body}\n${body}\n`,
+        `-> x\n${body}=\n`,
+        `-> x\n${body.slice(0, -1)}\n`,
+        `-> x\n${body.slice(0, -1)}9\n`,
+        `-> x\n${body.slice(0, 10)} ${body.slice(10)}\n`,
+        `-> x\n_${body.slice(1)}\n`,
+        `-> x\n-${body.slice(1)}\n`,
+        '-> x\nA\n',
+        `-> x\r\n${body}\r\n`,
+        `-> x\n${body}\r\n`,
+        '\n-> x\n\n',
+        '-> x\n\n\n',
+        '# comment\n-> x\n\n',
       ];
       for (const lines of bent) await refused(headerOf(format, lines), `${format} ${JSON.stringify(lines)}`);
       const start = `${versionOf[format]}\n-> x\n\n`;
-      for (const end of ['', '---', '---\n', '--- \n', `--- ${'A'.repeat(42)}\n`, `--- ${'A'.repeat(44)}\n`, `--- ${'A'.repeat(42)}B\n`, `--- ${'A'.repeat(43)}=\n`, `--- ${'A'.repeat(43)} \n`, `---  ${'A'.repeat(43)}\n`, `---${'A'.repeat(43)}\n`, `--- ${'A'.repeat(43)}\r\n`, `---- ${'A'.repeat(43)}\n`, `--- ${'_'.repeat(43)}\n`, macLine]) {
-        await fails('header_invalid', () => open(pieces(text(start + end)), { backend }), `${format} ${JSON.stringify(end)}`);
+      for (const end of [
+        '',
+        '---',
+        '---\n',
+        '--- \n',
+        `--- ${'A'.repeat(42)}\n`,
+        `--- ${'A'.repeat(44)}\n`,
+        `--- ${'A'.repeat(42)}B\n`,
+        `--- ${'A'.repeat(43)}=\n`,
+        `--- ${'A'.repeat(43)} \n`,
+        `---  ${'A'.repeat(43)}\n`,
+        `---${'A'.repeat(43)}\n`,
+        `--- ${'A'.repeat(43)}\r\n`,
+        `---- ${'A'.repeat(43)}\n`,
+        `--- ${'_'.repeat(43)}\n`,
+        macLine,
+      ]) {
+        await fails(
+          'header_invalid',
+          () => open(pieces(text(start + end)), { backend }),
+          `${format} ${JSON.stringify(end)}`,
+        );
       }
     }
-    equal((await open(pieces(join([Uint8Array.of(0xef, 0xbb, 0xbf), headerOf('sealpin', '-> x\n\n')])))).kind, 'plain', 'a byte order mark');
+    equal(
+      (await open(pieces(join([Uint8Array.of(0xef, 0xbb, 0xbf), headerOf('sealpin', '-> x\n\n')])))).kind,
+      'plain',
+      'a byte order mark',
+    );
   });
 
   tool.test('S28: a password that does not stand alone is refused', async () => {
     const salt = base64(new Uint8Array(16));
-    const password = { age: { args: ['scrypt', salt, '10'], body: new Uint8Array(32) }, sealpin: { args: ['scrypt', salt, '10'], body: new Uint8Array(48) } } as const;
+    const password = {
+      age: { args: ['scrypt', salt, '10'], body: new Uint8Array(32) },
+      sealpin: { args: ['scrypt', salt, '10'], body: new Uint8Array(48) },
+    } as const;
     const pbkdf2 = { args: ['pbkdf2-sha512', salt, '220000'], body: new Uint8Array(48) };
     for (const format of ['age', 'sealpin'] as const) {
       const one = stanzaLines(password[format]);
@@ -90,44 +181,139 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       await refused(headerOf(format, `-> unknown\n\n${one}`), 'after an unknown one');
     }
     await refused(headerOf('sealpin', stanzaLines(password.sealpin) + stanzaLines(pbkdf2)), 'of two sorts');
-    equal((await open(pieces(headerOf('age', stanzaLines(pbkdf2) + stanzaLines(pbkdf2))), { backend })).kind, 'age', 'what age does not know is unknown there');
+    equal(
+      (await open(pieces(headerOf('age', stanzaLines(pbkdf2) + stanzaLines(pbkdf2))), { backend })).kind,
+      'age',
+      'what age does not know is unknown there',
+    );
     const { recipient } = await generateKeyPair(backend);
-    await fails('invalid_request', () => seal(backend, 'sealpin', [passwordRecipient('x', { name: 'scrypt', logN: 10 }), ...parseRecipients(recipient)], text('x')));
+    await fails('invalid_request', () =>
+      seal(
+        backend,
+        'sealpin',
+        [passwordRecipient('x', { name: 'scrypt', logN: 10 }), ...parseRecipients(recipient)],
+        text('x'),
+      ),
+    );
   });
 
   tool.test('S29 S30 S31: costs, salts and bodies out of range are refused before anything is derived', async () => {
     const salt = base64(new Uint8Array(16));
-    const costs = ['0', '-1', '+18', '018', '00', '1e1', '0x12', '18.0', ' 18', '', '21', '22', '23', '31', '32', '64', '1000', `1${'0'.repeat(400)}`, 'NaN', 'Infinity', '١٨'];
+    const costs = [
+      '0',
+      '-1',
+      '+18',
+      '018',
+      '00',
+      '1e1',
+      '0x12',
+      '18.0',
+      ' 18',
+      '',
+      '21',
+      '22',
+      '23',
+      '31',
+      '32',
+      '64',
+      '1000',
+      `1${'0'.repeat(400)}`,
+      'NaN',
+      'Infinity',
+      '١٨',
+    ];
     for (const format of ['age', 'sealpin'] as const) {
       const body = new Uint8Array(format === 'age' ? 32 : 48);
-      for (const cost of [...costs, ...(format === 'sealpin' ? ['1', '9'] : [])]) await refused(headerOf(format, stanzaLines({ args: ['scrypt', salt, cost], body })), `${format} logN ${cost}`);
-      for (const bytes of [0, 15, 17, 32]) await refused(headerOf(format, stanzaLines({ args: ['scrypt', base64(new Uint8Array(bytes)), '10'], body })), `${format} salt of ${bytes}`);
-      for (const bytes of [0, 31, 33, 47, 48, 32, 49, 1000].filter((bytes) => bytes !== body.length)) await refused(headerOf(format, stanzaLines({ args: ['scrypt', salt, '10'], body: new Uint8Array(bytes) })), `${format} body of ${bytes}`);
-      for (const args of [['scrypt'], ['scrypt', salt], ['scrypt', salt, '10', '10'], ['scrypt', '10', salt], ['scrypt', `${salt}==`, '10']]) await refused(headerOf(format, stanzaLines({ args, body })), args.join(' '));
+      for (const cost of [...costs, ...(format === 'sealpin' ? ['1', '9'] : [])])
+        await refused(headerOf(format, stanzaLines({ args: ['scrypt', salt, cost], body })), `${format} logN ${cost}`);
+      for (const bytes of [0, 15, 17, 32])
+        await refused(
+          headerOf(format, stanzaLines({ args: ['scrypt', base64(new Uint8Array(bytes)), '10'], body })),
+          `${format} salt of ${bytes}`,
+        );
+      for (const bytes of [0, 31, 33, 47, 48, 32, 49, 1000].filter((bytes) => bytes !== body.length))
+        await refused(
+          headerOf(format, stanzaLines({ args: ['scrypt', salt, '10'], body: new Uint8Array(bytes) })),
+          `${format} body of ${bytes}`,
+        );
+      for (const args of [
+        ['scrypt'],
+        ['scrypt', salt],
+        ['scrypt', salt, '10', '10'],
+        ['scrypt', '10', salt],
+        ['scrypt', `${salt}==`, '10'],
+      ])
+        await refused(headerOf(format, stanzaLines({ args, body })), args.join(' '));
     }
-    for (const iterations of ['0', '1', '219999', '10000001', '0220000', '1e6', '-220000', `${2 ** 53}`]) await refused(headerOf('sealpin', stanzaLines({ args: ['pbkdf2-sha512', salt, iterations], body: new Uint8Array(48) })), `${iterations} iterations`);
+    for (const iterations of ['0', '1', '219999', '10000001', '0220000', '1e6', '-220000', `${2 ** 53}`])
+      await refused(
+        headerOf('sealpin', stanzaLines({ args: ['pbkdf2-sha512', salt, iterations], body: new Uint8Array(48) })),
+        `${iterations} iterations`,
+      );
     const point = base64(Uint8Array.of(4, ...new Uint8Array(64)));
-    for (const args of [['p256'], ['p256', point, point], ['p256', base64(new Uint8Array(65))], ['p256', base64(Uint8Array.of(4, ...new Uint8Array(63)))], ['p256', base64(Uint8Array.of(2, ...new Uint8Array(32)))]]) await refused(headerOf('sealpin', stanzaLines({ args, body: new Uint8Array(48) })), args.join(' '));
-    for (const bytes of [0, 32, 47, 49]) await refused(headerOf('sealpin', stanzaLines({ args: ['p256', point], body: new Uint8Array(bytes) })), `a p256 body of ${bytes}`);
+    for (const args of [
+      ['p256'],
+      ['p256', point, point],
+      ['p256', base64(new Uint8Array(65))],
+      ['p256', base64(Uint8Array.of(4, ...new Uint8Array(63)))],
+      ['p256', base64(Uint8Array.of(2, ...new Uint8Array(32)))],
+    ])
+      await refused(headerOf('sealpin', stanzaLines({ args, body: new Uint8Array(48) })), args.join(' '));
+    for (const bytes of [0, 32, 47, 49])
+      await refused(
+        headerOf('sealpin', stanzaLines({ args: ['p256', point], body: new Uint8Array(bytes) })),
+        `a p256 body of ${bytes}`,
+      );
     const tag = base64(new Uint8Array(4));
-    for (const args of [['p256tag', point], ['p256tag', tag, point, tag], ['p256tag', base64(new Uint8Array(3)), point], ['p256tag', tag, base64(new Uint8Array(64))]]) await refused(headerOf('age', stanzaLines({ args, body: new Uint8Array(32) })), args.join(' '));
-    for (const [args, bytes] of [[['file'], 284], [['file', 'a', 'b'], 284], [['file', 'a'], 283], [['file', 'a'], 28], [['file', 'a'], 0]] as const) await refused(headerOf('sealpin', stanzaLines({ args, body: new Uint8Array(bytes) })), `${args.join(' ')} with ${bytes}`);
+    for (const args of [
+      ['p256tag', point],
+      ['p256tag', tag, point, tag],
+      ['p256tag', base64(new Uint8Array(3)), point],
+      ['p256tag', tag, base64(new Uint8Array(64))],
+    ])
+      await refused(headerOf('age', stanzaLines({ args, body: new Uint8Array(32) })), args.join(' '));
+    for (const [args, bytes] of [
+      [['file'], 284],
+      [['file', 'a', 'b'], 284],
+      [['file', 'a'], 283],
+      [['file', 'a'], 28],
+      [['file', 'a'], 0],
+    ] as const)
+      await refused(
+        headerOf('sealpin', stanzaLines({ args, body: new Uint8Array(bytes) })),
+        `${args.join(' ')} with ${bytes}`,
+      );
     const file = stanzaLines({ args: ['file', 'a'], body: new Uint8Array(284) });
     await refused(headerOf('sealpin', file + file), 'two files');
-    for (const logN of [9, 21, 10.5, Number.NaN]) await fails('invalid_request', () => passwordRecipient('x', { name: 'scrypt', logN }), `writing logN ${logN}`);
-    for (const iterations of [219_999, 10_000_001]) await fails('invalid_request', () => passwordRecipient('x', { name: 'pbkdf2-sha512', iterations }), `writing ${iterations} iterations`);
+    for (const logN of [9, 21, 10.5, Number.NaN])
+      await fails('invalid_request', () => passwordRecipient('x', { name: 'scrypt', logN }), `writing logN ${logN}`);
+    for (const iterations of [219_999, 10_000_001])
+      await fails(
+        'invalid_request',
+        () => passwordRecipient('x', { name: 'pbkdf2-sha512', iterations }),
+        `writing ${iterations} iterations`,
+      );
   });
 
   tool.test('S19: a header whose version or algorithm was exchanged does not open', async () => {
     const cheap = passwordRecipient('right', { name: 'scrypt', logN: 10 });
     const identity = passwordIdentity('right');
     const latin = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
-    const exchanged = (container: Uint8Array, from: string, to: string): Uint8Array => Uint8Array.from(latin(container).replace(from, to), (character) => character.charCodeAt(0));
+    const exchanged = (container: Uint8Array, from: string, to: string): Uint8Array =>
+      Uint8Array.from(latin(container).replace(from, to), (character) => character.charCodeAt(0));
     const sealpin = await seal(backend, 'sealpin', [cheap], text('x'));
     const age = await seal(backend, 'age', [cheap], text('x'));
-    await fails('header_invalid', () => unseal(backend, pieces(exchanged(sealpin, 'sealpin/v1', versionOf.age)), [identity]));
-    await fails('header_invalid', () => unseal(backend, pieces(exchanged(age, versionOf.age, 'sealpin/v1')), [identity]));
-    await fails(['decrypt_failed', 'kdf_unavailable'], () => unseal(backend, pieces(exchanged(exchanged(sealpin, 'scrypt', 'pbkdf2-sha512'), ' 10\n', ' 220000\n')), [identity]));
+    await fails('header_invalid', () =>
+      unseal(backend, pieces(exchanged(sealpin, 'sealpin/v1', versionOf.age)), [identity]),
+    );
+    await fails('header_invalid', () =>
+      unseal(backend, pieces(exchanged(age, versionOf.age, 'sealpin/v1')), [identity]),
+    );
+    await fails(['decrypt_failed', 'kdf_unavailable'], () =>
+      unseal(backend, pieces(exchanged(exchanged(sealpin, 'scrypt', 'pbkdf2-sha512'), ' 10\n', ' 220000\n')), [
+        identity,
+      ]),
+    );
     await fails('decrypt_failed', () => unseal(backend, pieces(exchanged(sealpin, ' 10\n', ' 11\n')), [identity]));
     await fails('wrong_kind', () => unseal(backend, pieces(exchanged(sealpin, 'scrypt', 'Scrypt')), [identity]));
   });
@@ -139,29 +325,62 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const { preamble, chunks } = await newPayload(backend, format, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
-  const damaged = (stanza: Stanza): Stanza => ({ ...stanza, body: stanza.body.map((byte, index) => (index === 3 ? byte ^ 1 : byte)) });
-
-  tool.test('S37 S40: the stanza that is ours is found among unknown, foreign and damaged ones; a damaged one of ours is not', async () => {
-    for (const format of ['age', 'sealpin'] as const) {
-      const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
-      const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> => parseRecipients(recipient)[0]!.wrap(fileKey, format, backend);
-      const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
-      const identities = parseIdentities(mine.privatePem);
-      const found = await send(format, async (key) => [grease, await wrap(other.recipient, key), damaged(await wrap(other.recipient, key)), grease, damaged(await wrap(mine.recipient, key)), await wrap(mine.recipient, key), grease]);
-      equal(await unseal(backend, pieces(found), identities), text('x'), format);
-      const lost = await send(format, async (key) => [await wrap(other.recipient, key), damaged(await wrap(mine.recipient, key))]);
-      await fails('decrypt_failed', () => unseal(backend, pieces(lost), identities), format);
-      const alone = await send(format, async () => [grease]);
-      await fails('decrypt_failed', () => unseal(backend, pieces(alone), identities), format);
-    }
+  const damaged = (stanza: Stanza): Stanza => ({
+    ...stanza,
+    body: stanza.body.map((byte, index) => (index === 3 ? byte ^ 1 : byte)),
   });
+
+  tool.test(
+    'S37 S40: the stanza that is ours is found among unknown, foreign and damaged ones; a damaged one of ours is not',
+    async () => {
+      for (const format of ['age', 'sealpin'] as const) {
+        const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+        const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> =>
+          parseRecipients(recipient)[0]!.wrap(fileKey, format, backend);
+        const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
+        const identities = parseIdentities(mine.privatePem);
+        const found = await send(format, async (key) => [
+          grease,
+          await wrap(other.recipient, key),
+          damaged(await wrap(other.recipient, key)),
+          grease,
+          damaged(await wrap(mine.recipient, key)),
+          await wrap(mine.recipient, key),
+          grease,
+        ]);
+        equal(await unseal(backend, pieces(found), identities), text('x'), format);
+        const lost = await send(format, async (key) => [
+          await wrap(other.recipient, key),
+          damaged(await wrap(mine.recipient, key)),
+        ]);
+        await fails('decrypt_failed', () => unseal(backend, pieces(lost), identities), format);
+        const alone = await send(format, async () => [grease]);
+        await fails('decrypt_failed', () => unseal(backend, pieces(alone), identities), format);
+      }
+    },
+  );
 
   tool.test('S36: 1,000 recipients work, and one who is named twice is wrapped once', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const light: Recipient = { kind: 'key', wrap: async (fileKey) => ({ args: ['test'], body: fileKey.slice() }) };
-    const many = await seal(backend, 'age', [...Array.from({ length: 999 }, () => light), ...parseRecipients(recipient)], text('x'));
+    const many = await seal(
+      backend,
+      'age',
+      [...Array.from({ length: 999 }, () => light), ...parseRecipients(recipient)],
+      text('x'),
+    );
     equal(await unseal(backend, pieces(many), parseIdentities(privatePem)), text('x'));
-    await fails('invalid_request', () => seal(backend, 'age', Array.from({ length: 1025 }, () => light), text('x')), '1,025 recipients');
+    await fails(
+      'invalid_request',
+      () =>
+        seal(
+          backend,
+          'age',
+          Array.from({ length: 1025 }, () => light),
+          text('x'),
+        ),
+      '1,025 recipients',
+    );
     const twice = await seal(backend, 'sealpin', parseRecipients(`${recipient}\n${recipient}`), text('x'));
     equal(String.fromCharCode(...twice).split('-> p256 ').length, 2);
   });
@@ -171,17 +390,41 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const compressed = backend.p256.compress(mine.spki.slice(26));
     const colliding = async (fileKey: Uint8Array): Promise<Stanza> => {
       const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, 'age', backend);
-      return { args: ['p256tag', base64(stanzaTag(backend, text('age-encryption.org/p256tag'), fromBase64(args[2]!.padEnd(88, '=')), compressed)), args[2]!], body };
+      return {
+        args: [
+          'p256tag',
+          base64(
+            stanzaTag(backend, text('age-encryption.org/p256tag'), fromBase64(args[2]!.padEnd(88, '=')), compressed),
+          ),
+          args[2]!,
+        ],
+        body,
+      };
     };
-    const container = await send('age', async (key) => [await colliding(key), await parseRecipients(mine.recipient)[0]!.wrap(key, 'age', backend)]);
+    const container = await send('age', async (key) => [
+      await colliding(key),
+      await parseRecipients(mine.recipient)[0]!.wrap(key, 'age', backend),
+    ]);
     equal(await unseal(backend, pieces(container), parseIdentities(mine.privatePem)), text('x'));
-    await fails('decrypt_failed', async () => unseal(backend, pieces(await send('age', async (key) => [await colliding(key)])), parseIdentities(mine.privatePem)));
+    await fails('decrypt_failed', async () =>
+      unseal(
+        backend,
+        pieces(await send('age', async (key) => [await colliding(key)])),
+        parseIdentities(mine.privatePem),
+      ),
+    );
   });
 
   tool.test('S34: an ephemeral key that is not a point of the curve is a header error', async () => {
     const { privatePem } = await generateKeyPair(backend);
-    for (const point of [Uint8Array.of(4, ...new Uint8Array(64)), Uint8Array.of(4, ...new Uint8Array(64).fill(1)), Uint8Array.of(4, ...new Uint8Array(64).fill(255))]) {
-      const container = await send('sealpin', async () => [{ args: ['p256', base64(point)], body: new Uint8Array(48) }]);
+    for (const point of [
+      Uint8Array.of(4, ...new Uint8Array(64)),
+      Uint8Array.of(4, ...new Uint8Array(64).fill(1)),
+      Uint8Array.of(4, ...new Uint8Array(64).fill(255)),
+    ]) {
+      const container = await send('sealpin', async () => [
+        { args: ['p256', base64(point)], body: new Uint8Array(48) },
+      ]);
       await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
     }
   });
@@ -193,9 +436,17 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const messages = new Set<string>();
     // The first one stands in the base64 of the MAC, and stays base64.
     const places = [200, container.length - 1, container.length - 30, container.length - 70];
-    const damaged = places.map((at) => container.map((byte, index) => (index !== at ? byte : at > 200 ? byte ^ 1 : byte === 0x41 ? 0x42 : 0x41)));
-    for (const [bytes, key] of [[container, other.privatePem], ...damaged.map((bytes) => [bytes, privatePem] as const)] as const) {
-      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => messages.add('opened'), (error: Error) => messages.add(error.message));
+    const damaged = places.map((at) =>
+      container.map((byte, index) => (index !== at ? byte : at > 200 ? byte ^ 1 : byte === 0x41 ? 0x42 : 0x41)),
+    );
+    for (const [bytes, key] of [
+      [container, other.privatePem],
+      ...damaged.map((bytes) => [bytes, privatePem] as const),
+    ] as const) {
+      await unseal(backend, pieces(bytes), parseIdentities(key)).then(
+        () => messages.add('opened'),
+        (error: Error) => messages.add(error.message),
+      );
     }
     equal([...messages], ['It cannot be decrypted: wrong password or key, or the data is damaged']);
     const opened = await open(pieces(container), { backend });

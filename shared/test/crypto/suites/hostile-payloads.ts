@@ -1,4 +1,13 @@
-import { encrypt, generateKeyPair, open, openAt, parseIdentities, parseRecipients, type Backend, type Recipient } from '../../../crypto/index.ts';
+import {
+  encrypt,
+  generateKeyPair,
+  open,
+  openAt,
+  parseIdentities,
+  parseRecipients,
+  type Backend,
+  type Recipient,
+} from '../../../crypto/index.ts';
 import { openedBytes, sealedBytes } from '../../../crypto/chunks.ts';
 import { cobblestone, newCobblestone } from '../../../crypto/cobblestone.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
@@ -20,15 +29,25 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       const make = async (plaintext: Uint8Array) => {
         const container = await seal(backend, format, parseRecipients(pair.recipient), plaintext);
         const payload = container.length - sealedBytes(chunkings[format], plaintext.length);
-        return { head: container.subarray(0, payload), chunk: (index: number) => container.subarray(payload + index * sealedChunk, payload + (index + 1) * sealedChunk), container };
+        return {
+          head: container.subarray(0, payload),
+          chunk: (index: number) =>
+            container.subarray(payload + index * sealedChunk, payload + (index + 1) * sealedChunk),
+          container,
+        };
       };
       const plaintext = pattern(size);
-      return { make, plaintext, one: await make(plaintext), refused: async (parts: readonly Uint8Array[], what: string) => {
-        const { bytes, error } = await releasedOf(join(parts));
-        failedWith(['decrypt_failed', 'container_invalid'], error, what);
-        equal(bytes, plaintext.subarray(0, bytes.length), `${what}: what came out`);
-        return bytes.length;
-      } };
+      return {
+        make,
+        plaintext,
+        one: await make(plaintext),
+        refused: async (parts: readonly Uint8Array[], what: string) => {
+          const { bytes, error } = await releasedOf(join(parts));
+          failedWith(['decrypt_failed', 'container_invalid'], error, what);
+          equal(bytes, plaintext.subarray(0, bytes.length), `${what}: what came out`);
+          return bytes.length;
+        },
+      };
       async function releasedOf(container: Uint8Array) {
         try {
           const opened = await open(pieces(container), { backend });
@@ -40,45 +59,77 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       }
     };
 
-    tool.test(`S4 S5 S6 S9: ${format}: chunks that are shortened, swapped, doubled, dropped or followed by more are refused at the first wrong one`, async () => {
-      const { one: { head, chunk, container }, refused } = await setUp(4 * chunkBytes + 100);
-      equal(await refused([head, chunk(0), chunk(1), chunk(2).subarray(0, 116)], 'a last chunk made by length only'), 2 * chunkBytes);
-      equal(await refused([head, chunk(1), chunk(0), chunk(2), chunk(3), chunk(4)], 'swapped'), 0);
-      equal(await refused([head, chunk(0), chunk(1), chunk(3), chunk(2), chunk(4)], 'swapped later'), 2 * chunkBytes);
-      equal(await refused([head, chunk(0), chunk(0), chunk(1), chunk(2), chunk(3), chunk(4)], 'doubled'), chunkBytes);
-      equal(await refused([head, chunk(0), chunk(2), chunk(3), chunk(4)], 'dropped'), chunkBytes);
-      equal(await refused([head, chunk(0), chunk(4)], 'the last one moved'), chunkBytes);
-      for (const [what, more] of [['a byte', 1], ['16 bytes', 16], ['a chunk', sealedChunk]] as const) await refused([container, new Uint8Array(more)], `${what} after the end`);
-      await refused([container, chunk(4)], 'the last chunk twice');
-      await refused([container, container], 'the container twice');
-    });
+    tool.test(
+      `S4 S5 S6 S9: ${format}: chunks that are shortened, swapped, doubled, dropped or followed by more are refused at the first wrong one`,
+      async () => {
+        const {
+          one: { head, chunk, container },
+          refused,
+        } = await setUp(4 * chunkBytes + 100);
+        equal(
+          await refused([head, chunk(0), chunk(1), chunk(2).subarray(0, 116)], 'a last chunk made by length only'),
+          2 * chunkBytes,
+        );
+        equal(await refused([head, chunk(1), chunk(0), chunk(2), chunk(3), chunk(4)], 'swapped'), 0);
+        equal(await refused([head, chunk(0), chunk(1), chunk(3), chunk(2), chunk(4)], 'swapped later'), 2 * chunkBytes);
+        equal(await refused([head, chunk(0), chunk(0), chunk(1), chunk(2), chunk(3), chunk(4)], 'doubled'), chunkBytes);
+        equal(await refused([head, chunk(0), chunk(2), chunk(3), chunk(4)], 'dropped'), chunkBytes);
+        equal(await refused([head, chunk(0), chunk(4)], 'the last one moved'), chunkBytes);
+        for (const [what, more] of [
+          ['a byte', 1],
+          ['16 bytes', 16],
+          ['a chunk', sealedChunk],
+        ] as const)
+          await refused([container, new Uint8Array(more)], `${what} after the end`);
+        await refused([container, chunk(4)], 'the last chunk twice');
+        await refused([container, container], 'the container twice');
+      },
+    );
 
     tool.test(`S7 S8: ${format}: chunks and headers of another file for the same key are refused`, async () => {
       const { make, plaintext, one, refused } = await setUp(2 * chunkBytes + 5);
       const other = await make(plaintext);
-      equal(await refused([one.head, one.chunk(0), other.chunk(1), one.chunk(2)], 'a chunk of another file'), chunkBytes);
+      equal(
+        await refused([one.head, one.chunk(0), other.chunk(1), one.chunk(2)], 'a chunk of another file'),
+        chunkBytes,
+      );
       const nonceAndSalt = format === 'age' ? 16 : 56;
       const header = one.head.subarray(0, one.head.length - nonceAndSalt);
       equal(await refused([header, other.container.subarray(header.length)], 'the payload of another file'), 0);
     });
 
-    tool.test(`S10 S11: ${format}: an empty last chunk is ${format === 'age' ? 'refused after a full one' : 'needed after a full one'}, and an empty file has one`, async () => {
-      const { one: { head, chunk, container }, refused } = await setUp(chunkBytes);
-      if (format === 'age') {
-        const { preamble, chunks } = await newStream(backend, new Uint8Array(16).fill(7));
-        const full = await chunks.aead.seal(chunks.nonce(0, false), pattern(chunkBytes));
-        const empty = await chunks.aead.seal(chunks.nonce(1, true), new Uint8Array(0));
-        const pair = await generateKeyPair(backend);
-        const stanza = await parseRecipients(pair.recipient)[0]!.wrap(new Uint8Array(16).fill(7), 'age', backend);
-        const forged = join([makeHeader(backend, 'age', new Uint8Array(16).fill(7), [stanza]), preamble, full, empty]);
-        await fails('container_invalid', () => unseal(backend, pieces(forged), parseIdentities(pair.privatePem)), 'an empty chunk after a full one');
-      } else {
-        equal(container.length, head.length + sealedChunk + 16);
-        equal(await refused([head, chunk(0)], 'without the empty chunk'), chunkBytes);
-      }
-      const empty = await setUp(0);
-      equal(empty.one.container.length, empty.one.head.length + 16);
-    });
+    tool.test(
+      `S10 S11: ${format}: an empty last chunk is ${format === 'age' ? 'refused after a full one' : 'needed after a full one'}, and an empty file has one`,
+      async () => {
+        const {
+          one: { head, chunk, container },
+          refused,
+        } = await setUp(chunkBytes);
+        if (format === 'age') {
+          const { preamble, chunks } = await newStream(backend, new Uint8Array(16).fill(7));
+          const full = await chunks.aead.seal(chunks.nonce(0, false), pattern(chunkBytes));
+          const empty = await chunks.aead.seal(chunks.nonce(1, true), new Uint8Array(0));
+          const pair = await generateKeyPair(backend);
+          const stanza = await parseRecipients(pair.recipient)[0]!.wrap(new Uint8Array(16).fill(7), 'age', backend);
+          const forged = join([
+            makeHeader(backend, 'age', new Uint8Array(16).fill(7), [stanza]),
+            preamble,
+            full,
+            empty,
+          ]);
+          await fails(
+            'container_invalid',
+            () => unseal(backend, pieces(forged), parseIdentities(pair.privatePem)),
+            'an empty chunk after a full one',
+          );
+        } else {
+          equal(container.length, head.length + sealedChunk + 16);
+          equal(await refused([head, chunk(0)], 'without the empty chunk'), chunkBytes);
+        }
+        const empty = await setUp(0);
+        equal(empty.one.container.length, empty.one.head.length + 16);
+      },
+    );
 
     tool.test(`S12: ${format}: the counter of chunks passes 256`, async () => {
       const { recipient, privatePem } = await generateKeyPair(backend);
@@ -91,9 +142,24 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     });
 
     tool.test(`S12: ${format}: sizes and nonces are exact above 4 GiB`, async () => {
-      const { chunks } = format === 'age' ? await newStream(backend, new Uint8Array(16)) : await newCobblestone(backend, new Uint8Array(32), text('x'));
+      const { chunks } =
+        format === 'age'
+          ? await newStream(backend, new Uint8Array(16))
+          : await newCobblestone(backend, new Uint8Array(32), text('x'));
       const zero = BigInt(`0x${hex(chunks.nonce(0, false))}`);
-      for (const index of [1, 255, 256, 65_535, 65_536, 2 ** 24, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 38 - 1]) {
+      for (const index of [
+        1,
+        255,
+        256,
+        65_535,
+        65_536,
+        2 ** 24,
+        2 ** 31,
+        2 ** 32 - 1,
+        2 ** 32,
+        2 ** 32 + 1,
+        2 ** 38 - 1,
+      ]) {
         const expected = format === 'age' ? BigInt(index) << 8n : zero ^ BigInt(index);
         equal(BigInt(`0x${hex(chunks.nonce(index, false))}`).toString(16), expected.toString(16), `nonce ${index}`);
       }
@@ -106,36 +172,56 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       }
     });
 
-    tool.test(`S12 S17: ${format}: a part of a container of 5 GiB is read from the few chunks that it needs`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const size = 5 * 2 ** 30 + 1000;
-      const fileKey = backend.random(format === 'age' ? 16 : 32);
-      const header = makeHeader(backend, format, fileKey, [await parseRecipients(recipient)[0]!.wrap(fileKey, format, backend)]);
-      const { preamble, chunks } = await newPayload(backend, format, fileKey);
-      const head = join([header, preamble]);
-      const total = Math.ceil(size / chunkBytes);
-      // Each chunk holds its number, and is sealed when it is read.
-      const plainChunk = (index: number): Uint8Array => pattern(index === total - 1 ? size - index * chunkBytes : chunkBytes, index + 1);
-      const container = {
-        bytes: head.length + sealedBytes(chunkings[format], size),
-        async read(offset: number, length: number): Promise<ReadableStream<Uint8Array>> {
-          if (offset < head.length) return pieces(join([head, new Uint8Array(sealedChunk)]).subarray(offset, offset + length));
-          ok((offset - head.length) % sealedChunk === 0, 'a read that does not begin at a chunk');
-          const first = (offset - head.length) / sealedChunk;
-          const sealed: Uint8Array[] = [];
-          for (let index = first; (index - first) * sealedChunk < length; index += 1) sealed.push(await chunks.aead.seal(chunks.nonce(index, index === total - 1), plainChunk(index)));
-          return pieces(join(sealed).subarray(0, length));
-        },
-      };
-      const opened = await openAt(container, { identities: parseIdentities(privatePem), backend });
-      equal(opened.plaintextBytes, size);
-      const middle = Math.floor((4.5 * 2 ** 30) / chunkBytes);
-      equal(await collect(await opened.decryptRange({ start: middle * chunkBytes + 10, end: (middle + 2) * chunkBytes + 20 })), join([plainChunk(middle).subarray(10), plainChunk(middle + 1), plainChunk(middle + 2).subarray(0, 20)]));
-      equal(await collect(await opened.decryptRange({ start: size - 500, end: size })), plainChunk(total - 1).subarray(-500));
-      for (const bytes of [container.bytes - 1, container.bytes - sealedChunk, container.bytes + 1]) {
-        await fails(['decrypt_failed', 'container_invalid'], () => openAt({ ...container, bytes }, { identities: parseIdentities(privatePem), backend }), `a size of ${bytes}`);
-      }
-    });
+    tool.test(
+      `S12 S17: ${format}: a part of a container of 5 GiB is read from the few chunks that it needs`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const size = 5 * 2 ** 30 + 1000;
+        const fileKey = backend.random(format === 'age' ? 16 : 32);
+        const header = makeHeader(backend, format, fileKey, [
+          await parseRecipients(recipient)[0]!.wrap(fileKey, format, backend),
+        ]);
+        const { preamble, chunks } = await newPayload(backend, format, fileKey);
+        const head = join([header, preamble]);
+        const total = Math.ceil(size / chunkBytes);
+        // Each chunk holds its number, and is sealed when it is read.
+        const plainChunk = (index: number): Uint8Array =>
+          pattern(index === total - 1 ? size - index * chunkBytes : chunkBytes, index + 1);
+        const container = {
+          bytes: head.length + sealedBytes(chunkings[format], size),
+          async read(offset: number, length: number): Promise<ReadableStream<Uint8Array>> {
+            if (offset < head.length)
+              return pieces(join([head, new Uint8Array(sealedChunk)]).subarray(offset, offset + length));
+            ok((offset - head.length) % sealedChunk === 0, 'a read that does not begin at a chunk');
+            const first = (offset - head.length) / sealedChunk;
+            const sealed: Uint8Array[] = [];
+            for (let index = first; (index - first) * sealedChunk < length; index += 1)
+              sealed.push(await chunks.aead.seal(chunks.nonce(index, index === total - 1), plainChunk(index)));
+            return pieces(join(sealed).subarray(0, length));
+          },
+        };
+        const opened = await openAt(container, { identities: parseIdentities(privatePem), backend });
+        equal(opened.plaintextBytes, size);
+        const middle = Math.floor((4.5 * 2 ** 30) / chunkBytes);
+        equal(
+          await collect(
+            await opened.decryptRange({ start: middle * chunkBytes + 10, end: (middle + 2) * chunkBytes + 20 }),
+          ),
+          join([plainChunk(middle).subarray(10), plainChunk(middle + 1), plainChunk(middle + 2).subarray(0, 20)]),
+        );
+        equal(
+          await collect(await opened.decryptRange({ start: size - 500, end: size })),
+          plainChunk(total - 1).subarray(-500),
+        );
+        for (const bytes of [container.bytes - 1, container.bytes - sealedChunk, container.bytes + 1]) {
+          await fails(
+            ['decrypt_failed', 'container_invalid'],
+            () => openAt({ ...container, bytes }, { identities: parseIdentities(privatePem), backend }),
+            `a size of ${bytes}`,
+          );
+        }
+      },
+    );
   }
 
   tool.test(`S12: a stream of ${tool.long ? '4 GiB' : '16 MiB'} goes through, counted and not kept`, async () => {
@@ -152,7 +238,14 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     });
     const made = await encrypt(zeros, { format: 'sealpin', recipients: parseRecipients(recipient), backend });
     let sealed = 0;
-    const counted = made.stream.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({ transform(piece, controller) { sealed += piece.length; controller.enqueue(piece); } }));
+    const counted = made.stream.pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform(piece, controller) {
+          sealed += piece.length;
+          controller.enqueue(piece);
+        },
+      }),
+    );
     const opened = await open(counted, { backend });
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
@@ -169,7 +262,10 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const reader = (await opened.decrypt(parseIdentities(privatePem))).getReader();
     const errors: unknown[] = [];
     for (let round = 0; round < 10; round += 1) await reader.read().catch((error: unknown) => errors.push(error));
-    ok(errors.length >= 8 && errors.every((error) => error === errors[0]), 'a read after the failure ends well, or fails with something else');
+    ok(
+      errors.length >= 8 && errors.every((error) => error === errors[0]),
+      'a read after the failure ends well, or fails with something else',
+    );
     failedWith('decrypt_failed', errors[0]);
   });
 
@@ -181,7 +277,13 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
       ...backend,
       async aesGcm(key) {
         const aead = await backend.aesGcm(key);
-        return { ...aead, open(nonce, ciphertext, aad, out) { if (ciphertext.length === 1016) opens += 1; return aead.open(nonce, ciphertext, aad, out); } };
+        return {
+          ...aead,
+          open(nonce, ciphertext, aad, out) {
+            if (ciphertext.length === 1016) opens += 1;
+            return aead.open(nonce, ciphertext, aad, out);
+          },
+        };
       },
     };
     const commitment = container.length - 1016 - 32;
@@ -198,8 +300,18 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const runs = tool.long ? 10_000 : 1000;
     for (let run = 0; run < runs; run += 1) {
       const container = hex(await seal(backend, run % 2 === 0 ? 'sealpin' : 'age', [openKey], text('same')));
-      const [, body] = /-> test\n([^\n]+)\n/.exec(String.fromCharCode(...container.match(/../g)!.slice(0, 70).map((pair) => Number.parseInt(pair, 16))))!;
-      seen.add(body!).add(container).add(container.slice(-2 * (run % 2 === 0 ? 20 + 56 : 20 + 16)).slice(0, 32));
+      const [, body] = /-> test\n([^\n]+)\n/.exec(
+        String.fromCharCode(
+          ...container
+            .match(/../g)!
+            .slice(0, 70)
+            .map((pair) => Number.parseInt(pair, 16)),
+        ),
+      )!;
+      seen
+        .add(body!)
+        .add(container)
+        .add(container.slice(-2 * (run % 2 === 0 ? 20 + 56 : 20 + 16)).slice(0, 32));
     }
     equal(seen.size, 3 * runs);
   });
@@ -208,14 +320,24 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const { recipient } = await generateKeyPair(backend);
     const once = backend.random(64);
     const generators: [string, (bytes: number) => Uint8Array][] = [
-      ['throws', () => { throw new Error('no entropy'); }],
+      [
+        'throws',
+        () => {
+          throw new Error('no entropy');
+        },
+      ],
       ['zeros', (bytes) => new Uint8Array(bytes)],
       ['one value', (bytes) => new Uint8Array(bytes).fill(0x42)],
       ['the same bytes', (bytes) => once.slice(0, bytes)],
       ['too few', (bytes) => backend.random(bytes - 1)],
     ];
     for (const [what, random] of generators) {
-      for (const format of ['age', 'sealpin'] as const) await fails('random_failed', () => seal({ ...backend, random }, format, parseRecipients(recipient), text('x')), what);
+      for (const format of ['age', 'sealpin'] as const)
+        await fails(
+          'random_failed',
+          () => seal({ ...backend, random }, format, parseRecipients(recipient), text('x')),
+          what,
+        );
       if (what !== 'the same bytes') await fails('random_failed', () => generateKeyPair({ ...backend, random }), what);
     }
   });

@@ -8,7 +8,14 @@ import ageExamples from '../../vectors/age-spec-examples/age-spec-examples.json'
 import { shake128 } from '@noble/hashes/sha3.js';
 import { parseIdentities, parseRecipients, type Backend } from '../../../crypto/index.ts';
 import { concat, utf8 } from '../../../crypto/bytes.ts';
-import { decapsulateP256, encapsulateP256, keySchedule, labeledExpand, labeledExtract, type HpkeAead } from '../../../crypto/hpke.ts';
+import {
+  decapsulateP256,
+  encapsulateP256,
+  keySchedule,
+  labeledExpand,
+  labeledExtract,
+  type HpkeAead,
+} from '../../../crypto/hpke.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { fromHex, hex, text } from '../streams.ts';
 
@@ -39,10 +46,24 @@ function nonceOf(base: Uint8Array, sequence: number): Uint8Array {
 }
 
 type Message = { sequence_number?: number; pt: string; aad: string; nonce: string; ct: string };
-type Vector = { kem_id: number; aead_id: number; info: string; shared_secret: string; key: string; base_nonce: string; encryptions: Message[] };
+type Vector = {
+  kem_id: number;
+  aead_id: number;
+  info: string;
+  shared_secret: string;
+  key: string;
+  base_nonce: string;
+  encryptions: Message[];
+};
 
 async function checkSchedule(backend: Backend, vector: Vector): Promise<void> {
-  const { key, nonce, aead } = await keySchedule(backend, vector.kem_id, aeadOf(vector.aead_id), fromHex(vector.shared_secret), fromHex(vector.info));
+  const { key, nonce, aead } = await keySchedule(
+    backend,
+    vector.kem_id,
+    aeadOf(vector.aead_id),
+    fromHex(vector.shared_secret),
+    fromHex(vector.info),
+  );
   equal([hex(key), hex(nonce)], [vector.key, vector.base_nonce]);
   for (const message of vector.encryptions) {
     equal(hex(await aead.seal(fromHex(message.nonce), fromHex(message.pt), fromHex(message.aad))), message.ct);
@@ -51,7 +72,10 @@ async function checkSchedule(backend: Backend, vector: Vector): Promise<void> {
 }
 
 /** Encapsulates with the ephemeral key of the vector, and decapsulates. */
-async function checkP256(backend: Backend, vector: { ikmE: string; ikmR: string; skRm: string; pkRm: string; enc: string; shared_secret?: string }): Promise<Uint8Array> {
+async function checkP256(
+  backend: Backend,
+  vector: { ikmE: string; ikmR: string; skRm: string; pkRm: string; enc: string; shared_secret?: string },
+): Promise<Uint8Array> {
   const own = deriveP256(backend, fromHex(vector.ikmR));
   equal([hex(own.secret), hex(own.point)], [vector.skRm, vector.pkRm]);
   const ephemeral = deriveP256(backend, fromHex(vector.ikmE)).secret;
@@ -63,7 +87,9 @@ async function checkP256(backend: Backend, vector: { ikmE: string; ikmR: string;
 }
 
 export function hpke(tool: Tool, backend: Backend): void {
-  const ofP256 = appendixA.filter((vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.mode === 0);
+  const ofP256 = appendixA.filter(
+    (vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.mode === 0,
+  );
   tool.test(`HPKE, RFC 9180 appendix A: ${ofP256.length} vectors of P-256 in base mode`, async () => {
     equal(ofP256.length, 2);
     for (const vector of ofP256) {
@@ -72,12 +98,23 @@ export function hpke(tool: Tool, backend: Backend): void {
     }
   });
 
-  const suites = accumulated.filter((vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.aead_id !== 0xffff);
+  const suites = accumulated.filter(
+    (vector) => vector.kem_id === dhkemP256 && vector.kdf_id === hkdfSha256 && vector.aead_id !== 0xffff,
+  );
   tool.test(`HPKE, accumulated: ${suites.length} suites of P-256, 1,000 messages each`, async () => {
-    equal(suites.map(({ aead_id }) => aead_id), [1, 2, 3]);
+    equal(
+      suites.map(({ aead_id }) => aead_id),
+      [1, 2, 3],
+    );
     for (const vector of suites) {
       const shared = await checkP256(backend, vector);
-      const { nonce, aead } = await keySchedule(backend, vector.kem_id, aeadOf(vector.aead_id), shared, fromHex(vector.info));
+      const { nonce, aead } = await keySchedule(
+        backend,
+        vector.kem_id,
+        aeadOf(vector.aead_id),
+        shared,
+        fromHex(vector.info),
+      );
       const source = shake128.create();
       const sink = shake128.create();
       const drawInput = (): Uint8Array => source.xof(source.xof(1)[0]!);
@@ -136,8 +173,14 @@ export function hpke(tool: Tool, backend: Backend): void {
       equal(parseIdentities(`# recipient: ${recipient}\n${identity}`).length, 1);
       equal(parseRecipients(recipient)[0]?.text, recipient);
     }
-    for (const name of ['p256tag', 'mlkem768p256tag'] as const) equal(parseRecipients(ageExamples[name].recipient)[0]?.text, ageExamples[name].recipient);
-    ok(parseRecipients(ageExamples.mlkem768p256tag.recipient)[0]?.postQuantum === true, 'it is not known as post-quantum');
+    for (const name of ['p256tag', 'mlkem768p256tag'] as const)
+      equal(parseRecipients(ageExamples[name].recipient)[0]?.text, ageExamples[name].recipient);
+    ok(
+      parseRecipients(ageExamples.mlkem768p256tag.recipient)[0]?.postQuantum === true,
+      'it is not known as post-quantum',
+    );
   });
-  tool.note(`HPKE: RFC 9180 ${ofP256.length}, accumulated ${suites.length}, edge cases ${base.length}, hybrid KEMs ${hybrids.length}; scrypt ${scryptVectors.length}`);
+  tool.note(
+    `HPKE: RFC 9180 ${ofP256.length}, accumulated ${suites.length}, edge cases ${base.length}, hybrid KEMs ${hybrids.length}; scrypt ${scryptVectors.length}`,
+  );
 }

@@ -1,4 +1,12 @@
-import { generateKeyPair, generatePostQuantumKeyPair, parseIdentities, parseRecipients, rewrap, encrypt, type Backend } from '../../../crypto/index.ts';
+import {
+  generateKeyPair,
+  generatePostQuantumKeyPair,
+  parseIdentities,
+  parseRecipients,
+  rewrap,
+  encrypt,
+  type Backend,
+} from '../../../crypto/index.ts';
 import { newHybridKey } from '../../../crypto/post-quantum.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { collect, pattern, pieces, text } from '../streams.ts';
@@ -9,9 +17,15 @@ export function postQuantum(tool: Tool, backend: Backend): void {
   tool.test('a post-quantum key pair is two texts of one key, and opens what is encrypted to it', async () => {
     const { privateText, publicText, recipient } = await generatePostQuantumKeyPair(backend);
     ok(/^age1tagpq1[02-9ac-hj-np-z]{2005}$/.test(recipient), `${recipient.length} characters`);
-    ok(/^# recipient: age1tagpq1\S+\nSEALPIN-SECRET-KEY-PQ-1[02-9AC-HJ-NP-Z]{58}\n$/.test(privateText), 'the text of private.key');
+    ok(
+      /^# recipient: age1tagpq1\S+\nSEALPIN-SECRET-KEY-PQ-1[02-9AC-HJ-NP-Z]{58}\n$/.test(privateText),
+      'the text of private.key',
+    );
     equal(publicText, `${recipient}\n`);
-    equal(parseRecipients(publicText).map(({ text, postQuantum }) => [text, postQuantum]), [[recipient, true]]);
+    equal(
+      parseRecipients(publicText).map(({ text, postQuantum }) => [text, postQuantum]),
+      [[recipient, true]],
+    );
     const plaintext = pattern(100_000);
     const container = await seal(backend, 'age', parseRecipients(publicText), plaintext);
     equal(await unseal(backend, pieces(container), parseIdentities(privateText)), plaintext);
@@ -20,7 +34,8 @@ export function postQuantum(tool: Tool, backend: Backend): void {
     const classic = await generateKeyPair(backend);
     await fails('decrypt_failed', () => unseal(backend, pieces(container), parseIdentities(classic.privatePem)));
     const forTwo = await seal(backend, 'age', parseRecipients(stranger.publicText + publicText), text('two'));
-    for (const key of [privateText, stranger.privateText, `${classic.privatePem}${privateText}`]) equal(await unseal(backend, pieces(forTwo), parseIdentities(key)), text('two'));
+    for (const key of [privateText, stranger.privateText, `${classic.privatePem}${privateText}`])
+      equal(await unseal(backend, pieces(forTwo), parseIdentities(key)), text('two'));
     await fails('key_invalid', () => seal(backend, 'sealpin', parseRecipients(publicText), text('x')));
   });
 
@@ -31,11 +46,18 @@ export function postQuantum(tool: Tool, backend: Backend): void {
     await fails('invalid_request', () => seal(backend, 'age', recipients, text('x')));
     const { stream } = await encrypt(pieces(text('x')), { format: 'age', recipients, mix: true, backend });
     const container = await collect(stream);
-    for (const key of [quantum.privateText, classic.privatePem]) equal(await unseal(backend, pieces(container), parseIdentities(key)), text('x'));
+    for (const key of [quantum.privateText, classic.privatePem])
+      equal(await unseal(backend, pieces(container), parseIdentities(key)), text('x'));
     const rewrapping = { identities: parseIdentities(classic.privatePem), recipients, backend };
     await fails('invalid_request', () => rewrap(pieces(container), rewrapping));
-    ok((await collect(await rewrap(pieces(container), { ...rewrapping, mix: true }))).length > 0, 'rewrapping with the mixture asked for');
-    const hybrids = [...parseRecipients(quantum.publicText), ...parseRecipients(newHybridKey(backend, 'mlkem768x25519').recipient)];
+    ok(
+      (await collect(await rewrap(pieces(container), { ...rewrapping, mix: true }))).length > 0,
+      'rewrapping with the mixture asked for',
+    );
+    const hybrids = [
+      ...parseRecipients(quantum.publicText),
+      ...parseRecipients(newHybridKey(backend, 'mlkem768x25519').recipient),
+    ];
     ok((await seal(backend, 'age', hybrids, text('x'))).length > 0, 'two kinds of post-quantum keys');
   });
 
@@ -43,7 +65,23 @@ export function postQuantum(tool: Tool, backend: Backend): void {
     const { privateText, publicText, recipient } = await generatePostQuantumKeyPair(backend);
     const other = await generatePostQuantumKeyPair(backend);
     const secret = privateText.split('\n')[1]!;
-    for (const file of [secret.slice(0, -1), secret.toLowerCase(), secret.replace('SEALPIN', 'AGE'), secret.slice(0, 30) + secret.slice(30).toLowerCase(), privateText.replace(recipient, other.recipient), publicText]) await fails('key_invalid', () => parseIdentities(file), file.slice(0, 40));
-    for (const file of [recipient.slice(0, -1), recipient.toUpperCase(), recipient.replace('age1tagpq1', 'age1pq1'), recipient.replace('age1tagpq1', 'age1tag1'), secret, privateText]) await fails('key_invalid', () => parseRecipients(file), file.slice(0, 40));
+    for (const file of [
+      secret.slice(0, -1),
+      secret.toLowerCase(),
+      secret.replace('SEALPIN', 'AGE'),
+      secret.slice(0, 30) + secret.slice(30).toLowerCase(),
+      privateText.replace(recipient, other.recipient),
+      publicText,
+    ])
+      await fails('key_invalid', () => parseIdentities(file), file.slice(0, 40));
+    for (const file of [
+      recipient.slice(0, -1),
+      recipient.toUpperCase(),
+      recipient.replace('age1tagpq1', 'age1pq1'),
+      recipient.replace('age1tagpq1', 'age1tag1'),
+      secret,
+      privateText,
+    ])
+      await fails('key_invalid', () => parseRecipients(file), file.slice(0, 40));
   });
 }

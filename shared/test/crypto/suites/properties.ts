@@ -1,5 +1,12 @@
 import * as fc from 'fast-check';
-import { encrypt, generateKeyPair, open, parseIdentities, parseRecipients, type Backend } from '../../../crypto/index.ts';
+import {
+  encrypt,
+  generateKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  type Backend,
+} from '../../../crypto/index.ts';
 import { equal, ok, type Tool } from '../check.ts';
 import { byteStream, collect, join, pattern, pieces, released } from '../streams.ts';
 import { isSealpinError } from '../../../errors.ts';
@@ -30,8 +37,18 @@ export function properties(tool: Tool, backend: Backend): void {
   const numRuns = tool.long ? 1000 : 25;
   for (const format of ['age', 'sealpin'] as const) {
     const chunk = chunkBytes[format];
-    const size = fc.oneof(fc.integer({ min: 0, max: 100 }), fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -20, max: 20 })).map(([chunks, more]) => Math.max(0, chunks * chunk + more)), fc.integer({ min: 0, max: 300_000 }));
-    const cut = fc.oneof(fc.integer({ min: 500, max: 3000 }), fc.constantFrom(chunk - 1, chunk, chunk + 1, chunk + 15, chunk + 16, chunk + 17, 65_536), fc.integer({ min: 3000, max: 200_000 }));
+    const size = fc.oneof(
+      fc.integer({ min: 0, max: 100 }),
+      fc
+        .tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -20, max: 20 }))
+        .map(([chunks, more]) => Math.max(0, chunks * chunk + more)),
+      fc.integer({ min: 0, max: 300_000 }),
+    );
+    const cut = fc.oneof(
+      fc.integer({ min: 500, max: 3000 }),
+      fc.constantFrom(chunk - 1, chunk, chunk + 1, chunk + 15, chunk + 16, chunk + 17, 65_536),
+      fc.integer({ min: 3000, max: 200_000 }),
+    );
     const cuts = fc.array(cut, { minLength: 1, maxLength: 4 });
 
     tool.test(`S12 S90: ${format}: any size, cut in any way, comes back`, async () => {
@@ -40,7 +57,11 @@ export function properties(tool: Tool, backend: Backend): void {
       await fc.assert(
         fc.asyncProperty(size, cuts, cuts, fc.boolean(), async (bytes, before, after, asBytes) => {
           const plaintext = pattern(bytes);
-          const made = await encrypt(asBytes ? byteStream(plaintext, before[0]) : cutBy(plaintext, before), { format, recipients, backend });
+          const made = await encrypt(asBytes ? byteStream(plaintext, before[0]) : cutBy(plaintext, before), {
+            format,
+            recipients,
+            backend,
+          });
           const container = await collect(made.stream);
           equal(container.length, made.size(bytes));
           const opened = await open(asBytes ? byteStream(container, after[0]) : cutBy(container, after), { backend });
@@ -51,39 +72,65 @@ export function properties(tool: Tool, backend: Backend): void {
       );
     });
 
-    tool.test(`S13 S14: ${format}: whatever byte is changed, dropped or added, what comes out is a prefix, and an error`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const identities = parseIdentities(privatePem);
-      const plaintext = pattern(2 * chunk + 500);
-      const container = await seal(backend, format, parseRecipients(recipient), plaintext);
-      const at = fc.integer({ min: 30, max: container.length - 1 });
-      const damage = fc.oneof(
-        fc.tuple(at, fc.integer({ min: 1, max: 255 })).map(([index, mask]) => container.map((byte, other) => (other === index ? byte ^ mask : byte))),
-        at.map((length) => container.slice(0, length)),
-        at.map((index) => join([container.subarray(0, index), container.subarray(index + 1)])),
-        fc.tuple(at, fc.integer({ min: 0, max: 255 })).map(([index, byte]) => join([container.subarray(0, index), Uint8Array.of(byte), container.subarray(index)])),
-      );
-      await fc.assert(
-        fc.asyncProperty(damage, cuts, async (damaged, cutting) => {
-          let bytes = new Uint8Array(0) as Uint8Array;
-          let error: Error | undefined;
-          try {
-            const opened = await open(cutBy(damaged, cutting), { backend });
-            if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
-            ({ bytes, error } = await released(await opened.decrypt(identities)));
-          } catch (thrown) {
-            error = thrown as Error;
-          }
-          ok(isSealpinError(error) && ['decrypt_failed', 'container_invalid', 'header_invalid'].includes(error.code), `it ends with ${String(error)}`);
-          equal(bytes, plaintext.subarray(0, bytes.length));
-        }),
-        { numRuns },
-      );
-    });
+    tool.test(
+      `S13 S14: ${format}: whatever byte is changed, dropped or added, what comes out is a prefix, and an error`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const identities = parseIdentities(privatePem);
+        const plaintext = pattern(2 * chunk + 500);
+        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const at = fc.integer({ min: 30, max: container.length - 1 });
+        const damage = fc.oneof(
+          fc
+            .tuple(at, fc.integer({ min: 1, max: 255 }))
+            .map(([index, mask]) => container.map((byte, other) => (other === index ? byte ^ mask : byte))),
+          at.map((length) => container.slice(0, length)),
+          at.map((index) => join([container.subarray(0, index), container.subarray(index + 1)])),
+          fc
+            .tuple(at, fc.integer({ min: 0, max: 255 }))
+            .map(([index, byte]) =>
+              join([container.subarray(0, index), Uint8Array.of(byte), container.subarray(index)]),
+            ),
+        );
+        await fc.assert(
+          fc.asyncProperty(damage, cuts, async (damaged, cutting) => {
+            let bytes = new Uint8Array(0) as Uint8Array;
+            let error: Error | undefined;
+            try {
+              const opened = await open(cutBy(damaged, cutting), { backend });
+              if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
+              ({ bytes, error } = await released(await opened.decrypt(identities)));
+            } catch (thrown) {
+              error = thrown as Error;
+            }
+            ok(
+              isSealpinError(error) && ['decrypt_failed', 'container_invalid', 'header_invalid'].includes(error.code),
+              `it ends with ${String(error)}`,
+            );
+            equal(bytes, plaintext.subarray(0, bytes.length));
+          }),
+          { numRuns },
+        );
+      },
+    );
   }
 
   tool.test('no text makes the readers of keys throw anything but key_invalid', () => {
-    const line = fc.oneof(fc.string(), fc.constantFrom('-----BEGIN PRIVATE KEY-----', '-----END PRIVATE KEY-----', '-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----', 'age1', 'age1tag1qqqq', 'AGE-SECRET-KEY-1QQQQ', 'AGE-SECRET-KEY-PQ-1', '# recipient: x'), fc.base64String());
+    const line = fc.oneof(
+      fc.string(),
+      fc.constantFrom(
+        '-----BEGIN PRIVATE KEY-----',
+        '-----END PRIVATE KEY-----',
+        '-----BEGIN PUBLIC KEY-----',
+        '-----END PUBLIC KEY-----',
+        'age1',
+        'age1tag1qqqq',
+        'AGE-SECRET-KEY-1QQQQ',
+        'AGE-SECRET-KEY-PQ-1',
+        '# recipient: x',
+      ),
+      fc.base64String(),
+    );
     fc.assert(
       fc.property(fc.array(line, { maxLength: 6 }), (lines) => {
         for (const parse of [parseIdentities, parseRecipients]) {
@@ -99,7 +146,15 @@ export function properties(tool: Tool, backend: Backend): void {
   });
 
   tool.test('no bytes make the reader of containers throw anything but its codes', async () => {
-    const start = fc.constantFrom('age-encryption.org/v1\n', 'sealpin/v1\n', 'sealpin/v1\n-> scrypt ', 'age-encryption.org/v1\n-> X25519 ', '-----BEGIN AGE ENCRYPTED FILE-----\n', 'sealpin/v1 detached\n', '');
+    const start = fc.constantFrom(
+      'age-encryption.org/v1\n',
+      'sealpin/v1\n',
+      'sealpin/v1\n-> scrypt ',
+      'age-encryption.org/v1\n-> X25519 ',
+      '-----BEGIN AGE ENCRYPTED FILE-----\n',
+      'sealpin/v1 detached\n',
+      '',
+    );
     await fc.assert(
       fc.asyncProperty(start, fc.uint8Array({ maxLength: 300 }), async (text, bytes) => {
         const content = Uint8Array.of(...new TextEncoder().encode(text), ...bytes);
@@ -107,7 +162,10 @@ export function properties(tool: Tool, backend: Backend): void {
           const opened = await open(pieces(content, 50), { backend });
           if (opened.kind === 'plain') equal(await collect(opened.stream), content);
         } catch (error) {
-          ok(isSealpinError(error) && ['header_invalid', 'unsupported_version'].includes(error.code), `it throws ${String(error)}`);
+          ok(
+            isSealpinError(error) && ['header_invalid', 'unsupported_version'].includes(error.code),
+            `it throws ${String(error)}`,
+          );
         }
       }),
       { numRuns: tool.long ? 20_000 : 500 },

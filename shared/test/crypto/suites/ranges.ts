@@ -1,5 +1,13 @@
 import * as fc from 'fast-check';
-import { encryptDetached, generateKeyPair, openAt, parseIdentities, parseRecipients, passwordIdentity, type Backend } from '../../../crypto/index.ts';
+import {
+  encryptDetached,
+  generateKeyPair,
+  openAt,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  type Backend,
+} from '../../../crypto/index.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { collect, join, pattern, pieces, text } from '../streams.ts';
 import { seal } from './containers.ts';
@@ -12,7 +20,10 @@ function randomAccess(container: Uint8Array) {
     reads,
     bytes: container.length,
     async read(offset: number, length: number): Promise<ReadableStream<Uint8Array>> {
-      ok(offset >= 0 && length > 0 && offset + length <= container.length, `it reads ${length} from ${offset} of ${container.length}`);
+      ok(
+        offset >= 0 && length > 0 && offset + length <= container.length,
+        `it reads ${length} from ${offset} of ${container.length}`,
+      );
       reads.push(length);
       return pieces(container.slice(offset, offset + length), 50_000);
     },
@@ -23,45 +34,90 @@ function randomAccess(container: Uint8Array) {
 export function ranges(tool: Tool, backend: Backend): void {
   for (const format of ['age', 'sealpin'] as const) {
     const chunk = chunkBytes[format];
-    tool.test(`${format}: any part, from the start, from the end and across chunks, is what the whole has there`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const identities = parseIdentities(privatePem);
-      for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk, 3 * chunk + 7]) {
-        const plaintext = pattern(size);
-        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
-        const opened = await openAt(randomAccess(container), { identities, backend });
-        equal(opened.plaintextBytes, size);
-        const offset = fc.oneof(fc.integer({ min: 0, max: size }), fc.constantFrom(...[0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, size - 1, size].filter((at) => at >= 0 && at <= size)));
-        await fc.assert(
-          fc.asyncProperty(offset, offset, async (a, b) => {
-            const [start, end] = [Math.min(a, b), Math.max(a, b)];
-            equal(await collect(await opened.decryptRange({ start, end })), plaintext.subarray(start, end), `${start} to ${end} of ${size}`);
-          }),
-          { numRuns: 30 },
-        );
-        for (const [start, end] of [[-1, 0], [0, size + 1], [1, 0], [0, 0.5]] as const) await fails('range_not_satisfiable', () => opened.decryptRange({ start, end }));
-      }
-    });
+    tool.test(
+      `${format}: any part, from the start, from the end and across chunks, is what the whole has there`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const identities = parseIdentities(privatePem);
+        for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk, 3 * chunk + 7]) {
+          const plaintext = pattern(size);
+          const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+          const opened = await openAt(randomAccess(container), { identities, backend });
+          equal(opened.plaintextBytes, size);
+          const offset = fc.oneof(
+            fc.integer({ min: 0, max: size }),
+            fc.constantFrom(
+              ...[0, 1, chunk - 1, chunk, chunk + 1, 2 * chunk, size - 1, size].filter((at) => at >= 0 && at <= size),
+            ),
+          );
+          await fc.assert(
+            fc.asyncProperty(offset, offset, async (a, b) => {
+              const [start, end] = [Math.min(a, b), Math.max(a, b)];
+              equal(
+                await collect(await opened.decryptRange({ start, end })),
+                plaintext.subarray(start, end),
+                `${start} to ${end} of ${size}`,
+              );
+            }),
+            { numRuns: 30 },
+          );
+          for (const [start, end] of [
+            [-1, 0],
+            [0, size + 1],
+            [1, 0],
+            [0, 0.5],
+          ] as const)
+            await fails('range_not_satisfiable', () => opened.decryptRange({ start, end }));
+        }
+      },
+    );
 
-    tool.test(`S16 S17: ${format}: a good part is read beside a bad chunk; one that was cut, or whose last chunk is bad, does not open`, async () => {
-      const { recipient, privatePem } = await generateKeyPair(backend);
-      const identities = parseIdentities(privatePem);
-      const plaintext = pattern(5 * chunk + 10);
-      const container = await seal(backend, format, parseRecipients(recipient), plaintext);
-      const payload = container.length - plaintext.length - 6 * 16;
-      const withBad = (at: number): Uint8Array => container.map((byte, index) => (index === at ? byte ^ 1 : byte));
-      const source = randomAccess(withBad(payload + chunk + 16 + 5));
-      const opened = await openAt(source, { identities, backend });
-      source.reads.length = 0;
-      equal(await collect(await opened.decryptRange({ start: 2 * chunk + 3, end: 3 * chunk + 3 })), plaintext.subarray(2 * chunk + 3, 3 * chunk + 3));
-      equal(source.reads, [2 * (chunk + 16)], 'what is read for it');
-      await fails('decrypt_failed', async () => collect(await opened.decryptRange({ start: chunk + 5, end: chunk + 6 })));
-      const open = (bytes: Uint8Array): Promise<unknown> => openAt(randomAccess(bytes), { identities, backend });
-      await fails('decrypt_failed', () => open(withBad(container.length - 1)), 'a bad last chunk');
-      for (const length of [payload, payload + 15, payload + 16, payload + chunk + 16, payload + 5 * (chunk + 16), container.length - 10, container.length - 1]) await fails(['decrypt_failed', 'container_invalid'], () => open(container.subarray(0, length)), `cut at ${length}`);
-      await fails(['decrypt_failed', 'container_invalid'], () => open(join([container, new Uint8Array(1)])), 'a byte more');
-      await fails('wrong_kind', () => openAt(randomAccess(container), { identities: [passwordIdentity('x')], backend }));
-    });
+    tool.test(
+      `S16 S17: ${format}: a good part is read beside a bad chunk; one that was cut, or whose last chunk is bad, does not open`,
+      async () => {
+        const { recipient, privatePem } = await generateKeyPair(backend);
+        const identities = parseIdentities(privatePem);
+        const plaintext = pattern(5 * chunk + 10);
+        const container = await seal(backend, format, parseRecipients(recipient), plaintext);
+        const payload = container.length - plaintext.length - 6 * 16;
+        const withBad = (at: number): Uint8Array => container.map((byte, index) => (index === at ? byte ^ 1 : byte));
+        const source = randomAccess(withBad(payload + chunk + 16 + 5));
+        const opened = await openAt(source, { identities, backend });
+        source.reads.length = 0;
+        equal(
+          await collect(await opened.decryptRange({ start: 2 * chunk + 3, end: 3 * chunk + 3 })),
+          plaintext.subarray(2 * chunk + 3, 3 * chunk + 3),
+        );
+        equal(source.reads, [2 * (chunk + 16)], 'what is read for it');
+        await fails('decrypt_failed', async () =>
+          collect(await opened.decryptRange({ start: chunk + 5, end: chunk + 6 })),
+        );
+        const open = (bytes: Uint8Array): Promise<unknown> => openAt(randomAccess(bytes), { identities, backend });
+        await fails('decrypt_failed', () => open(withBad(container.length - 1)), 'a bad last chunk');
+        for (const length of [
+          payload,
+          payload + 15,
+          payload + 16,
+          payload + chunk + 16,
+          payload + 5 * (chunk + 16),
+          container.length - 10,
+          container.length - 1,
+        ])
+          await fails(
+            ['decrypt_failed', 'container_invalid'],
+            () => open(container.subarray(0, length)),
+            `cut at ${length}`,
+          );
+        await fails(
+          ['decrypt_failed', 'container_invalid'],
+          () => open(join([container, new Uint8Array(1)])),
+          'a byte more',
+        );
+        await fails('wrong_kind', () =>
+          openAt(randomAccess(container), { identities: [passwordIdentity('x')], backend }),
+        );
+      },
+    );
   }
 
   tool.test('a container of the encrypted mode is read in parts, too; what is no container is refused', async () => {
@@ -69,7 +125,10 @@ export function ranges(tool: Tool, backend: Backend): void {
     const plaintext = pattern(40_000);
     const made = await encryptDetached(pieces(plaintext), { recipient: parseRecipients(recipient)[0]!, backend });
     const payload = await collect(made.payload);
-    const container = join([await made.header('id', { filename: null, contentType: 'text/plain', size: plaintext.length }), payload]);
+    const container = join([
+      await made.header('id', { filename: null, contentType: 'text/plain', size: plaintext.length }),
+      payload,
+    ]);
     const identities = parseIdentities(privatePem);
     const opened = await openAt(randomAccess(container), { identities, backend });
     equal(await collect(await opened.decryptRange({ start: 30_000, end: 40_000 })), plaintext.subarray(30_000));

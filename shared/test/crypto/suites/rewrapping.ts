@@ -1,4 +1,19 @@
-import { encryptDetached, generateKeyPair, openDetached, parseIdentities, parseRecipients, passwordIdentity, passwordRecipient, recipientFromSpki, rewrap, rewrapHeader, identityFromPkcs8, type Backend, type Identity, type Recipient } from '../../../crypto/index.ts';
+import {
+  encryptDetached,
+  generateKeyPair,
+  openDetached,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+  recipientFromSpki,
+  rewrap,
+  rewrapHeader,
+  identityFromPkcs8,
+  type Backend,
+  type Identity,
+  type Recipient,
+} from '../../../crypto/index.ts';
 import { utf8 } from '../../../crypto/bytes.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
@@ -7,7 +22,8 @@ import { seal, unseal } from './containers.ts';
 
 const cheap = (password: string): Recipient => passwordRecipient(password, { name: 'scrypt', logN: 10 });
 /** What follows the MAC line. */
-const payloadOf = (container: Uint8Array): Uint8Array => container.subarray(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))!.index + 49);
+const payloadOf = (container: Uint8Array): Uint8Array =>
+  container.subarray(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))!.index + 49);
 
 /** Other recipients for containers that exist, and headers that do not belong to their payload. */
 export function rewrapping(tool: Tool, backend: Backend): void {
@@ -16,7 +32,11 @@ export function rewrapping(tool: Tool, backend: Backend): void {
     const plaintext = pattern(100_000);
     for (const format of ['age', 'sealpin'] as const) {
       const old = await seal(backend, format, [cheap('old')], plaintext);
-      const change = async (container: Uint8Array, identities: Identity[], recipients: Recipient[]): Promise<Uint8Array> => collect(await rewrap(pieces(container, 777), { identities, recipients, backend }));
+      const change = async (
+        container: Uint8Array,
+        identities: Identity[],
+        recipients: Recipient[],
+      ): Promise<Uint8Array> => collect(await rewrap(pieces(container, 777), { identities, recipients, backend }));
       const renewed = await change(old, [passwordIdentity('old')], [cheap('new')]);
       equal(payloadOf(renewed), payloadOf(old), 'the payload');
       equal(await unseal(backend, pieces(renewed), [passwordIdentity('new')]), plaintext);
@@ -28,7 +48,9 @@ export function rewrapping(tool: Tool, backend: Backend): void {
       await fails('decrypt_failed', () => change(old, [passwordIdentity('wrong')], [cheap('new')]));
       await fails('no_recipients', () => change(old, [passwordIdentity('old')], []));
     }
-    await fails('not_encrypted', () => rewrap(pieces(text('plain')), { identities: [passwordIdentity('x')], recipients: [cheap('y')], backend }));
+    await fails('not_encrypted', () =>
+      rewrap(pieces(text('plain')), { identities: [passwordIdentity('x')], recipients: [cheap('y')], backend }),
+    );
   });
 
   tool.test('the header of the encrypted mode goes to another key, and stays the header of its file', async () => {
@@ -37,37 +59,70 @@ export function rewrapping(tool: Tool, backend: Backend): void {
     const payload = await collect(made.payload);
     const file = { filename: 'a.txt', contentType: 'text/plain', size: 7 };
     const header = await made.header('file-1', file);
-    const moved = await rewrapHeader(header, { identities: [identityFromPkcs8(first.pkcs8)], recipients: [recipientFromSpki(second.spki)], backend });
-    const opened = await openDetached(moved, { fileId: 'file-1', identities: [identityFromPkcs8(second.pkcs8)], backend });
+    const moved = await rewrapHeader(header, {
+      identities: [identityFromPkcs8(first.pkcs8)],
+      recipients: [recipientFromSpki(second.spki)],
+      backend,
+    });
+    const opened = await openDetached(moved, {
+      fileId: 'file-1',
+      identities: [identityFromPkcs8(second.pkcs8)],
+      backend,
+    });
     equal(opened.file, file);
     equal(await collect(opened.decrypt(pieces(payload))), text('content'));
-    await fails('decrypt_failed', () => openDetached(moved, { fileId: 'file-1', identities: [identityFromPkcs8(first.pkcs8)], backend }));
-    await fails('decrypt_failed', () => openDetached(moved, { fileId: 'file-2', identities: [identityFromPkcs8(second.pkcs8)], backend }));
-    await fails('invalid_request', () => rewrapHeader(header, { identities: [identityFromPkcs8(first.pkcs8)], recipients: [cheap('x')], backend }));
-    await fails('header_invalid', () => rewrapHeader(join([header, text('x')]), { identities: [identityFromPkcs8(first.pkcs8)], recipients: [recipientFromSpki(second.spki)], backend }));
+    await fails('decrypt_failed', () =>
+      openDetached(moved, { fileId: 'file-1', identities: [identityFromPkcs8(first.pkcs8)], backend }),
+    );
+    await fails('decrypt_failed', () =>
+      openDetached(moved, { fileId: 'file-2', identities: [identityFromPkcs8(second.pkcs8)], backend }),
+    );
+    await fails('invalid_request', () =>
+      rewrapHeader(header, { identities: [identityFromPkcs8(first.pkcs8)], recipients: [cheap('x')], backend }),
+    );
+    await fails('header_invalid', () =>
+      rewrapHeader(join([header, text('x')]), {
+        identities: [identityFromPkcs8(first.pkcs8)],
+        recipients: [recipientFromSpki(second.spki)],
+        backend,
+      }),
+    );
   });
 
   tool.test('S8: a header and a payload that do not belong together are refused like a wrong password', async () => {
     for (const format of ['age', 'sealpin'] as const) {
-      const [one, other] = [await seal(backend, format, [cheap('same')], text('one')), await seal(backend, format, [cheap('same')], text('two'))];
+      const [one, other] = [
+        await seal(backend, format, [cheap('same')], text('one')),
+        await seal(backend, format, [cheap('same')], text('two')),
+      ];
       const crossed = join([one.subarray(0, one.length - payloadOf(one).length), payloadOf(other)]);
       await fails('decrypt_failed', () => unseal(backend, pieces(crossed), [passwordIdentity('same')]));
     }
   });
 
-  tool.test('S21: a body forged to open under two passwords opens under the one whose MAC it has, and is refused under the other', async () => {
-    const salt = new Uint8Array(16).fill(9);
-    const keyOf = (password: string): Promise<Uint8Array> => backend.scrypt(utf8(password), join([utf8('sealpin/v1 scrypt'), salt]), { logN: 10, r: 8, p: 1 });
-    const [keyA, keyB] = [await keyOf('alice'), await keyOf('bob')];
-    const body = await forgeGcm(keyA, keyB);
-    const fileKeys = await Promise.all([keyA, keyB].map(async (key) => (await backend.aesGcm(key)).open(new Uint8Array(12), body)));
-    ok(hex(fileKeys[0]!) !== hex(fileKeys[1]!), 'the body does not open under both keys to two file keys');
-    const stanza = { args: ['scrypt', btoa(String.fromCharCode(...salt)).replaceAll('=', ''), '10'], body };
-    const { preamble, chunks } = await newPayload(backend, 'sealpin', fileKeys[0]!);
-    const container = join([makeHeader(backend, 'sealpin', fileKeys[0]!, [stanza]), preamble, await chunks.aead.seal(chunks.nonce(0, true), text('for alice'))]);
-    equal(await unseal(backend, pieces(container), [passwordIdentity('alice')]), text('for alice'));
-    await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity('bob')]));
-  });
+  tool.test(
+    'S21: a body forged to open under two passwords opens under the one whose MAC it has, and is refused under the other',
+    async () => {
+      const salt = new Uint8Array(16).fill(9);
+      const keyOf = (password: string): Promise<Uint8Array> =>
+        backend.scrypt(utf8(password), join([utf8('sealpin/v1 scrypt'), salt]), { logN: 10, r: 8, p: 1 });
+      const [keyA, keyB] = [await keyOf('alice'), await keyOf('bob')];
+      const body = await forgeGcm(keyA, keyB);
+      const fileKeys = await Promise.all(
+        [keyA, keyB].map(async (key) => (await backend.aesGcm(key)).open(new Uint8Array(12), body)),
+      );
+      ok(hex(fileKeys[0]!) !== hex(fileKeys[1]!), 'the body does not open under both keys to two file keys');
+      const stanza = { args: ['scrypt', btoa(String.fromCharCode(...salt)).replaceAll('=', ''), '10'], body };
+      const { preamble, chunks } = await newPayload(backend, 'sealpin', fileKeys[0]!);
+      const container = join([
+        makeHeader(backend, 'sealpin', fileKeys[0]!, [stanza]),
+        preamble,
+        await chunks.aead.seal(chunks.nonce(0, true), text('for alice')),
+      ]);
+      equal(await unseal(backend, pieces(container), [passwordIdentity('alice')]), text('for alice'));
+      await fails('decrypt_failed', () => unseal(backend, pieces(container), [passwordIdentity('bob')]));
+    },
+  );
 }
 
 /** Products in GHASH's field (NIST SP 800-38D section 6.3): bit 0 is the leftmost. */
@@ -93,12 +148,21 @@ function invert(x: bigint): bigint {
 }
 
 const toNumber = (bytes: Uint8Array): bigint => BigInt(`0x${hex(bytes)}`);
-const toBytes = (value: bigint): Uint8Array => Uint8Array.from(value.toString(16).padStart(32, '0').match(/../g)!, (pair) => Number.parseInt(pair, 16));
+const toBytes = (value: bigint): Uint8Array =>
+  Uint8Array.from(value.toString(16).padStart(32, '0').match(/../g)!, (pair) => Number.parseInt(pair, 16));
 
 /** AES of one block, by the key stream of counter mode. */
 async function block(key: Uint8Array, input: Uint8Array): Promise<bigint> {
   const imported = await crypto.subtle.importKey('raw', key as Uint8Array<ArrayBuffer>, 'AES-CTR', false, ['encrypt']);
-  return toNumber(new Uint8Array(await crypto.subtle.encrypt({ name: 'AES-CTR', counter: input as Uint8Array<ArrayBuffer>, length: 128 }, imported, new Uint8Array(16))));
+  return toNumber(
+    new Uint8Array(
+      await crypto.subtle.encrypt(
+        { name: 'AES-CTR', counter: input as Uint8Array<ArrayBuffer>, length: 128 },
+        imported,
+        new Uint8Array(16),
+      ),
+    ),
+  );
 }
 
 /** 48 bytes that open under both keys with a nonce of zeros: two blocks of ciphertext and a tag that both keys agree on. */

@@ -11,13 +11,19 @@ type Vector = { expect: string; payload?: string; identities: Identity[]; contai
 async function read(file: Uint8Array): Promise<Vector> {
   const end = file.findIndex((byte, index) => byte === 10 && file[index + 1] === 10);
   const body = file.subarray(end + 2);
-  const fields = new TextDecoder().decode(file.subarray(0, end)).split('\n').map((line): [string, string] => [line.slice(0, line.indexOf(': ')), line.slice(line.indexOf(': ') + 2)]);
+  const fields = new TextDecoder()
+    .decode(file.subarray(0, end))
+    .split('\n')
+    .map((line): [string, string] => [line.slice(0, line.indexOf(': ')), line.slice(line.indexOf(': ') + 2)]);
   const all = (name: string): string[] => fields.filter(([field]) => field === name).map(([, value]) => value);
   const payload = all('payload')[0];
   return {
     expect: all('expect')[0]!,
     ...(payload === undefined ? {} : { payload }),
-    identities: [...all('identity').flatMap((text) => parseIdentities(text)), ...all('passphrase').map((text) => passwordIdentity(text))],
+    identities: [
+      ...all('identity').flatMap((text) => parseIdentities(text)),
+      ...all('passphrase').map((text) => passwordIdentity(text)),
+    ],
     container: all('compressed')[0] === 'zlib' ? await inflate(body) : body,
   };
 }
@@ -32,7 +38,11 @@ const outcomes: Record<string, readonly string[]> = {
   'payload failure': ['decrypt_failed', 'container_invalid'],
 };
 
-async function outcomeOf(backend: Backend, container: ReadableStream<Uint8Array>, identities: readonly Identity[]): Promise<{ outcome: string; bytes: Uint8Array }> {
+async function outcomeOf(
+  backend: Backend,
+  container: ReadableStream<Uint8Array>,
+  identities: readonly Identity[],
+): Promise<{ outcome: string; bytes: Uint8Array }> {
   let bytes = new Uint8Array(0) as Uint8Array;
   try {
     const opened = await open(container, { backend });

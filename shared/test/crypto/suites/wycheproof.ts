@@ -21,7 +21,9 @@ import { collect, digest, fromBase64, fromHex, hex, pieces, released } from '../
 
 /** Expands zlib data. */
 export function inflate(data: Uint8Array): Promise<Uint8Array> {
-  return collect(pieces(data).pipeThrough(new DecompressionStream('deflate') as ReadableWritablePair<Uint8Array, Uint8Array>));
+  return collect(
+    pieces(data).pipeThrough(new DecompressionStream('deflate') as ReadableWritablePair<Uint8Array, Uint8Array>),
+  );
 }
 
 /** The error of a call, or undefined. */
@@ -34,12 +36,22 @@ async function errorOf(body: () => unknown): Promise<Error | undefined> {
   }
 }
 
-type AeadGroup = { ivSize: number; tagSize: number; keySize: number; tests: { tcId: number; key: string; iv: string; aad: string; msg: string; ct: string; tag: string; result: string }[] };
+type AeadGroup = {
+  ivSize: number;
+  tagSize: number;
+  keySize: number;
+  tests: { tcId: number; key: string; iv: string; aad: string; msg: string; ct: string; tag: string; result: string }[];
+};
 
-async function aeadVectors(groups: readonly AeadGroup[], cipher: (key: Uint8Array) => Aead | Promise<Aead>): Promise<void> {
+async function aeadVectors(
+  groups: readonly AeadGroup[],
+  cipher: (key: Uint8Array) => Aead | Promise<Aead>,
+): Promise<void> {
   for (const { tests } of groups) {
     for (const { tcId, result, ...vector } of tests) {
-      const [key, iv, aad, msg, ct, tag] = [vector.key, vector.iv, vector.aad, vector.msg, vector.ct, vector.tag].map(fromHex) as [Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array];
+      const [key, iv, aad, msg, ct, tag] = [vector.key, vector.iv, vector.aad, vector.msg, vector.ct, vector.tag].map(
+        fromHex,
+      ) as [Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array, Uint8Array];
       const aead = await cipher(key);
       const sealed = Uint8Array.of(...ct, ...tag);
       if (result === 'valid') {
@@ -55,7 +67,11 @@ async function aeadVectors(groups: readonly AeadGroup[], cipher: (key: Uint8Arra
 type EcdhTest = { tcId: number; result: string; shared: string };
 
 /** Agrees as `read` says; valid ones must give the shared secret, invalid ones must fail, acceptable ones may do either. */
-async function ecdhVectors<T extends EcdhTest>(backend: Backend, tests: readonly T[], read: (test: T) => { secret: Uint8Array; point: Uint8Array }): Promise<void> {
+async function ecdhVectors<T extends EcdhTest>(
+  backend: Backend,
+  tests: readonly T[],
+  read: (test: T) => { secret: Uint8Array; point: Uint8Array },
+): Promise<void> {
   for (const test of tests) {
     let shared: Uint8Array | undefined;
     const error = await errorOf(async () => {
@@ -63,7 +79,8 @@ async function ecdhVectors<T extends EcdhTest>(backend: Backend, tests: readonly
       shared = await backend.p256.agree(secret, point.length === 33 ? backend.p256.decompress(point) : point);
     });
     if (test.result === 'valid') ok(error === undefined, `${test.tcId} fails with ${String(error)}`);
-    if (test.result === 'invalid') ok(isSealpinError(error, 'key_invalid'), `${test.tcId} does not fail, or with ${String(error)}`);
+    if (test.result === 'invalid')
+      ok(isSealpinError(error, 'key_invalid'), `${test.tcId} does not fail, or with ${String(error)}`);
     if (error === undefined) equal(hex(shared!), test.shared, `${test.tcId}`);
     else ok(isSealpinError(error, 'key_invalid'), `${test.tcId} fails with ${String(error)}`);
   }
@@ -84,40 +101,68 @@ export function wycheproof(tool: Tool, backend: Backend): void {
     counts.push(`${name} ${count}`);
     tool.test(`Wycheproof ${name}: ${count} vectors`, body);
   };
-  const sum = (groups: readonly { tests: readonly unknown[] }[]): number => groups.reduce((total, { tests }) => total + tests.length, 0);
+  const sum = (groups: readonly { tests: readonly unknown[] }[]): number =>
+    groups.reduce((total, { tests }) => total + tests.length, 0);
 
   // The formats have nonces of 96 bits and keys of 256; keys of 128 run because the backends take them.
-  const gcm = (aesGcm.testGroups as AeadGroup[]).filter(({ ivSize, tagSize, keySize }) => ivSize === 96 && tagSize === 128 && keySize !== 192);
+  const gcm = (aesGcm.testGroups as AeadGroup[]).filter(
+    ({ ivSize, tagSize, keySize }) => ivSize === 96 && tagSize === 128 && keySize !== 192,
+  );
   family('AES-GCM with 96-bit nonces', sum(gcm), () => aeadVectors(gcm, (key) => backend.aesGcm(key)));
   const chaCha = (chaChaPoly.testGroups as AeadGroup[]).filter(({ ivSize }) => ivSize === 96);
   family('ChaCha20-Poly1305', sum(chaCha), () => aeadVectors(chaCha, (key) => backend.chaChaPoly(key)));
 
   family('ECDH P-256 with points', sum(ecdhPoint.testGroups), () =>
-    ecdhVectors(backend, ecdhPoint.testGroups[0]!.tests, (test) => ({ secret: fixedScalar(fromHex(test.private)), point: fromHex(test.public) })),
-  );
-  family('ECDH P-256 with JWK', sum(ecdhJwk.testGroups), () =>
-    ecdhVectors(backend, ecdhJwk.testGroups[0]!.tests as (EcdhTest & { private: JsonWebKey; public: JsonWebKey })[], (test) => ({
-      secret: fixedScalar(fromUrlBase64(test.private.d!)),
-      // A coordinate of another length makes a point of another length, which is refused.
-      point: Uint8Array.of(4, ...fromUrlBase64(test.public.x!), ...fromUrlBase64(test.public.y ?? '')),
+    ecdhVectors(backend, ecdhPoint.testGroups[0]!.tests, (test) => ({
+      secret: fixedScalar(fromHex(test.private)),
+      point: fromHex(test.public),
     })),
   );
+  family('ECDH P-256 with JWK', sum(ecdhJwk.testGroups), () =>
+    ecdhVectors(
+      backend,
+      ecdhJwk.testGroups[0]!.tests as (EcdhTest & { private: JsonWebKey; public: JsonWebKey })[],
+      (test) => ({
+        secret: fixedScalar(fromUrlBase64(test.private.d!)),
+        // A coordinate of another length makes a point of another length, which is refused.
+        point: Uint8Array.of(4, ...fromUrlBase64(test.public.x!), ...fromUrlBase64(test.public.y ?? '')),
+      }),
+    ),
+  );
   family('ECDH P-256 with PEM', sum(ecdhPem.testGroups), () =>
-    ecdhVectors(backend, ecdhPem.testGroups[0]!.tests, (test) => ({ secret: parsePkcs8(derOfPem(test.private)).secret, point: parseSpki(derOfPem(test.public)) })),
+    ecdhVectors(backend, ecdhPem.testGroups[0]!.tests, (test) => ({
+      secret: parsePkcs8(derOfPem(test.private)).secret,
+      point: parseSpki(derOfPem(test.public)),
+    })),
   );
 
-  for (const [name, hash, file] of [['HKDF-SHA-256', 'sha256', hkdf256], ['HKDF-SHA-512', 'sha512', hkdf512]] as const) {
+  for (const [name, hash, file] of [
+    ['HKDF-SHA-256', 'sha256', hkdf256],
+    ['HKDF-SHA-512', 'sha512', hkdf512],
+  ] as const) {
     family(name, sum(file.testGroups), async () => {
       for (const { tcId, result, ikm, salt, info, size, okm } of file.testGroups.flatMap(({ tests }) => tests)) {
-        const prk = hash === 'sha256' ? extract(backend, fromHex(salt), fromHex(ikm)) : backend.hmac('sha512', salt === '' ? new Uint8Array(64) : fromHex(salt), fromHex(ikm));
+        const prk =
+          hash === 'sha256'
+            ? extract(backend, fromHex(salt), fromHex(ikm))
+            : backend.hmac('sha512', salt === '' ? new Uint8Array(64) : fromHex(salt), fromHex(ikm));
         if (result === 'valid') equal(hex(expand(backend, hash, prk, fromHex(info), size)), okm, `${tcId}`);
-        else ok((await errorOf(() => expand(backend, hash, prk, fromHex(info), size))) instanceof RangeError, `${tcId} does not fail`);
+        else
+          ok(
+            (await errorOf(() => expand(backend, hash, prk, fromHex(info), size))) instanceof RangeError,
+            `${tcId} does not fail`,
+          );
       }
     });
   }
   family('HMAC-SHA-256', sum(hmac256.testGroups), async () => {
     for (const { tagSize, tests } of hmac256.testGroups) {
-      for (const { tcId, result, key, msg, tag } of tests) equal(hex(backend.hmac('sha256', fromHex(key), fromHex(msg)).subarray(0, tagSize / 8)) === tag, result === 'valid', `${tcId}`);
+      for (const { tcId, result, key, msg, tag } of tests)
+        equal(
+          hex(backend.hmac('sha256', fromHex(key), fromHex(msg)).subarray(0, tagSize / 8)) === tag,
+          result === 'valid',
+          `${tcId}`,
+        );
     }
   });
   family('PBKDF2-HMAC-SHA-512', sum(pbkdf2.testGroups), async () => {
@@ -129,7 +174,9 @@ export function wycheproof(tool: Tool, backend: Backend): void {
     }
   });
   family('C2SP chunked encryption', sum(cobblestone.testGroups), async () => {
-    for (const { tcId, result, key, ctx, ct, msgLength, msgSha512, flags } of cobblestone.testGroups.flatMap(({ tests }) => tests)) {
+    for (const { tcId, result, key, ctx, ct, msgLength, msgSha512, flags } of cobblestone.testGroups.flatMap(
+      ({ tests }) => tests,
+    )) {
       const source = new ByteSource(pieces(await inflate(fromHex(ct))));
       let bytes = new Uint8Array(0) as Uint8Array;
       const error = await errorOf(async () => {
