@@ -77,11 +77,18 @@ export const Problem = v.object({
 });
 export type Problem = v.InferOutput<typeof Problem>;
 
-/** `maxUploadBytes` of a request body; null: no limit. `services`, for the operator only: whether each pinning service answers. */
+/** `live`: whether the service runs at all, without asking those that it stands on. */
+export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true'])) });
+
+/**
+ * `degraded`, with status 503: it runs, and cannot store or read. `maxUploadBytes` of a request body; null: no limit.
+ * `storage` and `services`, for the operator only: whether the objects and each pinning service answer.
+ */
 export const Health = v.object({
-  status: v.literal('ok'),
+  status: v.picklist(['ok', 'degraded']),
   version: v.string(),
   maxUploadBytes: v.nullable(Bytes),
+  storage: v.optional(v.picklist(['ok', 'failing'])),
   services: v.optional(
     v.array(
       v.object({

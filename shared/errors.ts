@@ -31,6 +31,13 @@ const table = {
     title: 'The body ended early',
     hint: 'send the upload again',
   },
+  body_timeout: {
+    status: 408,
+    exit: 1,
+    fault: 'user',
+    title: 'The body stopped coming',
+    hint: 'nothing was kept; send the upload again',
+  },
   unauthorized: {
     status: 401,
     exit: 1,

@@ -15,6 +15,7 @@ export type Env = {
   ADDRESS_LIMIT?: RateLimit;
   PINNING_SERVICES: string;
   MAX_UPLOAD_BYTES?: string;
+  UPLOAD_IDLE_SECONDS?: string;
   PUBLIC_GATEWAY?: string;
   CORS_ORIGINS?: string;
   RECOVERY_DAYS?: string;
@@ -38,6 +39,21 @@ export function maxUploadBytes(env: Env): number | undefined {
     throw new SealpinError('misconfigured', 'MAX_UPLOAD_BYTES is not a whole number of bytes');
   }
   return bytes;
+}
+
+/** Seconds for which an upload may send nothing, where `UPLOAD_IDLE_SECONDS` says nothing else. */
+const defaultIdleSeconds = 60;
+
+/**
+ * How long an upload may send nothing before it is given up, in ms.
+ * @throws misconfigured when the variable is not a whole number of seconds
+ */
+export function uploadIdleMs(env: Env): number {
+  const text = env.UPLOAD_IDLE_SECONDS ?? '';
+  if (text === '') return defaultIdleSeconds * 1000;
+  if (!/^[1-9][0-9]{0,4}$/.test(text))
+    throw new SealpinError('misconfigured', 'UPLOAD_IDLE_SECONDS is not a whole number of seconds');
+  return Number(text) * 1000;
 }
 
 const services = new WeakMap<Env, PinningService[]>();

@@ -3,8 +3,12 @@ import type { ApiKey } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Ctx } from './app.ts';
 import type { Claim } from './objects/idempotency.ts';
+import { keyIdOf } from './objects/registry.ts';
 
 const maxChars = 255;
+
+/** Headers that describe an upload: requests that differ in one of them are different uploads. */
+const describing = ['Content-Type', 'Content-Disposition', 'Content-Digest'];
 
 /**
  * The claim that an upload makes. Name and parameters go into it under a key that only the API key gives, so that the record
@@ -20,10 +24,13 @@ export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined
   }
   const { pathname, search } = new URL(c.req.url);
   const mac = await keyed(key);
+  const parameters = await mac([name, search, ...describing.map((header) => c.req.header(header) ?? '')]);
+  const length = c.req.header('Content-Length');
   return {
+    apiKey: keyIdOf(key.hash),
     route: `${c.req.method} ${pathname}`,
     name: await mac([name]),
-    fingerprint: await mac([name, search, c.req.header('Content-Type') ?? '', c.req.header('Content-Length') ?? '']),
+    fingerprint: `${parameters}.${length === undefined ? '' : await mac([name, 'length', length])}`,
   };
 }
 

@@ -7,6 +7,7 @@ import {
   FileList,
   FileWithData,
   Health,
+  HealthQuery,
   JsonUpload,
   ListQuery,
   NewAccount,
@@ -44,12 +45,19 @@ export type Operation = {
   codes: readonly Code[];
 };
 
+/** The parameters of an operation's query. */
+export function queryNames({ query, queries = {} }: Operation): string[] {
+  const { entries = {} } = (query ?? {}) as { entries?: object };
+  return [...Object.keys(entries), ...Object.keys(queries)];
+}
+
 const json = 'application/json';
 const bytes = 'application/octet-stream';
 const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large'];
 const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout'];
 const reading: readonly Code[] = [...pinning, 'content_mismatch'];
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
+const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
 
 function upload(mode: 'encrypted' | 'plain'): Operation {
@@ -63,6 +71,7 @@ function upload(mode: 'encrypted' | 'plain'): Operation {
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
+      'Content-Digest': 'part of what makes a second request with an Idempotency-Key the same',
       'Idempotency-Key': 'the same key: the same file',
     },
     body: { [json]: JsonUpload, '*/*': null },
@@ -74,6 +83,7 @@ function upload(mode: 'encrypted' | 'plain'): Operation {
       'invalid_filename',
       'invalid_cid',
       'body_incomplete',
+      'body_timeout',
       'too_large',
       'unsupported_media_type',
       'idempotency_running',
@@ -88,10 +98,11 @@ export const operations: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/health',
-    summary: 'Version and limits',
+    summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
-    answers: { 200: { [json]: Health } },
-    codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
+    query: HealthQuery,
+    answers: { 200: { [json]: Health }, 503: { [json]: Health } },
+    codes: ['invalid_request'],
   },
   {
     method: 'get',
@@ -191,7 +202,7 @@ export const operations: readonly Operation[] = [
     who: 'key',
     scope: 'read',
     query: ReadQuery,
-    headers: { Accept: 'which of them', ...conditions, ...range },
+    headers: { Accept: 'which of them', ...conditions, ...dates, ...range },
     answers: {
       200: { [json]: FileWithData, '*/*': null, 'application/vnd.sealpin': null },
       206: { '*/*': null },
@@ -228,6 +239,7 @@ export const operations: readonly Operation[] = [
       'car-version': '1',
       'car-order': 'dfs',
       'car-dups': 'y or n',
+      filename: 'of the attachment',
     },
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },

@@ -1,18 +1,19 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
 import { UploadQuery } from '../shared/api.ts';
 import { detachedPayloadBytes, encryptDetached, plaintextBytes, recipientFromSpki } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
 import { parseQuery, type Ctx } from './app.ts';
 import { parseDisposition, parseFilename } from './body/names.ts';
-import { checkLength, uploadBody, type UploadBody } from './body/upload.ts';
+import { checkLength, isEncoded, uploadBody, type UploadBody } from './body/upload.ts';
 import { callerOf, identityOf, type Caller } from './caller.ts';
-import { maxUploadBytes, servicesOf } from './env.ts';
+import { maxUploadBytes, servicesOf, uploadIdleMs } from './env.ts';
 import { parseClaim } from './idempotency.ts';
 import { errorText, log } from './log.ts';
 import type { Reader } from './objects/account.ts';
 import type { FileRecord, NewFile } from './objects/files.ts';
+import type { Claim } from './objects/idempotency.ts';
 import type { KeyRecord } from './objects/registry.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './stored.ts';
 
@@ -24,32 +25,61 @@ type Announced = { json: boolean; filename: string | undefined; contentType: str
 /** The handler of a POST in a mode. */
 export function upload(mode: Mode) {
   return async (c: Ctx): Promise<Response> => {
-    const caller = await callerOf(c);
-    const limitBytes = maxUploadBytes(c.env);
-    const claim = await parseClaim(c, caller.key);
-    const fileId = crypto.randomUUID();
-    const begun = await settled(caller.account.begin(caller.key.hash, fileId, claim));
-    const { key, spki } = begun;
-    let body: UploadBody | undefined;
-    const abort = new AbortController();
-    try {
-      const announced = parseAnnounced(c, mode);
-      if (begun.first !== undefined) return await replayed(c, caller, begun, begun.first, announced);
-      checkLength(c.req.raw, limitBytes);
-      body = uploadBody(c.req.raw, limitBytes, announced.json ? 'json' : mode);
-      const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-      const { record, about } = await store(c, caller, { fileId, mode, spki, announced, body, signal });
-      return created(c, key, record, about);
-    } catch (error) {
-      // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
-      abort.abort(error);
-      if (claim !== undefined) await release(c, caller, fileId);
-      throw body?.fault() ?? error;
-    }
+    const work = handle(c, mode);
+    // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
+    c.executionCtx.waitUntil(work.catch(() => undefined));
+    return await work;
   };
 }
 
-/** The claim ends by itself after an hour: not being able to give it up now changes nothing about what went wrong. */
+async function handle(c: Ctx, mode: Mode): Promise<Response> {
+  const caller = await callerOf(c);
+  const limitBytes = maxUploadBytes(c.env);
+  const idleMs = uploadIdleMs(c.env);
+  const claim = await parseClaim(c, caller.key);
+  const fileId = crypto.randomUUID();
+  const begun = await settled(caller.account.begin(caller.key.hash, fileId, claim));
+  const { key, spki } = begun;
+  let body: UploadBody | undefined;
+  const abort = new AbortController();
+  const lease = claim && renewed(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
+  try {
+    const announced = parseAnnounced(c, mode);
+    if (begun.first !== undefined) return await replayed(c, caller, begun, begun.first, announced);
+    checkLength(c.req.raw, limitBytes);
+    body = uploadBody(c.req.raw, { limitBytes, idleMs, form: announced.json ? 'json' : mode });
+    const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+    const { record, about } = await store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
+    return created(c, key, record, about);
+  } catch (error) {
+    // Asked before the abort, which breaks the body as well.
+    const fault = body?.fault();
+    // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
+    abort.abort(error);
+    if (claim !== undefined) await release(c, caller, fileId);
+    if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
+    throw fault ?? error;
+  } finally {
+    if (lease !== undefined) clearInterval(lease);
+  }
+}
+
+/** Renews the claim of an upload for as long as its request lives, and ends the upload when the claim is another request's. */
+function renewed(
+  c: Ctx,
+  caller: Caller,
+  o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
+): ReturnType<typeof setInterval> {
+  return setInterval(() => {
+    settled(caller.account.renew(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
+      // An object that was busy or moved is asked again next time.
+      if (isSealpinError(error) && describe(error.code).fault === 'user') o.abort.abort(error);
+      else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
+    });
+  }, o.everyMs);
+}
+
+/** Gives the claim up. It runs out by itself, so a failure here does not hide the error of the upload. */
 async function release(c: Ctx, caller: Caller, fileId: string): Promise<void> {
   try {
     await settled(caller.account.release(fileId));
@@ -89,7 +119,15 @@ async function replayed(
 async function store(
   c: Ctx,
   caller: Caller,
-  o: { fileId: string; mode: Mode; spki: Uint8Array; announced: Announced; body: UploadBody; signal: AbortSignal },
+  o: {
+    fileId: string;
+    claim: Claim | undefined;
+    mode: Mode;
+    spki: Uint8Array;
+    announced: Announced;
+    body: UploadBody;
+    signal: AbortSignal;
+  },
 ): Promise<{ record: FileRecord; about: About }> {
   const { fileId, mode, announced, body } = o;
   const [service] = servicesOf(c.env);
@@ -119,7 +157,7 @@ async function store(
       service: service.id,
       header: encrypted === undefined ? null : await encrypted.header(fileId, about),
     };
-    record = { ...file, ...(await settled(caller.account.intend(caller.key.hash, file))) };
+    record = { ...file, ...(await settled(caller.account.intend(caller.key.hash, file, o.claim))) };
   };
 
   const bytes = bodyBytes(c, o);
@@ -134,7 +172,7 @@ async function store(
     await settled(caller.account.withdraw(fileId, pinned.cid));
     throw new SealpinError('pinning_failed', 'the pinning service computed another CID');
   }
-  await settled(caller.account.ready(fileId));
+  await settled(caller.account.ready(fileId, o.claim));
   return { record, about };
 }
 
@@ -145,9 +183,26 @@ function bodyBytes(c: Ctx, o: { mode: Mode; announced: Announced }): number | un
   return o.mode === 'plain' ? Number(length) : detachedPayloadBytes(Number(length));
 }
 
+/** Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section 4.10.21) and the default of `curl -d`. */
+const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
+
 function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
-  const json = contentType.split(';')[0]!.trim().toLowerCase() === 'application/json';
+  const essence = contentType.split(';')[0]!.trim().toLowerCase();
+  const json = essence === 'application/json';
+  if (isEncoded(c.req.raw.headers)) {
+    throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which nobody would undo', {
+      hint: 'send the bytes of the file, without Content-Encoding',
+    });
+  }
+  if (c.req.header('Content-Range') !== undefined) {
+    throw new SealpinError('invalid_request', 'a part of a file cannot be stored: leave Content-Range out');
+  }
+  if (forms.includes(essence)) {
+    throw new SealpinError('unsupported_media_type', `the body is a form (${essence}), not the file itself`, {
+      hint: `send the bytes: curl -X POST -T FILE -H 'Content-Type: application/octet-stream' …/v1/storage/${mode}; or JSON with its type, application/json`,
+    });
+  }
   if (contentType.length > 255 || !/^[\t -~]*$/.test(contentType)) {
     throw new SealpinError('unsupported_media_type', 'Content-Type has to be at most 255 characters of ASCII');
   }
@@ -157,9 +212,8 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
   }
+  // In encrypted mode nobody can know the CID before, and the route takes no `cid`.
   const { cid } = parseQuery(c, UploadQuery);
-  if (cid !== undefined && mode === 'encrypted')
-    throw new SealpinError('invalid_request', 'cid is for plain mode: nobody can know it before');
   return {
     json,
     filename,

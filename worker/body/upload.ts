@@ -22,27 +22,39 @@ export type UploadBody = {
   fault(): SealpinError | undefined;
 };
 
+/** The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are exact numbers. */
+const largestBytes = 2 ** 52;
+
 /**
  * Refuses a body whose announced length is over the limit, before a byte of it is read.
  * @throws too_large
  */
-export function checkLength(request: Request, limitBytes: number | undefined): void {
+export function checkLength(request: Request, limitBytes = largestBytes): void {
   const announced = Number(request.headers.get('Content-Length') ?? Number.NaN);
-  if (limitBytes !== undefined && announced > limitBytes) throw tooLarge(limitBytes);
+  if (announced > limitBytes) throw tooLarge(limitBytes);
 }
 
-/**
- * The body of a request, read as it is asked for.
- * @param limitBytes how long the body may be; counted, because a length need not be announced
- * @param form `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their CID,
- *   or `encrypted`: as a byte stream, whose reader uses the same memory for all of it
- */
-export function uploadBody(
-  request: Request,
-  limitBytes: number | undefined,
-  form: 'json' | 'plain' | 'encrypted',
-): UploadBody {
-  const body = countedBody(request, limitBytes);
+/** Whether a body has a content coding (RFC 9110 section 8.4), which would have to be undone before it is the file. */
+export function isEncoded(headers: Headers): boolean {
+  return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
+}
+
+export type UploadOptions = {
+  /** How long the body may be; counted, because a length need not be announced. */
+  limitBytes: number | undefined;
+  /** How long it may send nothing before it is given up. */
+  idleMs: number;
+  /**
+   * `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their
+   * CID, or `encrypted`: as a byte stream, whose reader uses the same memory for all of it.
+   */
+  form: 'json' | 'plain' | 'encrypted';
+};
+
+/** The body of a request, read as it is asked for. */
+export function uploadBody(request: Request, { limitBytes, idleMs, form }: UploadOptions): UploadBody {
+  const body = countedBody(request, limitBytes, idleMs);
+  let cancelled = false;
   let size = 0;
   let head = new Uint8Array(0);
   let filename: string | undefined;
@@ -59,8 +71,10 @@ export function uploadBody(
       try {
         await pull(controller);
       } catch (cause) {
-        fault = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
-        throw fault;
+        const error = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
+        // Cancelling breaks the read that waits: that is a consequence, not what broke the upload.
+        if (!cancelled) fault = error;
+        throw error;
       }
     };
   }
@@ -102,7 +116,10 @@ export function uploadBody(
     }
   }
 
-  const cancel = (reason: unknown): Promise<void> => body.cancel(reason);
+  const cancel = (reason: unknown): Promise<void> => {
+    cancelled = true;
+    return body.cancel(reason);
+  };
   const stream =
     form === 'encrypted'
       ? new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel })
@@ -119,23 +136,60 @@ type CountedBody = {
   cancel(reason: unknown): Promise<void>;
 };
 
-function countedBody(request: Request, limitBytes: number | undefined): CountedBody {
+/** A read that takes less than this part of the idle time makes the next one wait for more: a fast client costs few reads. */
+const quickPart = 1 / 64;
+/** A read of so many bytes may take twice the idle time; of 1 MiB five times. */
+const bytesPerIdleTime = 256 * 1024;
+
+function countedBody(request: Request, limitBytes: number | undefined, idleMs: number): CountedBody {
   const reader = request.body?.getReader({ mode: 'byob' });
   let received = 0;
+  let least = 1;
+
+  /** Reads until `least` bytes are there. Nobody sees how many of them have come meanwhile, so a slow client gets small reads. */
+  async function readSome(view: Uint8Array<ArrayBuffer>): Promise<{ bytes: Uint8Array<ArrayBuffer>; ended: boolean }> {
+    const wanted = Math.min(least, view.length);
+    const startedAt = Date.now();
+    const { value } = await timely(reader!.readAtLeast(wanted, view), idleMs * (1 + wanted / bytesPerIdleTime));
+    if (value === undefined) throw new SealpinError('body_incomplete', 'the body was cancelled');
+    const isQuick = Date.now() - startedAt < idleMs * quickPart;
+    least = isQuick ? Math.min(Math.max(least * 4, value.length * 2), readBytes) : 1;
+    return { bytes: value, ended: value.length < wanted };
+  }
+
   return {
     async read(buffer) {
       if (reader === undefined) return buffer.subarray(0, 0);
       // Not further than one byte over the limit: a body that has passed it is not waited for.
       const wanted = Math.min(buffer.length, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
-      const { value } = await reader.readAtLeast(wanted, buffer.subarray(0, wanted));
-      received += value?.length ?? 0;
+      const { byteOffset } = buffer;
+      let memory = buffer.buffer;
+      let filled = 0;
+      for (let ended = false; !ended && filled < wanted;) {
+        const some = await readSome(new Uint8Array(memory, byteOffset + filled, wanted - filled));
+        ({ ended } = some);
+        memory = some.bytes.buffer;
+        filled += some.bytes.length;
+      }
+      received += filled;
       if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
-      return value ?? new Uint8Array(0);
+      return new Uint8Array(memory, byteOffset, filled);
     },
     async cancel(reason) {
       await reader?.cancel(reason);
     },
   };
+}
+
+/** @throws body_timeout */
+async function timely<T>(step: Promise<T>, timeoutMs: number): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new SealpinError('body_timeout')), timeoutMs);
+  try {
+    return await Promise.race([step, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function tooLarge(limitBytes: number): SealpinError {

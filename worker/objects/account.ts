@@ -10,10 +10,10 @@ import { errorText, log } from '../log.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { claims, type Claim } from './idempotency.ts';
 import { files, type FileRecord, type NewFile } from './files.ts';
-import { outbox, type Message } from './outbox.ts';
+import { outbox, unrefer, type Message } from './outbox.ts';
 import { pinOf } from './pin.ts';
 import { beyond, registry, type KeyRecord, type NewKey } from './registry.ts';
-import { schema } from './schema.ts';
+import { schema, type AccountRow } from './schema.ts';
 
 /** How long a pending upload may stay: far longer than its last bytes take. */
 const pendingMs = 3_600_000;
@@ -26,14 +26,6 @@ export type AccountRecord = {
   recoveryKey: string | null;
   createdAt: number;
 };
-type AccountRow = {
-  id: string;
-  label: string;
-  spki: ArrayBuffer;
-  recovery_key: string | null;
-  created_at: number;
-  closed_at: number | null;
-};
 
 /** What a reader is given with a row: the key's record, the account's public key, and on demand the sealed private key. */
 export type Reader = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
@@ -44,9 +36,15 @@ export class Account extends DurableObject<Env> {
   readonly #registry = registry(this.#sql);
   readonly #files = files(this.#sql);
   readonly #outbox = outbox(this.#sql);
-  readonly #claims = claims(this.#sql, (fileId) => this.#files.find(fileId) !== undefined);
+  readonly #claims = claims(this.#sql, {
+    isReady: (fileId) => this.#files.find(fileId) !== undefined,
+    now: () => this.now(),
+    leaseMs: () => this.leaseMs,
+  });
   #id: string | undefined;
   #account: AccountRecord | undefined;
+  /** How long a claim lasts, for tests. */
+  protected leaseMs: number | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -174,37 +172,45 @@ export class Account extends DurableObject<Env> {
     return { ok: true, ...gone };
   }
 
-  /** Lets an upload begin: to which public key encrypted mode encrypts; the file of the first request where this is a second one. */
+  /** Lets an upload begin: its public key; the file of the first request, if this is a second one; how often to renew the claim. */
   async begin(
     hash: string,
     fileId: string,
     claim: Claim | undefined,
-  ): Promise<Answer<Reader & { first: FileRecord | undefined }>> {
+  ): Promise<Answer<Reader & { first: FileRecord | undefined; renewMs: number }>> {
     const caller = this.#authorize(hash, 'write');
     if (!caller.ok) return caller;
     const { key, account } = caller;
     let first: FileRecord | undefined;
     if (claim !== undefined) {
-      const taken = this.#claims.take(key.id, claim, fileId, this.now());
+      const taken = this.#claims.take(claim, fileId);
       if (!taken.ok) return taken;
       if (taken.first !== undefined) first = this.#files.find(taken.first);
       await this.#alarm.by(this.now() + pendingMs);
     }
     const sealed = first?.mode === 'encrypted' ? this.#registry.sealed(key.id) : null;
-    return { ok: true, key, spki: account.spki, sealed, first };
+    return { ok: true, key, spki: account.spki, sealed, first, renewMs: this.#claims.renewMs() };
   }
 
-  /** Gives up the claim of an upload that failed before it was intended. */
+  /** Renews the claim of an upload that is running. */
+  async renew(hash: string, fileId: string, claim: Claim): Promise<Answer> {
+    const caller = this.#authorize(hash, 'write');
+    return caller.ok ? (this.#claims.renew(claim, fileId) ?? { ok: true }) : caller;
+  }
+
+  /** Gives up the claim of an upload that has ended, unless it has a file. */
   async release(fileId: string): Promise<Answer> {
-    if (this.#account !== undefined && !this.#files.isPending(fileId)) this.#claims.drop(fileId);
+    if (this.#account !== undefined && this.#files.find(fileId) === undefined) this.#claims.drop(fileId);
     return { ok: true };
   }
 
   /** Before the last bytes go out: the pending row, then the reference. After this, row and reference say what to undo. */
-  async intend(hash: string, file: NewFile): Promise<Answer<{ createdAt: number }>> {
+  async intend(hash: string, file: NewFile, claim?: Claim): Promise<Answer<{ createdAt: number }>> {
     const caller = this.#authorize(hash, 'write');
     if (!caller.ok) return caller;
     const createdAt = this.now();
+    const taken = this.#claims.renew(claim, file.fileId);
+    if (taken !== undefined) return taken;
     this.#files.add(file, caller.key.id, createdAt, createdAt + pendingMs);
     await this.#alarm.by(createdAt + pendingMs);
     const { cid, service, fileId } = file;
@@ -220,18 +226,18 @@ export class Account extends DurableObject<Env> {
     return answer;
   }
 
-  /** After the service holds the bytes. */
-  async ready(fileId: string): Promise<Answer> {
-    const isReady =
-      this.#account !== undefined &&
-      this.ctx.storage.transactionSync(() => {
-        this.#claims.keep(fileId, this.now());
-        return this.#files.ready(fileId);
-      });
-    if (!isReady) {
-      return refuse('pinning_timeout', 'the upload took so long that it was given up');
-    }
-    return { ok: true };
+  /** After the service holds the bytes. An upload whose claim is another request's by now is undone. */
+  async ready(fileId: string, claim?: Claim): Promise<Answer> {
+    const late = refuse('pinning_timeout', 'the upload took so long that it was given up');
+    if (this.#account === undefined) return late;
+    const refusal = this.ctx.storage.transactionSync(() => {
+      const taken = this.#claims.keep(claim, fileId);
+      if (taken !== undefined || this.#files.ready(fileId)) return taken;
+      this.#claims.drop(fileId);
+      return late;
+    });
+    if (refusal !== undefined) await this.withdraw(fileId);
+    return refusal ?? { ok: true };
   }
 
   /**
@@ -314,7 +320,7 @@ export class Account extends DurableObject<Env> {
           this.#claims.drop(fileId);
         });
       }
-      this.#claims.expire(now);
+      this.#claims.expire();
       await this.#outbox.flush((message) => this.#send(message), now);
       const due = [this.#files.nextDue(), this.#outbox.nextDue(), this.#claims.nextDue()].filter(
         (each) => each !== undefined,
@@ -389,8 +395,4 @@ export class Account extends DurableObject<Env> {
     if (message.op === 'discard') return await pin.discard(cid, service);
     return await pin.unrefer({ cid, service, fileId: message.fileId, account: this.#id! });
   }
-}
-
-function unrefer(file: FileRecord): Message {
-  return { op: 'unrefer', target: file.cid, service: file.service, fileId: file.fileId };
 }

@@ -39,7 +39,6 @@ export type Files = {
   /** Makes a pending file ready; whether it is ready now. */
   ready(fileId: string): boolean;
   find(fileId: string): FileRecord | undefined;
-  isPending(fileId: string): boolean;
   /** Ready files, newest first: those before `cursor`, all or those with a CID. */
   page(o: { before: number | undefined; limit: number; cid: string | undefined }): {
     files: FileRecord[];
@@ -92,9 +91,6 @@ export function files(sql: SqlStorage): Files {
     find(fileId) {
       const [row] = sql.exec<FileRow>(`SELECT * FROM file WHERE file_id = ? AND state = 'ready'`, fileId).toArray();
       return row === undefined ? undefined : recordOf(row);
-    },
-    isPending(fileId) {
-      return sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId).toArray().length > 0;
     },
     page({ before, limit, cid }) {
       const rows = sql

@@ -2,11 +2,18 @@
 import { type Answer } from '../answer.ts';
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
+import type { FileRecord } from './files.ts';
 
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
   | { op: 'discard'; target: string; service: string }
   | { op: 'forget'; target: string };
+
+/** The message that a file does not need its CID any more. */
+export function unrefer({ cid, service, fileId }: FileRecord): Message {
+  return { op: 'unrefer', target: cid, service, fileId };
+}
+
 export type Delivery = (message: Message) => Promise<Answer<{ status: 'unpinned' | 'scheduled' }>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };

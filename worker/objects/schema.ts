@@ -1,5 +1,14 @@
 /** The tables of an `Account` object. Made with the account, never by asking after one. Times are in ms since 1970. */
 
+export type AccountRow = {
+  id: string;
+  label: string;
+  spki: ArrayBuffer;
+  recovery_key: string | null;
+  created_at: number;
+  closed_at: number | null;
+};
+
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be empty. `recovery_key` is what the account is recovered with, as text,
  *   `recovery` the account's private key as an age file to that one.
@@ -8,7 +17,8 @@
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, of which the size of an encrypted file follows; its
  *   name and type are in its header only. `container`: the bytes begin like a container of ours or of age.
  * - `outbox`: what others have to be told. `Pin`: `unrefer` or `discard` the CID `target`; KV: `forget` the key with the hash `target`.
- * - `idempotency`: `fingerprint` is the HMAC of the parameters; `file_id` is the file that came, or will come, of it.
+ * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that came, or will come, of it; before it is
+ *   stored, `expires_at` is the end of its request's lease.
  */
 export const schema = `
   CREATE TABLE account (

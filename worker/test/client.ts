@@ -5,7 +5,7 @@ import { Problem, StoredFile } from '../../shared/api.ts';
 import { codesOf } from '../openapi.ts';
 import { operations, type Operation } from '../operations.ts';
 
-export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit };
+export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 
 /** The code of an answer that has to be a problem, with its status. */
 export async function problemOf(asked: Response | Promise<Response>): Promise<[number, string]> {

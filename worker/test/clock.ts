@@ -30,13 +30,18 @@ export class Account extends RealAccount {
     await this.alarm();
   }
 
+  /** Makes claims last that long. */
+  lease(ms: number): void {
+    this.leaseMs = ms;
+  }
+
   /** Lets the next call of that name fail: `refer`, `unrefer`, `discard` to `Pin`, `ready` to us. */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
   }
 
-  override ready(fileId: string): Promise<Answer> {
-    return faulty(this.#faults, 'ready', () => super.ready(fileId));
+  override ready(...args: Parameters<RealAccount['ready']>): Promise<Answer> {
+    return faulty(this.#faults, 'ready', () => super.ready(...args));
   }
 
   rows(table: 'file' | 'outbox' | 'idempotency' | 'api_key'): Row[] {

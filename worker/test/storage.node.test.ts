@@ -20,7 +20,7 @@ afterAll(() => service.close());
 const modes = ['encrypted', 'plain'] as const;
 
 describe.each(modes)('a file in %s mode', (mode) => {
-  it.each([0, 1, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
+  it.each([0, 1, 5, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
     const bytes = randomBytes(size);
     const file = await call.store(mode, bytes);
     expect(file).toMatchObject({
@@ -54,6 +54,19 @@ describe.each(modes)('a file in %s mode', (mode) => {
       expect(head.headers.get('Content-Length')).toBe(get.headers.get('Content-Length'));
       expect(await head.text()).toBe('');
     }
+  });
+
+  it.each([0, 1, 5, 2_000_000])('of %i bytes may come in chunks', async (size) => {
+    const bytes = randomBytes(size);
+    const answer = await call(`/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: { 'Content-Disposition': 'attachment; filename=chunks' },
+      body: new Blob([bytes]).stream(),
+      duplex: 'half',
+    });
+    const { fileId } = v.parse(StoredFile, await answer.json());
+    const raw = await call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
 
   it('comes as JSON, too, in any order', async () => {

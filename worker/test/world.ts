@@ -8,6 +8,7 @@ type Row = Record<string, unknown>;
 type Rows = {
   rows(table: string): Promise<Row[]>;
   ring(ms: number): Promise<void>;
+  lease(ms: number): Promise<void>;
   tables(): Promise<number>;
   fail(call: string, fault: 'before' | 'after'): Promise<void>;
 };

@@ -1,0 +1,286 @@
+/** Uploads that break and are sent again with their Idempotency-Key: every retry gets through, and there is one file in the end. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import type { FileList, StoredFile } from '../../shared/api.ts';
+import { client, jsonOf, problemOf } from './client.ts';
+import { startPeer, type Peer, type Turn } from './peer.ts';
+import { rpcToken, startService, type Service } from './service.ts';
+import { accountObject, newOwner, pinned, sweep, type Owner } from './world.ts';
+
+let dir: string;
+let node: RunningNode;
+let peer: Peer;
+let service: Service;
+let owner: Owner;
+
+const start = (): Promise<Service> =>
+  startService({
+    entry: 'worker/test/clock.ts',
+    dir,
+    node,
+    through: () => peer.url,
+    vars: { UPLOAD_IDLE_SECONDS: '1' },
+  });
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sealpin-retries-'));
+  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  peer = await startPeer(node.url);
+  service = await start();
+});
+beforeEach(async () => {
+  owner = await newOwner(service);
+});
+afterEach(() => {
+  peer.onCommand = undefined;
+  peer.onBody = undefined;
+});
+afterAll(async () => {
+  await service.close();
+  await peer.close();
+  await node.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const key = 'one upload';
+const minuteMs = 60_000;
+
+const files = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call('/v1/storage'))).files;
+
+function post(body: BodyInit, headers: Record<string, string> = {}, mode = 'plain'): Promise<Response> {
+  return owner.call(`/v1/storage/${mode}`, {
+    method: 'POST',
+    headers: {
+      'Idempotency-Key': key,
+      'Content-Type': 'text/a',
+      'Content-Disposition': 'inline; filename=a',
+      ...headers,
+    },
+    body,
+    ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+  });
+}
+
+/** Begins an upload by hand: it announces `length` bytes and sends some of them. */
+function begin(length: number, bytes: Buffer, mode = 'plain'): Promise<Socket> {
+  const head = [
+    `POST /v1/storage/${mode} HTTP/1.1`,
+    'Host: test',
+    `Authorization: Bearer ${owner.call.apiKey}`,
+    `Idempotency-Key: ${key}`,
+    'Content-Type: text/a',
+    'Content-Disposition: inline; filename=a',
+    `Content-Length: ${length}`,
+  ];
+  const { hostname, port } = new URL(service.url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`${head.join('\r\n')}\r\n\r\n`);
+      socket.write(bytes, () => resolve(socket));
+    });
+    socket.on('error', reject);
+    socket.on('data', () => undefined);
+  });
+}
+
+/** Waits until so many bytes of an upload are on their way to the pinning service. */
+function moving(least: number): Promise<void> {
+  return new Promise((resolve) => {
+    peer.onBody = (bytes) => {
+      if (bytes > least) resolve();
+    };
+  });
+}
+
+describe.each(['plain', 'encrypted'])('an upload in %s mode with an Idempotency-Key', (mode) => {
+  it.each([
+    ['reset', (socket: Socket) => void socket.resetAndDestroy()],
+    ['closed', (socket: Socket) => void socket.end()],
+  ])('whose connection is %s gives its claim back', async (_, leave) => {
+    const bytes = randomBytes(3_000_000);
+    const reached = moving(1_000_000);
+    const socket = await begin(bytes.length, bytes.subarray(0, 2_500_000), mode);
+    await reached;
+    expect(await problemOf(post(bytes, {}, mode))).toEqual([409, 'idempotency_running']);
+    leave(socket);
+    await expect.poll(async () => (await post(bytes, {}, mode)).status, { timeout: 10_000 }).toBe(201);
+    expect((await files()).length).toBe(1);
+    socket.destroy();
+  });
+});
+
+/** Holds the first `add` until it is let go; every other command passes. */
+function heldAdd(): Promise<Turn> {
+  return new Promise((resolve) => {
+    let held = false;
+    peer.onCommand = async (turn) => {
+      if (held || turn.command !== 'add') return (await turn.pass()).deliver();
+      held = true;
+      return resolve(turn);
+    };
+  });
+}
+
+describe('a claim', () => {
+  const leaseEnd = async (): Promise<number> => Number((await owner.object.rows('idempotency'))[0]?.['expires_at']);
+
+  it('is renewed while the upload runs, also when all of its bytes have come', async () => {
+    await owner.object.lease(300);
+    const held = heldAdd();
+    const first = post('held');
+    const turn = await held;
+    const end = await leaseEnd();
+    await expect.poll(leaseEnd, { timeout: 10_000 }).toBeGreaterThan(end);
+    (await turn.pass()).deliver();
+    await jsonOf(first, 201);
+  });
+
+  it('that has run out goes to the next request, and the one that had it cannot commit any more', async () => {
+    const held = heldAdd();
+    const first = post('twice');
+    const turn = await held;
+    const early = await post('twice');
+    expect(Number(early.headers.get('Retry-After'))).toBeGreaterThan(40);
+    expect(await problemOf(early)).toEqual([409, 'idempotency_running']);
+    await owner.object.ring(minuteMs);
+    const file = await jsonOf<StoredFile>(post('twice'), 201);
+    (await turn.pass()).deliver();
+    expect(await problemOf(first)).toEqual([409, 'idempotency_running']);
+    expect(await jsonOf(post('twice'), 201)).toEqual(file);
+    await sweep(service, [owner], [file.cid]);
+    expect(await files()).toEqual([file]);
+    expect(await pinned(service)).toContain(file.cid);
+  });
+
+  it('ends an upload whose claim another request has taken', async () => {
+    await owner.object.lease(300);
+    const reached = moving(100_000);
+    const bytes = randomBytes(3_000_000);
+    const socket = await begin(bytes.length, bytes.subarray(0, 2_000_000));
+    await reached;
+    peer.aborted.length = 0;
+    await owner.object.ring(minuteMs);
+    const { fileId } = await jsonOf<StoredFile>(post(bytes), 201);
+    await expect.poll(() => peer.aborted.includes('add'), { timeout: 10_000 }).toBe(true);
+    expect((await files()).map((file) => file.fileId)).toEqual([fileId]);
+    socket.destroy();
+  });
+
+  it.each(['before', 'after'] as const)(
+    'of a service that died %s the bytes were pinned is free within a minute, and there is one file',
+    async (when) => {
+      const bytes = randomBytes(10_000);
+      const held = heldAdd();
+      const lost = expect(post(bytes)).rejects.toThrow();
+      const turn = await held;
+      if (when === 'after') await turn.pass();
+      await service.kill();
+      turn.cut();
+      await lost;
+      peer.onCommand = undefined;
+      service = await start();
+      owner = {
+        ...owner,
+        call: client(service.url, owner.call.apiKey),
+        object: await accountObject(service, owner.id),
+      };
+      const early = await post(bytes);
+      expect(Number(early.headers.get('Retry-After'))).toBeGreaterThan(0);
+      expect(Number(early.headers.get('Retry-After'))).toBeLessThanOrEqual(60);
+      expect(await problemOf(early)).toEqual([409, 'idempotency_running']);
+      await owner.object.ring(minuteMs);
+      const file = await jsonOf<StoredFile>(post(bytes), 201);
+      await sweep(service, [owner], [file.cid]);
+      expect(await files()).toEqual([file]);
+      expect((await owner.object.rows('file')).length).toBe(1);
+      expect(await pinned(service)).toContain(file.cid);
+    },
+  );
+});
+
+describe('an upload that fails', () => {
+  it.each(['plain', 'encrypted'])(
+    'because the pinning service cannot be reached is 503 in %s mode, with an Idempotency-Key, too, and can be sent again',
+    async (mode) => {
+      const bytes = randomBytes(300_000);
+      for (let round = 0; round < 5; round += 1) {
+        peer.onBody = (_, cut) => cut();
+        const answer = await post(bytes, {}, mode);
+        expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThan(0);
+        expect(await problemOf(answer)).toEqual([503, 'pinning_unavailable']);
+      }
+      peer.onBody = undefined;
+      await jsonOf(post(bytes, {}, mode), 201);
+    },
+  );
+
+  it('after its file was made ready is the same file when it is sent again', async () => {
+    await owner.object.fail('ready', 'after');
+    expect(await problemOf(post('ready'))).toEqual([500, 'internal']);
+    const again = await post('ready');
+    expect(again.headers.get('Idempotency-Replayed')).toBe('true');
+    expect(await files()).toEqual([await jsonOf(again, 201)]);
+  });
+
+  it.each([
+    ['at once', 0],
+    ['after its first bytes', 100],
+    ['after it was fast', 2_000_000],
+  ])('because no bytes come any more, %s, is given up, and can be sent again', async (_, sent) => {
+    const bytes = randomBytes(3_000_000);
+    const socket = await begin(bytes.length, bytes.subarray(0, sent));
+    const answer = await new Promise<string>((resolve) => {
+      socket.once('data', (chunk) => resolve(chunk.toString()));
+    });
+    expect(answer).toMatch(/^HTTP\/1.1 408 /);
+    expect(answer).toContain('"body_timeout"');
+    socket.destroy();
+    await jsonOf(post(bytes), 201);
+    expect((await files()).length).toBe(1);
+  });
+});
+
+it.each(['plain', 'encrypted'])('an upload in %s mode that is slow for long is not given up', async (mode) => {
+  const bytes = randomBytes(40);
+  const socket = await begin(bytes.length, bytes.subarray(0, 1), mode);
+  const answered = new Promise<string>((resolve) => {
+    socket.once('data', (chunk) => resolve(chunk.toString()));
+  });
+  // Longer than an upload may send nothing at all.
+  for (let sent = 1; sent < bytes.length; sent += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    socket.write(bytes.subarray(sent, sent + 1));
+  }
+  expect(await answered).toMatch(/^HTTP\/1.1 201 /);
+  socket.destroy();
+});
+
+describe('a second request with an Idempotency-Key', () => {
+  const chunks = (text: string): ReadableStream => new Blob([text]).stream();
+
+  it.each([
+    ['another filename', { 'Content-Disposition': 'inline; filename=b' }],
+    ['another digest', { 'Content-Digest': 'sha-256=:AAAA:' }],
+    ['another type', { 'Content-Type': 'text/b' }],
+  ])('and %s is another upload', async (_, headers) => {
+    await jsonOf(post('first'), 201);
+    expect(await problemOf(post('first', headers))).toEqual([422, 'idempotency_mismatch']);
+  });
+
+  it('may announce a length where the other one came in chunks', async () => {
+    const file = await jsonOf(post(chunks('chunks')), 201);
+    expect(await jsonOf(post('chunks'), 201)).toEqual(file);
+    expect(await jsonOf(post(chunks('chunks')), 201)).toEqual(file);
+  });
+
+  it('may come in chunks where the other one announced a length, which may not change', async () => {
+    const file = await jsonOf(post('length'), 201);
+    expect(await jsonOf(post(chunks('length')), 201)).toEqual(file);
+    expect(await problemOf(post('another length'))).toEqual([422, 'idempotency_mismatch']);
+  });
+});
