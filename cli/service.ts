@@ -139,6 +139,9 @@ export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: strin
 
 async function problem(answer: Answer, url: URL): Promise<SealpinError> {
   const text = await readAnswer(answer);
+  if (answer.status === 503 && isDegraded(text)) {
+    return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
+  }
   let found;
   try {
     found = parseJson(text, Problem, url);
@@ -158,6 +161,15 @@ async function problem(answer: Answer, url: URL): Promise<SealpinError> {
     ...(hint === undefined ? {} : { hint: visible(hint) }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   });
+}
+
+/** Whether this is the health of a service that runs, and whose storage or pinning service does not. */
+function isDegraded(text: string): boolean {
+  try {
+    return parseAnswer(Health, JSON.parse(text)).status === 'degraded';
+  } catch {
+    return false;
+  }
 }
 
 async function json<S extends Parameters<typeof parseAnswer>[0]>(

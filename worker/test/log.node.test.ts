@@ -1,6 +1,6 @@
 /** What the operator sees: the state of the pinning services, and a log without secrets. */
 import { expect, it } from 'vitest';
-import type { Health, NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
+import type { NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer } from './peer.ts';
@@ -100,31 +100,6 @@ it('S61: a line for each request and each fault, with its id and without what no
     for (const secret of secrets) expect(log.includes(secret), secret).toBe(false);
   } finally {
     await service.close();
-  }
-});
-
-it('the operator sees how the pinning services are, and nobody else does', async () => {
-  const service = await startService({
-    vars: {
-      PINNING_SERVICES: JSON.stringify([
-        { id: 'gone', type: 'kubo', url: 'http://127.0.0.1:9', tokenSecret: 'KUBO_TOKEN' },
-      ]),
-    },
-  });
-  const other = await startService();
-  try {
-    const operator = (url: string): Promise<Health> => jsonOf<Health>(client(url, adminToken)('/v1/health'));
-    expect((await operator(service.url)).services).toEqual([
-      { id: 'gone', status: 'failing', code: 'pinning_unavailable' },
-    ]);
-    expect((await operator(other.url)).services).toEqual([
-      { id: 'node', status: 'ok', version: expect.any(String) as string },
-    ]);
-    expect(await problemOf(client(other.url, 'wrong')('/v1/health'))).toEqual([401, 'unauthorized']);
-    expect('services' in (await jsonOf<Health>(fetch(`${other.url}/v1/health`)))).toBe(false);
-  } finally {
-    await service.close();
-    await other.close();
   }
 });
 
