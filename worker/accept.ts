@@ -8,22 +8,29 @@ type Wish = { type: string; q: number };
  * @throws not_acceptable when none is wanted
  */
 export function acceptable<T extends string>(header: string | null, offered: readonly T[]): T {
-  if (header === null || header.trim() === '') return offered[0]!;
+  const best = preferred(header, offered);
+  if (best === undefined) throw new SealpinError('not_acceptable', `choose one of: ${offered.join(', ')}`);
+  return best;
+}
+
+/** As `acceptable`, without an error: undefined when none is wanted. */
+export function preferred<T extends string>(header: string | null, offered: readonly T[]): T | undefined {
+  if (header === null || header.trim() === '') return offered[0];
   const wishes = header.split(',').map((part) => parseWish(part));
   let best: { type: T; q: number } | undefined;
   for (const type of offered) {
     const q = quality(type, wishes);
     if (q > (best?.q ?? 0)) best = { type, q };
   }
-  if (best === undefined) throw new SealpinError('not_acceptable', `choose one of: ${offered.join(', ')}`);
-  return best.type;
+  return best?.type;
 }
 
 function parseWish(part: string): Wish {
   const [type = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase());
   const weight = parameters.find((each) => each.startsWith('q='));
-  const q = weight === undefined ? 1 : Number(weight.slice(2));
-  return { type, q: q >= 0 && q <= 1 ? q : 0 };
+  const q = Number(weight?.slice(2));
+  // A weight that is none (section 12.4.2) says nothing.
+  return { type, q: q >= 0 && q <= 1 ? q : 1 };
 }
 
 /** The weight of the most specific wish that fits. */

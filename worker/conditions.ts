@@ -7,17 +7,33 @@ export type Span = { start: number; end: number };
 const entityTag = /(?:W\/)?"[!\u0023-\u007e\u0080-\u00ff]*"/g;
 
 /**
- * Whether a client has what it asks for already (section 13.2.2).
+ * Whether a client has what it asks for already (section 13.2.2). Dates count where the client sends no tags.
+ * @param headers of the request
  * @param etag ours, a strong one
- * @throws precondition_failed when `If-Match` names others only
+ * @param lastModified ours, where there is one
+ * @throws precondition_failed when `If-Match` names others only, or `If-Unmodified-Since` is earlier than ours
  */
-export function isKnown(headers: Headers, etag: string): boolean {
+export function isKnown(headers: Headers, etag: string, lastModified: string | null = null): boolean {
+  const modified = dateOf(lastModified);
   const match = headers.get('If-Match');
-  if (match !== null && match.trim() !== '*' && !tags(match).includes(etag))
-    throw new SealpinError('precondition_failed');
+  const unmodifiedSince = dateOf(headers.get('If-Unmodified-Since'));
+  const isOther =
+    match === null
+      ? modified !== undefined && unmodifiedSince !== undefined && modified > unmodifiedSince
+      : match.trim() !== '*' && !tags(match).includes(etag);
+  if (isOther) throw new SealpinError('precondition_failed');
   const noneMatch = headers.get('If-None-Match');
-  if (noneMatch === null) return false;
-  return noneMatch.trim() === '*' || tags(noneMatch).some((tag) => tag.replace(/^W\//, '') === etag);
+  if (noneMatch !== null)
+    return noneMatch.trim() === '*' || tags(noneMatch).some((tag) => tag.replace(/^W\//, '') === etag);
+  const modifiedSince = dateOf(headers.get('If-Modified-Since'));
+  return modified !== undefined && modifiedSince !== undefined && modified <= modifiedSince;
+}
+
+/** An HTTP-date in ms, in any of its three forms (section 5.6.7), of which asctime's leaves the zone out. */
+function dateOf(text: string | null): number | undefined {
+  if (text === null || !/^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text)) return undefined;
+  const ms = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`);
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 /**

@@ -2,7 +2,7 @@
 import { ReadQuery } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { openFile, type IpfsFile } from '../shared/ipfs/index.ts';
-import { acceptable } from './accept.ts';
+import { acceptable, preferred } from './accept.ts';
 import { settled } from './answer.ts';
 import { isHead, parseQuery, type Ctx } from './app.ts';
 import { base64Length, base64Of, begun, concat, fileHeaders, knownLength } from './body/download.ts';
@@ -28,9 +28,10 @@ export async function download(c: Ctx): Promise<Response> {
   const { data } = parseQuery(c, ReadQuery);
   const caller = await callerOf(c);
   const fileId = fileIdOf(c);
-  const form = acceptable(c.req.header('Accept') ?? null, [json, raw, container]);
+  const accept = c.req.header('Accept') ?? null;
+  const known = preferred(accept, [json, raw, container]);
   const ask = (o: { sealed: boolean }) => settled(caller.account.file(caller.key.hash, fileId, o));
-  const answer = await ask({ sealed: form !== container && needsSealed(caller) });
+  const answer = await ask({ sealed: known !== container && needsSealed(caller) });
   const record = answer.file;
   const body =
     (opened?: Opened): Body =>
@@ -43,9 +44,12 @@ export async function download(c: Ctx): Promise<Response> {
         throw error;
       }
     };
-  if (form === container) return send(c, wholeContainer(record, body()));
+  if (known === container) return send(c, wholeContainer(record, body()));
   const opened = record.mode === 'encrypted' ? await openRecord(record, await identityOf(caller, answer)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
+  // The bytes go by the type of the file as well, which is known only now.
+  const own = about.contentType.split(';')[0]!.trim().toLowerCase();
+  const form = acceptable(accept, [json, raw, container, own]);
   return send(
     c,
     form === json ? inJson(record, about, body(opened), data === 'false') : asBytes(record, about, body(opened)),
@@ -55,7 +59,7 @@ export async function download(c: Ctx): Promise<Response> {
 /** Sends a representation, or as much of it as the request's conditions and range ask for. */
 export async function send(c: Ctx, { headers, bytes, body, ranges }: Representation): Promise<Response> {
   const etag = headers.get('ETag')!;
-  if (isKnown(c.req.raw.headers, etag)) {
+  if (isKnown(c.req.raw.headers, etag, headers.get('Last-Modified'))) {
     for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
     return new Response(null, { status: 304, headers });
   }
@@ -114,7 +118,12 @@ function wholeContainer(record: FileRecord, sealed: Body): Representation {
 
 /** An ETag is made of file and representation: a file never changes. */
 function headersOf(record: FileRecord, form: string, type: string, filename?: string | null): Headers {
-  const headers = new Headers({ ...fileHeaders, 'Content-Type': type, ETag: `"${record.fileId}-${form}"` });
+  const headers = new Headers({
+    ...fileHeaders,
+    'Content-Type': type,
+    ETag: `"${record.fileId}-${form}"`,
+    'Last-Modified': new Date(record.createdAt).toUTCString(),
+  });
   if (filename !== undefined) headers.set('Content-Disposition', attachment(filename));
   return headers;
 }

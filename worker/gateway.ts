@@ -59,22 +59,41 @@ async function answer(
 
   if (selection)
     return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
+  const headers = headersOf(c, cid, form);
+  // Before anything is fetched: the tag says all that a condition can ask for.
+  if (isKnown(c.req.raw.headers, headers.get('ETag')!))
+    return new Response(null, { status: 304, headers: notModified(headers) });
   if (form === 'raw') {
-    const block = await readBlock(cid, sources, { signal });
-    return await send(c, {
-      headers: headersOf(c, cid, form),
-      bytes: block.length,
-      body: async () => concat([block]),
-      ranges: false,
-    });
+    const block = once(() => readBlock(cid, sources, { signal }));
+    const bytes = await sizeOf(headers, async () => (await block()).length);
+    return await send(c, { headers, bytes, body: async () => concat([await block()]), ranges: false });
   }
-  const file = await openFile(cid, sources, { signal });
+  const file = once(() => openFile(cid, sources, { signal }));
+  const bytes = await sizeOf(headers, async () => (await file()).size);
   return await send(c, {
-    headers: headersOf(c, cid, form),
-    bytes: file.size,
-    body: (span) => whenBegun(file.read(span?.start, span?.end)),
+    headers,
+    bytes,
+    body: async (span) => whenBegun((await file()).read(span?.start, span?.end)),
     ranges: true,
   });
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let done: Promise<T> | undefined;
+  return () => (done ??= work());
+}
+
+/** Sizes that were verified once, by ETag, the oldest first: what a CID names never changes. HEAD and 416 need no more than that. */
+const sizes = new Map<string, number>();
+const maxSizes = 4096;
+
+async function sizeOf(headers: Headers, ask: () => Promise<number>): Promise<number> {
+  const tag = headers.get('ETag')!;
+  const size = sizes.get(tag) ?? (await ask());
+  sizes.delete(tag);
+  sizes.set(tag, size);
+  if (sizes.size > maxSizes) sizes.delete(sizes.keys().next().value!);
+  return size;
 }
 
 /** A CAR has no length that is known beforehand: whoever reads one verifies that it is complete. */

@@ -9,9 +9,10 @@ const maxNameBytes = 255;
  */
 export function parseFilename(text: string): string {
   const bytes = new TextEncoder().encode(text).length;
-  // Control characters of both blocks, separators of both families, and what turns the reading direction of a name around.
+  // Control characters of both blocks, separators of both families, what turns the reading direction of a name around, and
+  // what is invisible and joins nothing (U+200C and U+200D stay: Persian and emoji need them).
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  const forbidden = /[\u0000-\u001f\u007f-\u009f/\\\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+  const forbidden = /[\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
   if (
     bytes < 1 ||
     bytes > maxNameBytes ||

@@ -35,3 +35,23 @@ it('knows what a client has', () => {
   for (const text of ['"x"', `W/${etag}`, ''])
     expect(() => known({ 'If-Match': text })).toThrow(expect.objectContaining({ code: 'precondition_failed' }));
 });
+
+it('goes by dates where the client sends no tags', () => {
+  const ours = 'Sun, 06 Nov 1994 08:49:37 GMT';
+  const known = (headers: Record<string, string>, lastModified: string | null = ours): boolean =>
+    isKnown(new Headers(headers), '"a"', lastModified);
+  for (const date of [ours, 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994']) {
+    expect([date, known({ 'If-Modified-Since': date })]).toEqual([date, true]);
+    expect([date, known({ 'If-Unmodified-Since': date })]).toEqual([date, false]);
+  }
+  const before = 'Sun, 06 Nov 1994 08:49:36 GMT';
+  expect(known({ 'If-Modified-Since': before })).toBe(false);
+  expect(() => known({ 'If-Unmodified-Since': before })).toThrow(/precondition/i);
+  // Tags go before dates, and what is no date is none.
+  expect(known({ 'If-Modified-Since': ours, 'If-None-Match': '"b"' })).toBe(false);
+  expect(known({ 'If-Unmodified-Since': before, 'If-Match': '"a"' })).toBe(false);
+  for (const text of ['', '1', '2030-01-01', 'Sunday', '0']) {
+    expect([text, known({ 'If-Modified-Since': text, 'If-Unmodified-Since': text })]).toEqual([text, false]);
+  }
+  expect(known({ 'If-Modified-Since': ours, 'If-Unmodified-Since': before }, null)).toBe(false);
+});

@@ -15,7 +15,16 @@ function codeOf(work: () => unknown): string {
 }
 
 it('a filename travels through Content-Disposition unchanged', () => {
-  for (const name of ['a', 'Bericht (März) 100%.pdf', 'it\'s; a "test".txt', '日本語.txt', '🔑', 'x'.repeat(255)]) {
+  for (const name of [
+    'a',
+    'Bericht (März) 100%.pdf',
+    'it\'s; a "test".txt',
+    '日本語.txt',
+    '🔑',
+    '👩\u200d💻',
+    'می\u200cخواهم',
+    'x'.repeat(255),
+  ]) {
     expect(parseDisposition(attachment(name))).toBe(name);
     expect(attachment(name)).toMatch(/^[ -~]+$/);
   }
@@ -59,7 +68,7 @@ it('refuses names that are paths, too long, or hold control characters', () => {
     'a\u0085',
     'é'.repeat(128),
     '\ud800',
-    'a\u202etxt.exe',
+    ...['\u202e', '\u061c', '\u200b', '\u200e', '\u200f', '\ufeff'].map((mark) => `a${mark}txt.exe`),
   ]) {
     expect([name, codeOf(() => parseFilename(name))]).toEqual([name, 'invalid_filename']);
   }
@@ -72,6 +81,9 @@ it('chooses what the client accepts', () => {
   expect(acceptable('application/octet-stream', offered)).toBe('application/octet-stream');
   expect(acceptable('application/*;q=0.5, application/vnd.sealpin', offered)).toBe('application/vnd.sealpin');
   expect(acceptable('application/json;q=0, */*', offered)).toBe('application/octet-stream');
+  // A weight that is none does not count.
+  expect(acceptable('application/octet-stream;q=2, application/json;q=0.9', offered)).toBe('application/octet-stream');
+  expect(acceptable('application/octet-stream;q=x', offered)).toBe('application/octet-stream');
   expect(codeOf(() => acceptable('image/png', offered))).toBe('not_acceptable');
   expect(codeOf(() => acceptable('application/json;q=0', offered))).toBe('not_acceptable');
 });

@@ -48,6 +48,11 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
       'precondition_failed',
     ]);
     expect((await call(path, { method: 'HEAD', headers: { 'If-None-Match': etag } })).status).toBe(200);
+    const since = known.headers.get('Last-Modified')!;
+    expect((await call(path, { headers: { ...raw, 'If-Modified-Since': since } })).status).toBe(304);
+    expect(
+      await problemOf(call(path, { headers: { ...raw, 'If-Unmodified-Since': 'Thu, 01 Jan 1970 00:00:00 GMT' } })),
+    ).toEqual([412, 'precondition_failed']);
     expect(peer.seen).toEqual([]);
   });
 
@@ -114,17 +119,16 @@ describe('the answer for a file', () => {
       filename: '<b>.html',
       type: 'text/html',
     });
-    for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}]) {
+    for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}, { Accept: 'text/html' }]) {
       const answer = await call(`/v1/storage/${file.fileId}`, { headers });
       await answer.arrayBuffer();
       expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff');
       expect(answer.headers.get('Content-Security-Policy')).toContain('sandbox');
       expect(answer.headers.get('Vary')).toContain('Accept');
       expect(answer.headers.get('Cache-Control')).toBe('no-transform, no-store');
-      if (headers !== undefined && 'Accept' in headers)
-        expect(answer.headers.get('Content-Disposition')).toMatch(/^attachment/);
+      if ('Accept' in headers) expect(answer.headers.get('Content-Disposition')).toMatch(/^attachment/);
     }
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/html' } }))).toEqual([
+    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/css' } }))).toEqual([
       406,
       'not_acceptable',
     ]);
@@ -132,6 +136,24 @@ describe('the answer for a file', () => {
     expect(
       await problemOf(call(`/v1/storage/${plain.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } })),
     ).toEqual([406, 'not_acceptable']);
+  });
+});
+
+describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in %s mode', (mode) => {
+  it.each([
+    ['image/png', 'image/png'],
+    ['image/*', 'image/png'],
+    ['image/webp, image/png;q=0.5, application/json;q=0.1', 'image/png'],
+    ['text/html, */*;q=0.8', 'application/json'],
+    ['*/*', 'application/json'],
+    ['application/json, image/png', 'application/json'],
+    ['application/octet-stream', 'image/png'],
+  ])('is asked for by Accept: %s', async (accept, type) => {
+    const file = await call.store(mode, 'bytes of an image', { type: 'image/png' });
+    const answer = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+    expect([answer.status, answer.headers.get('Content-Type')]).toEqual([200, type]);
+    const text = await answer.text();
+    expect(type === 'image/png' ? text : 'bytes of an image').toBe('bytes of an image');
   });
 });
 

@@ -198,6 +198,48 @@ test('a filename that is asked for is the one of the attachment, or refused', as
   expect(await problemOf(get(`${small}?filename=..%2Fx`))).toEqual([400, 'invalid_filename']);
 });
 
+test('a condition, a HEAD and a range outside of what was seen before ask the pinning service for nothing', async () => {
+  const file = await owner.call.store('plain', randomBytes(leafBytes + 1));
+  const queries = ['', '?format=raw', '?format=car'];
+  for (const query of queries) await (await get(`${file.cid}${query}`, {}, 'HEAD')).arrayBuffer();
+  peer.seen.length = 0;
+  for (const query of queries) {
+    const head = await get(`${file.cid}${query}`, {}, 'HEAD');
+    expect(head.status).toBe(200);
+    expect((await get(`${file.cid}${query}`, { 'If-None-Match': head.headers.get('etag')! })).status).toBe(304);
+    expect((await get(`${file.cid}${query}`, { 'If-Match': '"other"' })).status).toBe(412);
+  }
+  const outside = await get(file.cid, { Range: `bytes=${leafBytes + 1}-` });
+  expect([outside.status, outside.headers.get('content-range')]).toEqual([416, `bytes */${leafBytes + 1}`]);
+  expect(peer.seen).toEqual([]);
+});
+
+test('a condition is answered without a byte of the file', async () => {
+  const { cid: unseen } = await owner.call.store('plain', randomBytes(1000));
+  peer.seen.length = 0;
+  for (const [query, tag] of [
+    ['', unseen],
+    ['?format=raw', `${unseen}.raw`],
+  ]) {
+    const known = await get(`${unseen}${query}`, { 'If-None-Match': `"${tag}"` });
+    expect([known.status, known.headers.get('content-type')]).toEqual([304, null]);
+  }
+  expect(peer.seen).toEqual([]);
+});
+
+test('pages of any origin may read it', async () => {
+  for (const headers of [{}, { Origin: 'https://anybody.example' }]) {
+    const answer = await get(small, headers);
+    expect([answer.headers.get('access-control-allow-origin'), await answer.text()]).toEqual(['*', 'hello world']);
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Ipfs-Roots');
+  }
+  const preflight = await fetch(`${service.url}/ipfs/${small}`, {
+    method: 'OPTIONS',
+    headers: { Origin: 'https://anybody.example', 'Access-Control-Request-Method': 'GET' },
+  });
+  expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, '*']);
+});
+
 describe('entity tags', () => {
   test('differ by format, scope, bytes and dups, and give 304', async () => {
     const tags = new Set<string>();
