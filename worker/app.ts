@@ -8,12 +8,18 @@ export type App = { Bindings: Env; Variables: { requestId: string } };
 export type Ctx = Context<App>;
 
 /**
- * The query of a request, in the shape that is asked for; what else it holds is left out of account.
- * @throws invalid_request
+ * The query of a request, in the shape that is asked for. `knownQuery` has refused what else it could hold.
+ * @throws invalid_request, naming the parameter and not its value
  */
 export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
   const result = v.safeParse(shape, c.req.query());
-  if (!result.success) throw new SealpinError('invalid_request', v.summarize(result.issues));
+  if (!result.success) {
+    const { path, kind, type, expected, message } = result.issues[0];
+    const name = String(path?.[0]?.key);
+    // A message of our own says it better than valibot's, which repeats what came.
+    const why = kind === 'validation' && type === 'regex' ? message : `${name} has to be ${expected}`;
+    throw new SealpinError('invalid_request', why);
+  }
   return result.output;
 }
 

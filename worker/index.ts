@@ -11,7 +11,7 @@ import { createKey, listKeys, revokeKey } from './keys.ts';
 import { perAddress } from './limits.ts';
 import { openapi } from './openapi.ts';
 import { problem } from './problem.ts';
-import { failed, named, shared } from './request.ts';
+import { failed, knownQuery, named, shared } from './request.ts';
 import { upload } from './upload.ts';
 
 export { Account } from './objects/account.ts';
@@ -20,6 +20,7 @@ export { Pin } from './objects/pin.ts';
 const app = new Hono<App>();
 
 app.use(named, shared);
+app.use('/v1/*', knownQuery);
 
 app.get('/v1/health', health).all(only('GET'));
 app.get('/v1/openapi.json', openapi).all(only('GET'));
@@ -42,9 +43,8 @@ app.get('/v1/storage/:fileId', download).delete(remove).all(only('GET', 'DELETE'
 app.use('/ipfs/*', perAddress);
 app.get('/ipfs/:cid', gateway).all(only('GET'));
 
-app.notFound(() => {
-  throw new SealpinError('not_found', 'there is no such route');
-});
+// An answer and not an error, which would go past the headers for pages.
+app.notFound((c) => problem(new SealpinError('not_found', 'there is no such route'), c.get('requestId')));
 app.onError(failed);
 
 /** Answers all other methods of a route. */

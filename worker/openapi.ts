@@ -3,12 +3,15 @@ import type * as v from 'valibot';
 import { describe, type Code } from '../shared/errors.ts';
 import { Problem } from '../shared/api.ts';
 import type { Ctx } from './app.ts';
+import { problemType } from './problem.ts';
 import { operations, type Operation } from './operations.ts';
 import { jsonSchema, type JsonSchema } from './schema.ts';
 import { version } from './env.ts';
 
+type Response = { description: string; content?: JsonSchema };
+
 /** Codes that every route may answer with. */
-const always: readonly Code[] = ['internal', 'misconfigured', 'method_not_allowed'];
+const always: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
 /** What a guard adds. */
 const guarded: Record<Operation['who'], readonly Code[]> = {
   anybody: [],
@@ -24,7 +27,7 @@ export function codesOf({ who, codes }: Operation): Code[] {
 
 let document: JsonSchema | undefined;
 
-export function openapi(c: Ctx): Response {
+export function openapi(c: Ctx): globalThis.Response {
   document ??= {
     openapi: '3.1.0',
     info: { title: 'Sealpin', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
@@ -35,9 +38,21 @@ export function openapi(c: Ctx): Response {
         operator: { type: 'http', scheme: 'bearer', description: 'the operator’s token' },
       },
       schemas: { Problem: jsonSchema(Problem) },
+      examples: examples(),
     },
   };
   return c.json(document, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** What the `type` of each problem leads to. */
+function examples(): JsonSchema {
+  const all = [...new Set(operations.flatMap((operation) => codesOf(operation)))].sort();
+  return Object.fromEntries(
+    all.map((code) => {
+      const { status, title, hint } = describe(code);
+      return [code, { summary: title, value: { type: problemType(code), title, status, code, ...(hint && { hint }) } }];
+    }),
+  );
 }
 
 function paths(): JsonSchema {
@@ -69,16 +84,23 @@ function described(operation: Operation): JsonSchema {
     security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
-    responses: {
-      ...Object.fromEntries(
-        Object.entries(answers).map(([status, types]) => [
-          status,
-          { description: summary, ...(types === null ? {} : { content: content(types) }) },
-        ]),
-      ),
-      ...problems(codesOf(operation)),
-    },
+    responses: responses(summary, answers, problems(codesOf(operation))),
   };
+}
+
+/** Answers and problems by status; a status may be both, by media type. */
+function responses(
+  summary: string,
+  answers: Operation['answers'],
+  problems: Record<string, Response>,
+): Record<string, Response> {
+  const all = { ...problems };
+  for (const [status, types] of Object.entries(answers)) {
+    const { description, content: problem } = all[status] ?? { description: summary };
+    const both = { ...problem, ...(types === null ? {} : content(types)) };
+    all[status] = { description, ...(Object.keys(both).length === 0 ? {} : { content: both }) };
+  }
+  return all;
 }
 
 function inWords(place: string, texts: Record<string, string>): JsonSchema[] {
@@ -97,7 +119,7 @@ function content(types: Record<string, v.GenericSchema | null>): JsonSchema {
 }
 
 /** The problems of an operation, by status. */
-function problems(codes: readonly Code[]): JsonSchema {
+function problems(codes: readonly Code[]): Record<string, Response> {
   const statuses = [...new Set(codes.map((code) => describe(code).status))].sort((a, b) => a - b);
   return Object.fromEntries(
     statuses.map((status) => {

@@ -1,6 +1,14 @@
 /** Errors as the API tells them: `application/problem+json` (RFC 9457). */
-import { describe, SealpinError } from '../shared/errors.ts';
+import { describe, SealpinError, type Code } from '../shared/errors.ts';
 import type { Problem } from '../shared/api.ts';
+
+/** Seconds to wait where nobody knows better, for statuses that pass by themselves (RFC 9110 section 10.2.3, RFC 6585 section 4). */
+const retrySeconds: Readonly<Record<number, number>> = { 429: 60, 503: 5 };
+
+/** Where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+export function problemType(code: Code): string {
+  return `/v1/openapi.json#/components/examples/${code}`;
+}
 
 /**
  * The answer for an error. A system fault, and anything that is not a SealpinError, says nothing of the inside.
@@ -11,7 +19,7 @@ export function problem(thrown: unknown, requestId: string): Response {
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
   const { status, title, fault } = describe(error.code);
   const body: Problem = {
-    type: `/v1/openapi.json#${error.code}`,
+    type: problemType(error.code),
     title,
     status,
     ...(fault === 'user' ? { detail: error.message } : {}),
@@ -21,6 +29,7 @@ export function problem(thrown: unknown, requestId: string): Response {
   };
   const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });
   if (status === 401) headers.set('WWW-Authenticate', 'Bearer realm="sealpin"');
-  if (error.retryAfterSeconds !== undefined) headers.set('Retry-After', String(Math.ceil(error.retryAfterSeconds)));
+  const retryAfterSeconds = error.retryAfterSeconds ?? retrySeconds[status];
+  if (retryAfterSeconds !== undefined) headers.set('Retry-After', String(Math.ceil(retryAfterSeconds)));
   return new Response(`${JSON.stringify(body)}\n`, { status, headers });
 }

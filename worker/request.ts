@@ -1,10 +1,14 @@
 /** What happens to every request before and after its handler. */
 import type { ErrorHandler, MiddlewareHandler } from 'hono';
-import { routePath } from 'hono/route';
+import { matchedRoutes, routePath } from 'hono/route';
 import { describe, SealpinError } from '../shared/errors.ts';
 import type { App, Ctx } from './app.ts';
+import { isEncoded } from './body/upload.ts';
 import { errorText, log } from './log.ts';
+import { operations, queryNames } from './operations.ts';
 import { problem } from './problem.ts';
+
+const inertHeaders = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
 
 /** Gives each request an id of our own making, which its answer and the log carry, and writes a line about it. */
 export const named: MiddlewareHandler<App> = async (c, next) => {
@@ -12,6 +16,9 @@ export const named: MiddlewareHandler<App> = async (c, next) => {
   c.set('requestId', crypto.randomUUID());
   await next();
   c.res.headers.set('X-Request-Id', c.var.requestId);
+  // No answer of the API is a page, whatever a browser thinks of its bytes; routes that say more about it have done so.
+  for (const [name, value] of Object.entries(inertHeaders))
+    if (!c.res.headers.has(name)) c.res.headers.set(name, value);
   // The route, not the address: an address may hold what does not belong into a log.
   const { requestId } = c.var;
   log({
@@ -30,24 +37,48 @@ export const failed: ErrorHandler<App> = (error, c) => {
   const code = error instanceof SealpinError ? error.code : 'internal';
   if (describe(code).fault === 'system')
     log({ event: 'error', requestId, code, error: errorText(error), cause: errorText(error.cause) });
-  return problem(error, requestId);
+  const answer = problem(error, requestId);
+  // For a content coding, and for no other reason of a 415 (RFC 9110 section 12.5.3).
+  if (code === 'unsupported_media_type' && isEncoded(c.req.raw.headers))
+    answer.headers.set('Accept-Encoding', 'identity');
+  return answer;
+};
+
+/**
+ * Refuses parameters of the query that the route does not have, or that come twice: a filter that were ignored would answer
+ * with too much.
+ * @throws invalid_request
+ */
+export const knownQuery: MiddlewareHandler<App> = async (c, next) => {
+  const method = c.req.method === 'HEAD' ? 'GET' : c.req.method;
+  const path = matchedRoutes(c).find((route) => route.method === method)?.path;
+  const operation = operations.find((each) => each.path === path && each.method.toUpperCase() === method);
+  if (operation !== undefined) {
+    const known = queryNames(operation);
+    for (const [name, values] of Object.entries(c.req.queries())) {
+      if (known.includes(name) && values.length === 1) continue;
+      const takes = known.length === 0 ? 'no parameters in its query' : `${known.join(', ')}, once each`;
+      const wrong = JSON.stringify(name.slice(0, 40).toWellFormed());
+      throw new SealpinError('invalid_request', `the query has ${wrong}, and this route takes ${takes}`);
+    }
+  }
+  await next();
 };
 
 const allowedMethods = 'GET, HEAD, POST, DELETE';
 const allowedHeaders =
-  'Authorization, Content-Type, Content-Disposition, Idempotency-Key, If-Match, If-None-Match, If-Range, Range';
+  'Authorization, Content-Digest, Content-Type, Content-Disposition, Idempotency-Key, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range';
 const exposedHeaders =
-  'Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Location, Retry-After, X-Request-Id';
+  'Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Location, Retry-After, X-Ipfs-Path, X-Ipfs-Roots, X-Request-Id';
 const preflightSeconds = '600';
 
 /** Lets pages of the listed origins read our answers (Fetch standard, section 3.2); never with a browser's own credentials. */
 export const shared: MiddlewareHandler<App> = async (c, next) => {
-  const origin = c.req.header('Origin');
-  const allowed = origin !== undefined && origins(c).includes(origin);
+  const allowed = allowedOrigin(c);
   if (c.req.method === 'OPTIONS' && c.req.header('Access-Control-Request-Method') !== undefined) {
     const headers = new Headers({ Vary: 'Origin' });
-    if (allowed) {
-      headers.set('Access-Control-Allow-Origin', origin);
+    if (allowed !== undefined) {
+      headers.set('Access-Control-Allow-Origin', allowed);
       headers.set('Access-Control-Allow-Methods', allowedMethods);
       headers.set('Access-Control-Allow-Headers', allowedHeaders);
       headers.set('Access-Control-Max-Age', preflightSeconds);
@@ -56,15 +87,16 @@ export const shared: MiddlewareHandler<App> = async (c, next) => {
   }
   await next();
   c.res.headers.append('Vary', 'Origin');
-  if (!allowed) return undefined;
-  c.res.headers.set('Access-Control-Allow-Origin', origin);
+  if (allowed === undefined) return undefined;
+  c.res.headers.set('Access-Control-Allow-Origin', allowed);
   c.res.headers.set('Access-Control-Expose-Headers', exposedHeaders);
   return undefined;
 };
 
-function origins(c: Ctx): string[] {
-  return (c.env.CORS_ORIGINS ?? '')
-    .split(',')
-    .map((origin) => origin.trim())
-    .filter((origin) => origin !== '');
+/** Which origins may read an answer: the caller's own, all (`*`), or none. What is public under its CID is so for pages, too. */
+function allowedOrigin(c: Ctx): string | undefined {
+  const origin = c.req.header('Origin');
+  const listed = (c.env.CORS_ORIGINS ?? '').split(',').map((each) => each.trim());
+  if (listed.includes('*') || c.req.path.startsWith('/ipfs/')) return '*';
+  return origin !== undefined && listed.includes(origin) ? origin : undefined;
 }

@@ -274,8 +274,8 @@ describe('an API key', () => {
     );
     expect(new Set(bodies).size).toBe(1);
     expect(JSON.parse(bodies[0]!)).toMatchObject({ status: 401, code: 'unauthorized' });
-    // Not in a query either.
-    expect(await problemOf(fetch(`${service.url}/v1/storage?key=${owner.apiKey}`))).toEqual([401, 'unauthorized']);
+    // In a query it is no key, and a query that nobody knows is refused.
+    expect(await problemOf(fetch(`${service.url}/v1/storage?key=${owner.apiKey}`))).toEqual([400, 'invalid_request']);
   });
 });
 

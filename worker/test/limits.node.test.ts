@@ -52,6 +52,23 @@ describe('a body', () => {
     expect(answer).toContain('"code":"too_large"');
   });
 
+  it('that announces more than any file can have is refused where there is no limit, too', async () => {
+    const free = await startService();
+    const limited = [service, call] as const;
+    try {
+      [service, call] = [free, client(free.url, (await free.account()).apiKey)];
+      for (const mode of ['plain', 'encrypted']) {
+        const head = [`POST /v1/storage/${mode} HTTP/1.1`, 'Content-Disposition: inline; filename=x'];
+        const answer = await exchange([...head, `Content-Length: ${Number.MAX_SAFE_INTEGER}`], () => undefined);
+        expect(answer).toMatch(/^HTTP\/1.1 413 /);
+        expect(answer).toContain('"code":"too_large"');
+      }
+    } finally {
+      [service, call] = limited;
+      await free.close();
+    }
+  });
+
   it('S79: that never ends is refused at the first byte too many', async () => {
     const answer = await exchange(['POST /v1/storage/plain HTTP/1.1', 'Transfer-Encoding: chunked'], (write) => {
       write(`${limit.toString(16)}\r\n${'x'.repeat(limit)}\r\n`);
@@ -183,6 +200,34 @@ describe('S86: a page in a browser', () => {
       expect(answer.headers.get('Vary')).toMatch(/Accept.*Origin/);
       const problem = await fetch(`${service.url}/v1/storage`, { headers: { Origin } });
       expect([problem.status, problem.headers.get('Access-Control-Allow-Origin')]).toEqual([401, Origin]);
+    }
+  });
+
+  it('may read as well that a route does not exist, or takes no such method', async () => {
+    const headers = { Origin: 'https://a.example' };
+    for (const [path, method] of [
+      ['/v1/nothing', 'GET'],
+      ['/nothing', 'GET'],
+      ['/v1/health', 'DELETE'],
+    ] as const) {
+      const answer = await fetch(`${service.url}${path}`, { method, headers });
+      expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('https://a.example');
+      expect(answer.headers.get('Vary')).toContain('Origin');
+    }
+  });
+
+  it('of every origin may ask and read where the operator says *', async () => {
+    const open = await startService({ vars: { CORS_ORIGINS: '*' } });
+    try {
+      const headers = { Origin: 'https://anybody.example', 'Access-Control-Request-Method': 'POST' };
+      const preflight = await fetch(`${open.url}/v1/storage/plain`, { method: 'OPTIONS', headers });
+      const answer = await fetch(`${open.url}/v1/storage`, { headers });
+      for (const each of [preflight, answer]) {
+        expect(each.headers.get('Access-Control-Allow-Origin')).toBe('*');
+        expect(each.headers.get('Access-Control-Allow-Credentials')).toBeNull();
+      }
+    } finally {
+      await open.close();
     }
   });
 

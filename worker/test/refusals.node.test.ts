@@ -1,0 +1,120 @@
+/** Requests that plainly mean something else are refused with what to do, and no answer can be taken for something else. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FileList, Problem } from '../../shared/api.ts';
+import { codesOf } from '../openapi.ts';
+import { operations } from '../operations.ts';
+import { problemType } from '../problem.ts';
+import { client, jsonOf, problemOf, type Client } from './client.ts';
+import { startService, type Service } from './service.ts';
+
+let service: Service;
+let call: Client;
+beforeAll(async () => {
+  service = await startService();
+  call = client(service.url, (await service.account()).apiKey);
+});
+afterAll(() => service.close());
+
+describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
+  const post = (headers: Record<string, string>, body: BodyInit = 'x'): Promise<Response> =>
+    call(`/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: { 'Content-Disposition': 'attachment; filename=x', ...headers },
+      body,
+    });
+  const nothingIsStored = async (): Promise<void> =>
+    expect((await jsonOf<FileList>(call('/v1/storage'))).files).toEqual([]);
+
+  it('that is a form is refused, with the command that sends the file', async () => {
+    const form = new FormData();
+    form.append('file', new Blob(['hello']), 'hello.txt');
+    const answers = [
+      await post({}, form),
+      await post({ 'Content-Type': 'application/x-www-form-urlencoded' }, '{"filename":"a.txt","data":"aGVsbG8="}'),
+      await post({ 'Content-Type': 'Multipart/Form-Data ; boundary=x' }),
+    ];
+    for (const answer of answers) {
+      expect(answer.headers.get('Accept-Encoding')).toBeNull();
+      const { hint } = await answer.clone().json<Problem>();
+      expect(hint).toContain(`curl -X POST -T FILE -H 'Content-Type: application/octet-stream' …/v1/storage/${mode}`);
+      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+    }
+    await nothingIsStored();
+  });
+
+  it('that is compressed is refused, and told which coding is taken', async () => {
+    for (const coding of ['gzip', 'br', 'identity, gzip', 'aws-chunked']) {
+      const answer = await post({ 'Content-Encoding': coding });
+      expect(answer.headers.get('Accept-Encoding')).toBe('identity');
+      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+    }
+    await nothingIsStored();
+  });
+
+  it('that is a part of a file is refused', async () => {
+    expect(await problemOf(post({ 'Content-Range': 'bytes 0-0/10' }))).toEqual([400, 'invalid_request']);
+    await nothingIsStored();
+  });
+
+  it('that says it is not encoded is taken', async () => {
+    const { fileId } = await jsonOf<{ fileId: string }>(post({ 'Content-Encoding': 'identity' }), 201);
+    await jsonOf(call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+  });
+});
+
+describe('a parameter of the query', () => {
+  it.each(operations.filter(({ path }) => path.startsWith('/v1/')).map((each) => [each.method, each.path] as const))(
+    'that is not known, or comes twice, is refused: %s %s',
+    async (method, path) => {
+      const filled = path.replaceAll(/:\w+/g, 'x');
+      for (const query of ['filename=a', '__proto__=', 'limit=1&limit=1', 'cid=a&cid=b', 'x']) {
+        const answer = call(`${filled}?${query}`, { method: method.toUpperCase() });
+        expect([query, await problemOf(answer)]).toEqual([query, [400, 'invalid_request']]);
+      }
+    },
+  );
+
+  it('that is not known is named, with those that are', async () => {
+    const { detail } = await (await call('/v1/storage?mode=plain')).json<Problem>();
+    expect(detail).toBe('the query has "mode", and this route takes limit, cursor, cid, once each');
+    expect(await problemOf(call('/v1/storage/encrypted?cid=bafkqaaa', { method: 'POST' }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+  });
+
+  it('with a wrong value is named in one line, without the value', async () => {
+    const detailOf = async (path: string): Promise<string | undefined> =>
+      (await (await call(path)).json<Problem>()).detail;
+    expect(await detailOf('/v1/storage?limit=canary')).toBe('limit is a number from 1 to 100');
+    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be ("true" | "false")');
+  });
+
+  it('that is not known is ignored by the gateway, as its specification says', async () => {
+    const file = await call.store('plain', 'x');
+    expect((await fetch(`${service.url}/ipfs/${file.cid}?whatever=1`)).status).toBe(200);
+  });
+});
+
+describe('an answer', () => {
+  it('of the API is nothing that a browser would run', async () => {
+    for (const path of ['/v1/health', '/v1/openapi.json', '/v1/storage', '/v1/account', '/nothing', '/ipfs/<script>']) {
+      const { headers } = await call(path);
+      expect([path, headers.get('X-Content-Type-Options')]).toEqual([path, 'nosniff']);
+      expect([path, headers.get('Content-Security-Policy')]).toEqual([path, "default-src 'none'"]);
+    }
+  });
+
+  it('about a problem has a type that leads to its description', async () => {
+    const document = await jsonOf(call('/v1/openapi.json'));
+    const { type, code } = await (await call('/v1/nothing')).json<Problem>();
+    const find = (type: string): unknown =>
+      new URL(type, service.url).hash
+        .slice(2)
+        .split('/')
+        .reduce((value, name) => (value as Record<string, unknown>)[name], document);
+    expect(find(type)).toMatchObject({ value: { type, code, status: 404 } });
+    for (const code of new Set(operations.flatMap((each) => codesOf(each))))
+      expect(find(problemType(code))).toMatchObject({ value: { code } });
+  });
+});
