@@ -1,19 +1,19 @@
 /** What travels with a request through the service. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { SealpinError } from '../shared/errors.ts';
 import type { Env } from './env.ts';
+import { invalidRequest } from './issues.ts';
 
 export type App = { Bindings: Env; Variables: { requestId: string } };
 export type Ctx = Context<App>;
 
 /**
- * The query of a request, in the shape that is asked for; what else it holds is left out of account.
+ * The query of a request, checked against a shape; other parameters are ignored.
  * @throws invalid_request
  */
 export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
   const result = v.safeParse(shape, c.req.query());
-  if (!result.success) throw new SealpinError('invalid_request', v.summarize(result.issues));
+  if (!result.success) throw invalidRequest(result.issues);
   return result.output;
 }
 
