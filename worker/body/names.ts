@@ -9,8 +9,7 @@ const maxNameBytes = 255;
  */
 export function parseFilename(text: string): string {
   const bytes = new TextEncoder().encode(text).length;
-  // Control characters of both blocks, path separators of both families, U+2028 and U+2029, which break the line that shows a
-  // name, and characters that reverse the direction of reading.
+  // Control characters of both blocks, separators of both families, and what turns the reading direction of a name around.
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   const forbidden = /[\u0000-\u001f\u007f-\u009f/\\\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
   if (

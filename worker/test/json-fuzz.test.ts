@@ -1,5 +1,5 @@
 /** The scanner of JSON uploads against JSON.parse: both take the same documents, and read the same from them. In workerd, whose base64 it uses. */
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';
 import { jsonUpload } from '../body/json.ts';
