@@ -213,8 +213,8 @@ describe('an API key', () => {
     await jsonOf(revoke(manager, owner.id));
     // Neither a reader that ends before it, nor one that has ended, takes its place.
     await newKey(manager, ['read', 'keys'], soon(3_600_000));
-    await newKey(manager, ['read', 'keys'], soon(200));
-    await new Promise((done) => setTimeout(done, 300));
+    await newKey(manager, ['read', 'keys'], soon(900));
+    await new Promise((done) => setTimeout(done, 1000));
     const detail = async (): Promise<string> => {
       const answer = await revoke(manager, manager.id, '?self=true');
       const problem = await answer.clone().json<Problem>();
@@ -233,14 +233,14 @@ describe('an API key', () => {
     const { owner } = await newAccount();
     const long = await newKey(owner, ['read'], soon(7_200_000));
     const short = await newKey(owner, ['read'], soon(3_600_000));
-    const ended = await newKey(owner, ['read', 'keys'], soon(200));
+    const ended = await newKey(owner, ['read', 'keys'], soon(900));
     // As long as a key without an end reads, any of these may go.
     const spare = await newKey(owner, ['read'], soon(7_200_000));
     await jsonOf(revoke(owner, spare.id));
     const manager = await newKey(owner, ['read', 'write', 'delete', 'keys']);
     await newKey(owner, ['keys']);
     await jsonOf(revoke(owner, manager.id));
-    await new Promise((done) => setTimeout(done, 300));
+    await new Promise((done) => setTimeout(done, 1000));
     await jsonOf(revoke(owner, ended.id));
     expect(await problemOf(revoke(owner, owner.id, '?self=true'))).toEqual([409, 'conflict']);
     const last = await newKey(owner, ['read', 'write', 'delete', 'keys'], soon(10_800_000));
