@@ -61,6 +61,8 @@ export default defineConfig({
           name: 'workerd',
           include: ['shared/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
           exclude: ['**/*.node.test.ts'],
+          // In workerd there is no process.env of ours.
+          provide: { long },
           deps: { optimizer: { ssr: { enabled: true, include: bundled } } },
           ...timeouts,
         },

@@ -48,8 +48,15 @@ export const ReadQuery = v.object({ data: v.optional(Flag) });
 /** `cid`: the CID that the bytes must have; plain mode only. */
 export const UploadQuery = v.object({ cid: v.optional(v.string()) });
 
-/** `cascade`: with the keys that descend from it. `destroy`: even if no key that can read is left. */
-export const RevokeQuery = v.object({ cascade: v.optional(Flag), destroy: v.optional(Flag) });
+/**
+ * `cascade`: with the keys that descend from it. `destroy`: even if no key is left that has `read`, or `keys`, for as long.
+ * `self`: even if the caller's own key is among them.
+ */
+export const RevokeQuery = v.object({
+  cascade: v.optional(Flag),
+  destroy: v.optional(Flag),
+  self: v.optional(Flag),
+});
 
 /** A file in JSON with its bytes in base64; with `?data=false` without. */
 export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v.pipe(v.string(), v.base64())) });
@@ -139,7 +146,11 @@ export const NewApiKey = v.strictObject({
   scopes: v.pipe(
     v.array(Scope),
     v.nonEmpty(),
-    v.checkItems((scope, index, all) => all.indexOf(scope) === index, 'a scope comes twice'),
+    // Of more items than there are scopes one comes twice; to look each of them up would be quadratic.
+    v.checkItems(
+      (scope, index, all) => all.length <= scopes.length && all.indexOf(scope) === index,
+      'a scope comes twice',
+    ),
   ),
   expiresAt: v.optional(Timestamp),
 });
@@ -149,7 +160,10 @@ export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: v.string() });
 export type NewApiKeyAnswer = v.InferOutput<typeof NewApiKeyAnswer>;
 
-export const ApiKeyList = v.object({ keys: v.array(ApiKeyRecord) });
+/** `current`: the key of the request itself. */
+export const ApiKeyList = v.object({
+  keys: v.array(v.object({ ...ApiKeyRecord.entries, current: v.optional(v.boolean()) })),
+});
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
 /** The ids of the keys that were revoked by the request. */
@@ -160,7 +174,7 @@ export type Revoked = v.InferOutput<typeof Revoked>;
 export const AccountReceipt = v.object({ account: v.string(), files: v.number(), keys: v.number() });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
-/** `privateKey`: the PEM that the recovery file of the account holds. */
+/** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
 export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLength(4096)), label: v.optional(Label) });
 export type Recover = v.InferOutput<typeof Recover>;
 

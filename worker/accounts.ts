@@ -1,4 +1,4 @@
-/** Accounts: made and deleted by the operator, seen by their keys, recovered by who has the private key. */
+/** Accounts: created and deleted by the operator, read by their keys, recovered with their recovery file. */
 import {
   NewAccount,
   Recover,
@@ -8,17 +8,12 @@ import {
   type NewAccountAnswer,
 } from '../shared/api.ts';
 import {
-  encrypt,
   generateKeyPair,
-  identityFromPkcs8,
   newAccountId,
   newApiKey,
-  parseRecipients,
   recipientFromSpki,
   sealPrivateKey,
-  webBackend,
   type ApiKey,
-  type Recipient,
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { settled } from './answer.ts';
@@ -26,9 +21,11 @@ import type { Ctx } from './app.ts';
 import { fileHeaders } from './body/download.ts';
 import { readJson } from './body/small.ts';
 import { bearer, callerOf, writeEdgeKey } from './caller.ts';
+import { refuseIdempotencyKey } from './idempotency.ts';
 import { keyAnswer } from './keys.ts';
 import type { Account, AccountRecord } from './objects/account.ts';
-import { keyIdOf, type NewKey } from './objects/registry.ts';
+import { isSameHash, keyIdOf, type NewKey } from './objects/registry.ts';
+import { newRecovery, opens, parseRecoveryKey, parseRecoveryText, pem } from './recovery.ts';
 
 /**
  * Lets only the operator on. Without the secret `ADMIN_TOKEN` there is no operator, and nothing to be found.
@@ -44,11 +41,12 @@ export async function requireOperator(c: Ctx): Promise<void> {
   }
 }
 
-/** Makes an account with a key pair of its own and a first key with all scopes. */
+/** Creates an account with a key pair of its own and a first key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
   await requireOperator(c);
+  refuseIdempotencyKey(c);
   const { label, recovery } = await readJson(c.req.raw, NewAccount);
-  const recipient = recovery === undefined ? undefined : parseRecovery(recovery);
+  const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
   const pair = await generateKeyPair();
   const id = newAccountId();
   const account: AccountRecord = {
@@ -59,7 +57,7 @@ export async function createAccount(c: Ctx): Promise<Response> {
     createdAt: Date.now(),
   };
   const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
-  const file = recipient === undefined ? null : await recoveryFile(pair.privatePem, recipient);
+  const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
   // KV first, then the object, which commits: a key that only KV knows opens nothing.
   await writeEdgeKey(c.env, id, key);
   await settled(c.env.ACCOUNT.getByName(id).create(account, file, key));
@@ -87,10 +85,10 @@ export async function readAccount(c: Ctx): Promise<Response> {
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** The account's private key, as an age file to its recovery key. It is ciphertext, so anybody may have it. */
+/** The account's recovery file, encrypted to its recovery key: it is ciphertext, so anybody may have it. */
 export async function readRecovery(c: Ctx): Promise<Response> {
   const { recovery } = await settled(namedAccount(c).object.recovery());
-  return new Response(recovery, {
+  return new Response(recovery.file, {
     headers: {
       ...fileHeaders,
       'Content-Type': 'application/octet-stream',
@@ -99,19 +97,34 @@ export async function readRecovery(c: Ctx): Promise<Response> {
   });
 }
 
-/** Gives a new key with all scopes to who shows the account's private key, and revokes the others. */
+/**
+ * Recovers an account with the text of its opened recovery file: a new key with all scopes, all others revoked, and a recovery
+ * file with a new secret in place of the one that was used.
+ */
 export async function recoverAccount(c: Ctx): Promise<Response> {
-  const { object } = namedAccount(c);
+  const { id, object } = namedAccount(c);
+  // Before the body: asking for an account that is not there costs no more than this.
+  const { spki, recovery } = await settled(object.recovery());
+  refuseIdempotencyKey(c);
   const { privateKey, label } = await readJson(c.req.raw, Recover);
-  const { spki } = await settled(object.recovery());
-  const pkcs8 = parsePrivatePem(privateKey);
-  if (!(await opens(pkcs8, spki))) throw new SealpinError('forbidden', 'this is not the private key of the account');
-  const id = c.req.param('id')!;
-  const { apiKey, key } = await newFullKey({ id, spki }, pkcs8, label ?? 'recovered');
+  const shown = await parseRecoveryText(privateKey);
+  if (recovery.secretHash === null) throw new SealpinError('forbidden', noSecret, { hint: noSecretHint });
+  if (shown.secretHash === undefined) throw new SealpinError('forbidden', secretMissing, { hint: wholeFile });
+  const isOurs = await opens(shown.pkcs8, spki);
+  if (!isSameHash(shown.secretHash, recovery.secretHash) || !isOurs)
+    throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
+  const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
+  const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
   await writeEdgeKey(c.env, id, key);
-  const { account } = await settled(object.recover(key));
+  const { account } = await settled(object.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
 }
+
+const secretMissing = 'the private key alone does not recover an account: the line "# recovery: …" is missing';
+const wholeFile = 'send the whole text of the opened recovery file';
+const currentFile = 'each recovery replaces the file: get it again with GET /v1/accounts/:id/recovery';
+const noSecret = 'the recovery file of this account has no secret: an older version wrote it, and it recovers nothing';
+const noSecretHint = 'make a new account with a recovery key, and store the files there';
 
 async function newFullKey(
   account: { id: string; spki: Uint8Array },
@@ -150,45 +163,7 @@ function accountAnswer(account: AccountRecord): NewAccountAnswer['account'] {
 
 /** The text of a `public.key` file. */
 function publicPem(spki: Uint8Array): string {
-  const lines = spki
-    .toBase64()
-    .match(/.{1,64}/g)!
-    .join('\n');
-  return `# recipient: ${recipientFromSpki(spki).text}\n-----BEGIN PUBLIC KEY-----\n${lines}\n-----END PUBLIC KEY-----\n`;
-}
-
-/** @throws key_invalid */
-function parsePrivatePem(text: string): Uint8Array {
-  const base64 = /-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END PRIVATE KEY-----/.exec(text)?.[1];
-  try {
-    return Uint8Array.fromBase64(base64 ?? '-');
-  } catch {
-    throw new SealpinError(
-      'key_invalid',
-      'privateKey has to be what the recovery file holds: -----BEGIN PRIVATE KEY-----',
-    );
-  }
-}
-
-/** Whether a private key opens what was encrypted to a public one. */
-async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolean> {
-  const probe = crypto.getRandomValues(new Uint8Array(32));
-  const stanza = await recipientFromSpki(spki).wrap(probe, 'sealpin', webBackend);
-  const opened = await identityFromPkcs8(pkcs8).unwrap([stanza], 'sealpin', webBackend);
-  return opened !== undefined && crypto.subtle.timingSafeEqual(opened, probe);
-}
-
-/** @throws key_invalid when the text is not exactly one public key */
-function parseRecovery(text: string): Recipient {
-  const [recipient, ...more] = parseRecipients(text);
-  if (recipient === undefined || more.length > 0)
-    throw new SealpinError('key_invalid', 'recovery has to be one public key');
-  return recipient;
-}
-
-async function recoveryFile(privatePem: string, recipient: Recipient): Promise<Uint8Array> {
-  const { stream } = await encrypt(new Blob([privatePem]).stream(), { format: 'age', recipients: [recipient] });
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  return `# recipient: ${recipientFromSpki(spki).text}\n${pem('PUBLIC KEY', spki)}`;
 }
 
 function namedAccount(c: Ctx): { id: string; object: DurableObjectStub<Account> } {

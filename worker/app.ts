@@ -1,8 +1,8 @@
 /** What travels with a request through the service. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
-import { SealpinError } from '../shared/errors.ts';
 import type { Env } from './env.ts';
+import { invalidRequest } from './issues.ts';
 
 export type App = { Bindings: Env; Variables: { requestId: string } };
 export type Ctx = Context<App>;
@@ -13,13 +13,7 @@ export type Ctx = Context<App>;
  */
 export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
   const result = v.safeParse(shape, c.req.query());
-  if (!result.success) {
-    const { path, kind, type, expected, message } = result.issues[0];
-    const name = String(path?.[0]?.key);
-    // A message of our own says it better than valibot's, which repeats what came.
-    const why = kind === 'validation' && type === 'regex' ? message : `${name} has to be ${expected}`;
-    throw new SealpinError('invalid_request', why);
-  }
+  if (!result.success) throw invalidRequest(result.issues);
   return result.output;
 }
 

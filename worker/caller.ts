@@ -12,7 +12,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { settled } from './answer.ts';
 import type { Ctx } from './app.ts';
 import { edgeName, type Env } from './env.ts';
-import { limitAddress, limitKey } from './limits.ts';
+import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './limits.ts';
 import type { Account, Reader } from './objects/account.ts';
 import type { NewKey } from './objects/registry.ts';
 
@@ -41,18 +41,22 @@ export type Caller = {
 const edgeCacheSeconds = 60;
 
 /**
- * The caller of a request. The key is not authorized by this: the account does that in the call that also does the work.
- * @throws unauthorized when there is no key, or one that cannot be one; rate_limited
+ * The caller of a request. This does not authorize the key: the account does, in the call that also does the work. The order is by
+ * cost: form and checksum of the key, this isolate's memory, KV (billed), then the count that belongs to what KV said.
+ * @throws unauthorized when there is no key, or one that cannot be one; rate_limited, overloaded
  */
 export async function callerOf(c: Ctx): Promise<Caller> {
   const key = await parseApiKey(bearer(c) ?? '');
   if (key === undefined) throw new SealpinError('unauthorized');
+  limitLookup(c, key.hash);
   const edge = v.safeParse(
     EdgeKey,
     await c.env.API_KEYS.get(edgeName(key.hash), { type: 'json', cacheTtl: edgeCacheSeconds }),
   );
-  if (edge.success) await limitKey(c, key.hash);
-  else await limitAddress(c);
+  if (edge.success) {
+    rememberKey(key.hash);
+    await limitAccount(c, key.account);
+  } else await limitUnknownKey(c);
   return { key, account: c.env.ACCOUNT.getByName(key.account), edge: edge.success ? edge.output : undefined };
 }
 

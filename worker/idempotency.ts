@@ -34,6 +34,19 @@ export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined
   };
 }
 
+/**
+ * Refuses `Idempotency-Key` where the answer shows a secret: it is stored nowhere, so a second request cannot get it again.
+ * @throws invalid_request
+ */
+export function refuseIdempotencyKey(c: Ctx): void {
+  if (c.req.header('Idempotency-Key') === undefined) return;
+  throw new SealpinError(
+    'invalid_request',
+    'Idempotency-Key does not work here: the answer shows an API key, which is stored nowhere and cannot be shown again',
+    { hint: 'leave the header out; if an answer is lost, revoke the key that GET /v1/keys lists' },
+  );
+}
+
 async function keyed(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {
   const encoder = new TextEncoder();
   const secret = await crypto.subtle.importKey('raw', key.secret, 'HKDF', false, ['deriveKey']);

@@ -13,16 +13,16 @@ import { errorOf, settled } from './answer.ts';
 import { parseQuery, type Ctx } from './app.ts';
 import { readJson } from './body/small.ts';
 import { callerOf, privateKeyOf, writeEdgeKey } from './caller.ts';
+import { refuseIdempotencyKey } from './idempotency.ts';
 import { beyond, keyIdOf, type KeyRecord, type NewKey } from './objects/registry.ts';
 
 /** Makes a key within the scopes and the expiry of the caller's. */
 export async function createKey(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
   const maker = await settled(caller.account.maker(caller.key.hash));
+  refuseIdempotencyKey(c);
   const wanted = await readJson(c.req.raw, NewApiKey);
   const expiresAt = wanted.expiresAt === undefined ? maker.key.expiresAt : Date.parse(wanted.expiresAt);
-  if (expiresAt !== null && expiresAt <= Date.now())
-    throw new SealpinError('invalid_request', 'expiresAt is in the past');
   const record = {
     label: wanted.label,
     scopes: wanted.scopes,
@@ -32,6 +32,8 @@ export async function createKey(c: Ctx): Promise<Response> {
   };
   const refusal = beyond(maker.key, record);
   if (refusal !== undefined) throw errorOf(refusal);
+  if (expiresAt !== null && expiresAt <= Date.now())
+    throw new SealpinError('invalid_request', 'expiresAt is in the past');
 
   const account = caller.key.account;
   const apiKey = await newApiKey(account);
@@ -48,19 +50,27 @@ export async function createKey(c: Ctx): Promise<Response> {
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
-/** The keys that were not revoked. */
+/** The keys that are not revoked; the caller's is marked. */
 export async function listKeys(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
-  const { keys } = await settled(caller.account.listKeys(caller.key.hash));
-  const body: ApiKeyList = { keys: keys.map((key) => keyAnswer(caller.key.account, key)) };
+  const { keys, current } = await settled(caller.account.listKeys(caller.key.hash));
+  const body: ApiKeyList = {
+    keys: keys.map((key) => ({
+      ...keyAnswer(caller.key.account, key),
+      ...(key.id === current ? { current: true } : {}),
+    })),
+  };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Revokes a key, with `?cascade=true` its descendants too; the last one that can read only with `?destroy=true`. */
+/**
+ * Revokes a key, with `?cascade=true` its descendants too. The caller's own goes only with `?self=true`, the last one with `read` or
+ * `keys` only with `?destroy=true`.
+ */
 export async function revokeKey(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
-  const { cascade, destroy } = parseQuery(c, RevokeQuery);
-  const o = { cascade: cascade === 'true', destroy: destroy === 'true' };
+  const { cascade, destroy, self } = parseQuery(c, RevokeQuery);
+  const o = { cascade: cascade === 'true', destroy: destroy === 'true', self: self === 'true' };
   const { revoked } = await settled(caller.account.revokeKey(caller.key.hash, c.req.param('id') ?? '', o));
   const body: Revoked = { revoked: [...revoked] };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });

@@ -132,7 +132,7 @@ export const operations: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/accounts/:id/recovery',
-    summary: 'The account’s private key, encrypted to its recovery key',
+    summary: 'The recovery file: private key and recovery secret, encrypted to the account’s recovery key',
     who: 'address',
     answers: { 200: { [bytes]: null } },
     codes: ['not_found'],
@@ -140,7 +140,7 @@ export const operations: readonly Operation[] = [
   {
     method: 'post',
     path: '/v1/accounts/:id/recover',
-    summary: 'A new key for who shows the account’s private key; all others are revoked',
+    summary: 'A new key for the text of the opened recovery file; all other keys are revoked, the file is replaced',
     who: 'address',
     body: { [json]: Recover },
     answers: { 201: { [json]: NewAccountAnswer } },
@@ -167,7 +167,7 @@ export const operations: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/keys',
-    summary: 'The keys that were not revoked',
+    summary: 'The keys that are not revoked; the caller’s is marked',
     who: 'key',
     scope: 'keys',
     answers: { 200: { [json]: ApiKeyList } },
@@ -176,7 +176,7 @@ export const operations: readonly Operation[] = [
   {
     method: 'delete',
     path: '/v1/keys/:id',
-    summary: 'Revokes a key',
+    summary: 'Revokes a key; the caller’s own only with self=true, the last with read or keys only with destroy=true',
     who: 'key',
     scope: 'keys',
     query: RevokeQuery,

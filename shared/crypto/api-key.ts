@@ -57,6 +57,11 @@ export function newAccountId(backend: Backend = webBackend): string {
   return encodeBase62(draw(backend, 16), accountCharacters);
 }
 
+/** A random secret: 256 bits as 43 base62 characters; throws `random_failed`. */
+export function newSecretText(backend: Backend = webBackend): string {
+  return encodeBase62(draw(backend, 32), secretCharacters);
+}
+
 /** Makes an API key of an account. @param account from `newAccountId` */
 export async function newApiKey(account: string, backend: Backend = webBackend): Promise<ApiKey> {
   if (!isAccountId(account)) throw new TypeError('account must be an account id');

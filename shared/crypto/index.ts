@@ -2,7 +2,15 @@
  * The crypto room's door: the container formats, keys and streams of `shared/README.md`. Everything takes and gives web streams and runs
  * the same in workerd, Node and browsers.
  */
-export { newAccountId, newApiKey, parseApiKey, sealPrivateKey, unsealPrivateKey, type ApiKey } from './api-key.ts';
+export {
+  newAccountId,
+  newApiKey,
+  newSecretText,
+  parseApiKey,
+  sealPrivateKey,
+  unsealPrivateKey,
+  type ApiKey,
+} from './api-key.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
 export { encrypt, open, type Opened } from './container.ts';
 export {

@@ -35,6 +35,8 @@ export class ByteSource {
   /** A buffer of our own that was taken to its end; one that can be used again. */
   #spent: ArrayBuffer | undefined;
   #spare: ArrayBuffer | undefined;
+  /** A small buffer whose few bytes were copied out of it. */
+  #smallSpare: ArrayBuffer | undefined;
   /** Bytes at hand. */
   length = 0;
   /** Whether the stream has ended: what is at hand is all that is left. */
@@ -59,14 +61,21 @@ export class ByteSource {
     // A byte stream that ends short of `min` gives its last bytes together with `done`.
     if (value !== undefined && value.length > 0) {
       if (!(value instanceof Uint8Array)) throw new TypeError('the stream must give Uint8Array');
-      this.#pieces.push(value);
+      // A byte stream that gives a byte at a time must not keep a whole buffer for each.
+      const isSparse = this.#from.byob && value.length < smallReadBytes / 16;
+      if (isSparse && value.buffer.byteLength === smallReadBytes) this.#smallSpare = value.buffer as ArrayBuffer;
+      this.#pieces.push(isSparse ? value.slice() : value);
       this.length += value.length;
     }
     if (done) this.ended = true;
   }
 
   #buffer(wanted: number): Uint8Array {
-    if (wanted <= smallReadBytes) return new Uint8Array(smallReadBytes);
+    if (wanted <= smallReadBytes) {
+      const buffer = this.#smallSpare ?? new ArrayBuffer(smallReadBytes);
+      this.#smallSpare = undefined;
+      return new Uint8Array(buffer);
+    }
     const spare = this.#spare ?? new ArrayBuffer(readBytes);
     this.#spare = undefined;
     return new Uint8Array(spare, 0, Math.min(wanted, readBytes));

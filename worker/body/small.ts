@@ -1,6 +1,7 @@
 /** Small JSON bodies: everything but an upload. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { invalidRequest } from '../issues.ts';
 
 const maxBytes = 64 * 1024;
 const maxDepth = 8;
@@ -11,7 +12,7 @@ const maxDepth = 8;
  */
 export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
   const result = v.safeParse(shape, await parseBody(request));
-  if (!result.success) throw new SealpinError('invalid_request', v.summarize(result.issues));
+  if (!result.success) throw invalidRequest(result.issues);
   return result.output;
 }
 
@@ -40,14 +41,22 @@ async function parseBody(request: Request): Promise<unknown> {
   }
 }
 
-/** Levels of a JSON text, counted before it is parsed; brackets inside strings are left out. */
+/** Levels of a JSON text, counted before it is parsed; brackets inside strings do not count. */
 function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;
-  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
-    if (token === '[' || token === '{') depth += 1;
-    if (token === ']' || token === '}') depth -= 1;
-    deepest = Math.max(deepest, depth);
+  let inString = false;
+  // A loop and no regular expression: one that looks for whole strings starts over at each quote of a string without an end.
+  for (let index = 0; index < json.length; index += 1) {
+    const char = json[index]!;
+    if (inString) {
+      if (char === '\\') index += 1;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === '[' || char === '{') {
+      depth += 1;
+      deepest = Math.max(deepest, depth);
+    } else if (char === ']' || char === '}') depth -= 1;
   }
   return deepest;
 }

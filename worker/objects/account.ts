@@ -7,12 +7,14 @@ import type { Scope } from '../../shared/api.ts';
 import { refuse, type Answer, type Refusal } from '../answer.ts';
 import { edgeName, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
+import type { Recovery } from '../recovery.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { claims, type Claim } from './idempotency.ts';
 import { files, type FileRecord, type NewFile } from './files.ts';
 import { outbox, unrefer, type Message } from './outbox.ts';
 import { pinOf } from './pin.ts';
-import { beyond, registry, type KeyRecord, type NewKey } from './registry.ts';
+import { recoveryRow, type StoredRecovery } from './recovery.ts';
+import { beyond, isSameHash, locksOut, registry, type KeyRecord, type NewKey, type RevokeOptions } from './registry.ts';
 import { schema, type AccountRow } from './schema.ts';
 
 /** How long a pending upload may stay: far longer than its last bytes take. */
@@ -35,6 +37,7 @@ export class Account extends DurableObject<Env> {
   readonly #alarm = alarmOf(this.ctx.storage);
   readonly #registry = registry(this.#sql);
   readonly #files = files(this.#sql);
+  readonly #recovery = recoveryRow(this.#sql);
   readonly #outbox = outbox(this.#sql);
   readonly #claims = claims(this.#sql, {
     isReady: (fileId) => this.#files.find(fileId) !== undefined,
@@ -57,19 +60,19 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Makes the account with its first key. */
-  async create(account: AccountRecord, recovery: Uint8Array | null, key: NewKey): Promise<Answer> {
+  async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Answer> {
     if (this.#id !== undefined) return refuse('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
       this.#sql.exec(schema);
       this.#sql.exec(
-        'INSERT INTO account (id, label, spki, recovery_key, recovery, created_at, files, bytes) VALUES (?, ?, ?, ?, ?, ?, 0, 0)',
+        'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes) VALUES (?, ?, ?, ?, ?, 0, 0)',
         account.id,
         account.label,
         account.spki,
         account.recoveryKey,
-        recovery,
         account.createdAt,
       );
+      if (recovery !== null) this.#recovery.replace(recovery);
       this.#registry.add(key);
     });
     this.#load();
@@ -99,22 +102,18 @@ export class Account extends DurableObject<Env> {
     const caller = this.#authorize(hash, 'keys');
     if (!caller.ok) return caller;
     const refusal = beyond(caller.key, key);
-    if (refusal !== undefined) return refusal;
-    this.#registry.add({ ...key, createdBy: caller.key.id });
-    return { ok: true };
+    if (refusal === undefined) this.#registry.add({ ...key, createdBy: caller.key.id });
+    return refusal ?? { ok: true };
   }
 
-  async listKeys(hash: string): Promise<Answer<{ keys: KeyRecord[] }>> {
+  /** The keys that are not revoked; `current` is the id of the caller's. */
+  async listKeys(hash: string): Promise<Answer<{ keys: KeyRecord[]; current: string }>> {
     const caller = this.#authorize(hash, 'keys');
-    return caller.ok ? { ok: true, keys: this.#registry.list() } : caller;
+    return caller.ok ? { ok: true, keys: this.#registry.list(), current: caller.key.id } : caller;
   }
 
   /** Revokes a key: here first, where it counts, then in KV. */
-  async revokeKey(
-    hash: string,
-    id: string,
-    o: { cascade: boolean; destroy: boolean },
-  ): Promise<Answer<{ revoked: string[] }>> {
+  async revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Answer<{ revoked: string[] }>> {
     const caller = this.#authorize(hash, 'keys');
     if (!caller.ok) return caller;
     const family = this.#registry.family(id, o.cascade);
@@ -123,34 +122,36 @@ export class Account extends DurableObject<Env> {
       return refuse('insufficient_scope', 'a key among these has a scope that yours lacks');
     }
     const ids = family.map((key) => key.id);
-    const reads = family.some((key) => key.scopes.includes('read'));
-    if (reads && !o.destroy && !this.#registry.canReadWithout(ids, this.now())) {
-      return refuse(
-        'conflict',
-        'this is the last key that can read: without it nobody opens the encrypted files again',
-      );
-    }
+    if (!o.self && ids.includes(caller.key.id))
+      return refuse('conflict', 'this would revoke the key that the request is made with; self=true allows it');
+    const why = o.destroy ? undefined : locksOut(this.#registry.list(), ids, this.now());
+    if (why !== undefined) return refuse('conflict', why);
     await this.#revoke(ids);
     return { ok: true, revoked: ids };
   }
 
-  /** What anybody may have: the private key, encrypted to the recovery key. */
-  async recovery(): Promise<Answer<{ spki: Uint8Array; recovery: Uint8Array }>> {
-    const [row] =
-      this.#account === undefined
-        ? []
-        : this.#sql.exec<{ recovery: ArrayBuffer | null }>('SELECT recovery FROM account').toArray();
-    if (this.#account === undefined || row === undefined || row.recovery === null) return refuse('not_found');
-    return { ok: true, spki: this.#account.spki, recovery: new Uint8Array(row.recovery) };
+  /** The recovery file, and what a recovery is checked with. */
+  async recovery(): Promise<Answer<{ spki: Uint8Array; recovery: StoredRecovery }>> {
+    const recovery = this.#account && this.#recovery.find();
+    if (this.#account === undefined || recovery === undefined) return refuse('not_found');
+    return { ok: true, spki: this.#account.spki, recovery };
   }
 
-  /** Takes a new key for who has shown the private key, and revokes all others. */
-  async recover(key: NewKey): Promise<Answer<{ account: AccountRecord }>> {
+  /**
+   * Takes a new key from a caller who has shown the secret of the recovery file, replaces that file, and revokes all other keys,
+   * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
+   */
+  async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Answer<{ account: AccountRecord }>> {
     const account = this.#account;
-    if (account === undefined || account.recoveryKey === null) return refuse('not_found');
+    const current = account && this.#recovery.find()?.secretHash;
+    if (account === undefined || current === undefined) return refuse('not_found');
+    if (current === null || !isSameHash(secretHash, current))
+      return refuse('forbidden', 'the recovery file was replaced in the meantime');
     const others = this.#registry.list().map((each) => each.id);
-    this.#registry.add(key);
-    await this.#revoke(others);
+    await this.#revoke(others, () => {
+      this.#recovery.replace(next);
+      this.#registry.add(key);
+    });
     return { ok: true, account };
   }
 
@@ -365,12 +366,14 @@ export class Account extends DurableObject<Env> {
     this.#id = undefined;
   }
 
-  async #revoke(ids: readonly string[]): Promise<void> {
-    const messages = this.ctx.storage.transactionSync(() =>
-      this.#registry
+  /** Revokes keys, in one transaction with what has to happen at the same moment. */
+  async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
+    const messages = this.ctx.storage.transactionSync(() => {
+      besides?.();
+      return this.#registry
         .revoke(ids, this.now())
-        .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now())),
-    );
+        .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now()));
+    });
     await this.#deliver(messages);
   }
 

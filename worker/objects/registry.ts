@@ -42,22 +42,55 @@ export type Registry = {
   list(): KeyRecord[];
   /** A key that was not revoked and, with `cascade`, what descends from it, whoever stood between; none: there is no such key. */
   family(id: string, cascade: boolean): KeyRecord[];
-  /** Whether any key but these can read at this time. */
-  canReadWithout(ids: readonly string[], nowMs: number): boolean;
   /** Revokes keys, overwriting what was sealed to them; their hashes. */
   revoke(ids: readonly string[], nowMs: number): string[];
 };
 
+/** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
+export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
+
+/** 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write. */
+const lastMs = 253_402_300_799_999;
+
 /**
- * Why a key may not make another one: its scopes and expiry have to be within its own.
+ * Why a key may not make another one: its scopes and expiry have to be within its own, and the expiry has to be a time.
  * @returns undefined where it may
  */
 export function beyond(maker: KeyRecord, made: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Refusal | undefined {
+  // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
+  if (made.expiresAt !== null && !(Number.isSafeInteger(made.expiresAt) && made.expiresAt <= lastMs))
+    return refuse('invalid_request', 'expiresAt has to be a time until the year 9999');
   const lacking = made.scopes.filter((scope) => !maker.scopes.includes(scope));
   if (lacking.length > 0)
     return refuse('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
   if (maker.expiresAt !== null && (made.expiresAt === null || made.expiresAt > maker.expiresAt)) {
     return refuse('forbidden', 'the new key would outlive yours');
+  }
+  return undefined;
+}
+
+/** What each of these scopes is needed for, for good: without it the account has lost something that no other key brings back. */
+const lossOf = {
+  read: 'without it nobody opens the encrypted files again',
+  keys: 'without it nobody makes, lists or revokes keys of this account again',
+} as const;
+
+/**
+ * Why keys are not to be revoked: none that is left has the scope `read`, or `keys`, for as long as one of them has. A key that
+ * ends before they do is no replacement.
+ * @param keys all that are not revoked @param ids of the keys to be revoked
+ * @returns undefined where nothing is lost
+ */
+export function locksOut(keys: readonly KeyRecord[], ids: readonly string[], nowMs: number): string | undefined {
+  const going = new Set(ids);
+  for (const scope of ['read', 'keys'] as const) {
+    const until = (of: (key: KeyRecord) => boolean): number =>
+      keys.reduce(
+        (last, key) => (key.scopes.includes(scope) && of(key) ? Math.max(last, key.expiresAt ?? Infinity) : last),
+        nowMs,
+      );
+    if (until((key) => !going.has(key.id)) < until((key) => going.has(key.id)))
+      return `this is the last key with ${scope} that lives as long: ${lossOf[scope]}. destroy=true allows it`;
   }
   return undefined;
 }
@@ -109,14 +142,6 @@ export function registry(sql: SqlStorage): Registry {
       const found = rows.toArray().filter((row) => row.revoked_at === null);
       return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
     },
-    canReadWithout(ids, nowMs) {
-      return live().some((row) => {
-        const key = recordOf(row);
-        return (
-          !ids.includes(key.id) && key.scopes.includes('read') && (key.expiresAt === null || key.expiresAt > nowMs)
-        );
-      });
-    },
     revoke(ids, nowMs) {
       return ids.flatMap((id) => {
         // The page of the database is overwritten, not only given back.
@@ -144,7 +169,7 @@ function recordOf(row: KeyRow): KeyRecord {
 }
 
 /** Compares two hashes in constant time. */
-function isSameHash(one: string, other: string): boolean {
+export function isSameHash(one: string, other: string): boolean {
   const encoder = new TextEncoder();
   return one.length === other.length && crypto.subtle.timingSafeEqual(encoder.encode(one), encoder.encode(other));
 }

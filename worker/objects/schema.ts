@@ -10,8 +10,9 @@ export type AccountRow = {
 };
 
 /**
- * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be empty. `recovery_key` is what the account is recovered with, as text,
- *   `recovery` the account's private key as an age file to that one.
+ * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be empty. `recovery_key` is the
+ *   recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in it, in hex; null in accounts made
+ *   before there was one, whose tables may lack the column.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
  *   that its descendants can be told.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, of which the size of an encrypted file follows; its
@@ -22,7 +23,7 @@ export type AccountRow = {
  */
 export const schema = `
   CREATE TABLE account (
-    id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB,
+    id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB, recovery_hash TEXT,
     created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
   CREATE TABLE api_key (
     id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,

@@ -43,6 +43,36 @@ describe('a JSON upload', () => {
     }
   });
 
+  it('takes every name that UTF-8 can write, whole and cut at every byte', () => {
+    const names = [
+      'é',
+      'ā.txt',
+      '€uro.txt',
+      '日本語.txt',
+      '😀.txt',
+      '“q”.txt',
+      'файл.txt',
+      'العربية.txt',
+      '한국어.txt',
+      '\u2028x',
+      '\ufeffx',
+      '\u007f\u0080\u009f\u00a0\u00ff\u0100\u07ff\u0800\uffff\u{10000}\u{10ffff}',
+      'a😀b€c'.repeat(100),
+    ];
+    for (const filename of names) {
+      for (const body of [JSON.stringify({ filename, data: 'AAAA' }), JSON.stringify({ data: 'AAAA', filename })]) {
+        const bytes = encoder.encode(body);
+        for (let cut = 0; cut <= bytes.length; cut += 1) {
+          const reader = jsonUpload();
+          const out = [...reader.write(bytes.subarray(0, cut)), ...reader.write(bytes.subarray(cut))];
+          expect(out.reduce((sum, piece) => sum + piece.length, 0)).toBe(3);
+          expect([cut, reader.finish().filename]).toEqual([cut, filename]);
+        }
+        expect(read(body, 1).filename).toBe(filename);
+      }
+    }
+  });
+
   it('takes every length of data, none among them', () => {
     for (let length = 0; length < 70; length += 1) {
       const data = crypto.getRandomValues(new Uint8Array(length));

@@ -12,14 +12,7 @@ import {
   Revoked,
   type Scope,
 } from '../../shared/api.ts';
-import {
-  generateKeyPair,
-  identityFromPkcs8,
-  open,
-  parseApiKey,
-  parseIdentities,
-  unsealPrivateKey,
-} from '../../shared/crypto/index.ts';
+import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { adminToken, startService, type Service } from './service.ts';
 
@@ -36,10 +29,10 @@ function holder(answer: { key: { id: string }; apiKey: string }): Holder {
   return Object.assign(client(service.url, answer.apiKey), { id: answer.key.id });
 }
 
-async function newAccount(recovery?: string): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
+async function newAccount(): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
   const answer = v.parse(
     NewAccountAnswer,
-    await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team', recovery }), 201),
+    await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team' }), 201),
   );
   return { answer, owner: holder(answer) };
 }
@@ -104,53 +97,6 @@ describe('an account', () => {
         timeout: 10_000,
       })
       .not.toContain(answer.account.id);
-  });
-
-  it('is recovered by the key that it named, and by no other', async () => {
-    const pair = await generateKeyPair();
-    const { answer, owner } = await newAccount(pair.publicPem);
-    const path = `/v1/accounts/${answer.account.id}`;
-    const file = await owner.store('encrypted', 'still here');
-    const recovery = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
-    if (recovery.kind !== 'age') throw new Error(recovery.kind);
-    const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
-    const anybody = client(service.url, '');
-    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: pair.privatePem }))).toEqual([
-      403,
-      'forbidden',
-    ]);
-    expect(await problemOf(anybody.json(`${path}/recover`, { privateKey: 'x' }))).toEqual([400, 'key_invalid']);
-    const recovered = holder(
-      v.parse(NewAccountAnswer, await jsonOf(anybody.json(`${path}/recover`, { privateKey }), 201)),
-    );
-    expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
-    expect(
-      (
-        await bytesOf(recovered(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }))
-      ).toString(),
-    ).toBe('still here');
-  });
-
-  it('that names no recovery key has no recovery', async () => {
-    const { answer } = await newAccount();
-    for (const id of [answer.account.id, '0'.repeat(22), 'x']) {
-      expect(await problemOf(fetch(`${service.url}/v1/accounts/${id}/recovery`))).toEqual([404, 'not_found']);
-      expect(await problemOf(client(service.url, '').json(`/v1/accounts/${id}/recover`, { privateKey: 'x' }))).toEqual([
-        404,
-        'not_found',
-      ]);
-    }
-    for (const recovery of [
-      '',
-      'age1nonsense',
-      `${(await generateKeyPair()).publicPem}${(await generateKeyPair()).publicPem}`,
-      (await generateKeyPair()).privatePem,
-    ]) {
-      expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery }))).toEqual([
-        400,
-        'key_invalid',
-      ]);
-    }
   });
 });
 
@@ -230,15 +176,148 @@ describe('an API key', () => {
     expect((await other('/v1/account')).status).toBe(200);
   });
 
-  it('that is the last one to read goes only when that is said', async () => {
+  it('is marked in the list where it is the one in use', async () => {
     const { owner } = await newAccount();
-    const keeper = await newKey(owner, ['keys', 'read'], soon(400));
-    await newKey(owner, ['read'], soon(400));
-    await new Promise((done) => setTimeout(done, 500));
-    expect(await problemOf(keeper('/v1/account'))).toEqual([401, 'unauthorized']);
-    expect(await problemOf(revoke(owner, owner.id))).toEqual([409, 'conflict']);
-    await jsonOf(revoke(owner, owner.id, '?destroy=true'));
+    const other = await newKey(owner, ['keys']);
+    for (const [by, current] of [
+      [owner, owner.id],
+      [other, other.id],
+    ] as const) {
+      const { keys } = v.parse(ApiKeyList, await jsonOf(by('/v1/keys')));
+      expect(keys.filter((key) => key.current).map((key) => key.id)).toEqual([current]);
+    }
+  });
+
+  it('does not revoke itself, alone or with its family, unless that is said', async () => {
+    const { owner } = await newAccount();
+    const spare = await newKey(owner, ['read', 'write', 'delete', 'keys']);
+    const child = await newKey(spare, ['keys', 'write']);
+    const parent = await newKey(child, ['keys', 'write']);
+    const refused = await revoke(owner, owner.id);
+    expect((await refused.clone().json<Problem>()).detail).toContain('self=true');
+    expect(await problemOf(refused)).toEqual([409, 'conflict']);
+    for (const query of ['', '?destroy=true', '?self=false', '?cascade=true'])
+      expect(await problemOf(revoke(parent, query === '?cascade=true' ? child.id : parent.id, query))).toEqual([
+        409,
+        'conflict',
+      ]);
+    expect(v.parse(Revoked, await jsonOf(revoke(parent, parent.id, '?self=true'))).revoked).toEqual([parent.id]);
+    await jsonOf(revoke(owner, owner.id, '?self=true'));
     expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
+    expect((await spare('/v1/storage')).status).toBe(200);
+  });
+
+  it('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
+    const { owner } = await newAccount();
+    const manager = await newKey(owner, ['read', 'write', 'delete', 'keys']);
+    await jsonOf(revoke(manager, owner.id));
+    // Neither a reader that ends before it, nor one that has ended, takes its place.
+    await newKey(manager, ['read', 'keys'], soon(3_600_000));
+    await newKey(manager, ['read', 'keys'], soon(900));
+    await new Promise((done) => setTimeout(done, 1000));
+    const detail = async (): Promise<string> => {
+      const answer = await revoke(manager, manager.id, '?self=true');
+      const problem = await answer.clone().json<Problem>();
+      expect(await problemOf(answer)).toEqual([409, 'conflict']);
+      return problem.detail ?? '';
+    };
+    expect(await detail()).toContain('the last key with read');
+    const reader = await newKey(manager, ['read']);
+    expect(await detail()).toContain('the last key with keys');
+    await newKey(manager, ['keys']);
+    await jsonOf(revoke(manager, manager.id, '?self=true'));
+    expect((await reader('/v1/storage')).status).toBe(200);
+  });
+
+  it('that ends, and is the longest-lived to read, goes only when that is said; one that has ended goes freely', async () => {
+    const { owner } = await newAccount();
+    const long = await newKey(owner, ['read'], soon(7_200_000));
+    const short = await newKey(owner, ['read'], soon(3_600_000));
+    const ended = await newKey(owner, ['read', 'keys'], soon(900));
+    // As long as a key without an end reads, any of these may go.
+    const spare = await newKey(owner, ['read'], soon(7_200_000));
+    await jsonOf(revoke(owner, spare.id));
+    const manager = await newKey(owner, ['read', 'write', 'delete', 'keys']);
+    await newKey(owner, ['keys']);
+    await jsonOf(revoke(owner, manager.id));
+    await new Promise((done) => setTimeout(done, 1000));
+    await jsonOf(revoke(owner, ended.id));
+    expect(await problemOf(revoke(owner, owner.id, '?self=true'))).toEqual([409, 'conflict']);
+    const last = await newKey(owner, ['read', 'write', 'delete', 'keys'], soon(10_800_000));
+    await jsonOf(revoke(owner, owner.id, '?self=true&destroy=true'));
+    expect(await problemOf(revoke(last, last.id, '?self=true'))).toEqual([409, 'conflict']);
+    for (const id of [short.id, long.id]) await jsonOf(revoke(last, id));
+    await jsonOf(revoke(last, last.id, '?self=true&destroy=true'));
+    expect(await problemOf(last('/v1/account'))).toEqual([401, 'unauthorized']);
+  });
+
+  it('has an end that is a time and can be written, or none', async () => {
+    const { owner } = await newAccount();
+    const ending = await newKey(owner, ['read', 'keys'], soon(3_600_000));
+    for (const expiresAt of [
+      '2099-01-01T00:00:00+00',
+      '9999-12-31T23:59:59-23:59',
+      '2099-13-01T00:00:00Z',
+      '2099-01-01',
+      'never',
+      '',
+    ]) {
+      for (const maker of [owner, ending])
+        expect([
+          expiresAt,
+          await problemOf(maker.json('/v1/keys', { label: 'x', scopes: ['read'], expiresAt })),
+        ]).toEqual([expiresAt, [400, 'invalid_request']]);
+    }
+    const last = await newKey(owner, ['read'], '9999-12-31T23:59:59.999Z');
+    const { keys } = v.parse(ApiKeyList, await jsonOf(owner('/v1/keys')));
+    expect(keys.find((key) => key.id === last.id)?.expiresAt).toBe('9999-12-31T23:59:59.999Z');
+    expect(keys.length).toBe(3);
+  });
+
+  it('is not made under an Idempotency-Key, which could not give it again', async () => {
+    const { owner, answer } = await newAccount();
+    const headers = { 'Idempotency-Key': 'once', 'Content-Type': 'application/json' };
+    const post = (by: Client, path: string, body: object): Promise<Response> =>
+      by(path, { method: 'POST', headers, body: JSON.stringify(body) });
+    const refused = await post(owner, '/v1/keys', { label: 'x', scopes: ['read'] });
+    expect((await refused.clone().json<Problem>()).detail).toContain('Idempotency-Key does not work here');
+    expect(await problemOf(refused)).toEqual([400, 'invalid_request']);
+    expect(await problemOf(post(client(service.url, adminToken), '/v1/accounts', { label: 'x' }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+    // Nobody learns that without the right to make one.
+    expect(await problemOf(post(owner, '/v1/accounts', { label: 'x' }))).toEqual([401, 'unauthorized']);
+    expect(await jsonOf<ApiKeyList>(owner('/v1/keys'))).toMatchObject({ keys: [{ id: answer.key.id }] });
+  });
+
+  it('tells in plain words what is wrong with a request, and repeats no value', async () => {
+    const { owner } = await newAccount();
+    const cases: [unknown, string][] = [
+      [{ scopes: ['read'] }, 'label is missing'],
+      [{ label: 7, scopes: ['read'] }, 'label has to be a string'],
+      [{ label: '', scopes: ['read'] }, 'label has to be at least 1 character long'],
+      [{ label: 'x'.repeat(101), scopes: ['read'] }, 'label has to be at most 100 characters long'],
+      [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
+      [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
+      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys'],
+      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope comes twice'],
+      [
+        { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
+        'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
+      ],
+      [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
+      [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
+      ['hunter2', 'the body has to be an object'],
+    ];
+    for (const [body, detail] of cases) {
+      const problem = v.parse(Problem, await (await owner.json('/v1/keys', body)).json());
+      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
+    }
+    const query = await owner('/v1/storage?limit=1000');
+    expect((await query.json<Problem>()).detail).toBe('limit is a number from 1 to 100');
+    const flag = await revoke(owner, owner.id, '?cascade=hunter2');
+    expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
   });
 
   it('S75 S76: gets one answer whatever is wrong with it', async () => {

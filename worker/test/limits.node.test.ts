@@ -2,6 +2,7 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newAccountId, newApiKey } from '../../shared/crypto/index.ts';
+import { networkOf } from '../limits.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { adminToken, startService, type Service } from './service.ts';
 
@@ -130,12 +131,15 @@ describe('S77: requests', () => {
     return Number.POSITIVE_INFINITY;
   }
 
-  it('are counted by key, and by address for who has shown none', async () => {
+  it('are counted by account, and by address without a known key', async () => {
     const service = await startService({ ratelimits: limits });
     try {
       const one = client(service.url, (await service.account()).apiKey);
       const other = client(service.url, (await service.account()).apiKey);
-      expect(await until429(() => one('/v1/storage'))).toBe(5);
+      const { apiKey } = await jsonOf<{ apiKey: string }>(one.json('/v1/keys', { label: 'x', scopes: ['read'] }), 201);
+      expect(await until429(() => one('/v1/storage'))).toBe(4);
+      // Another key of the account has no count of its own.
+      expect(await problemOf(client(service.url, apiKey)('/v1/storage'))).toEqual([429, 'rate_limited']);
       expect((await other('/v1/storage')).status).toBe(200);
       // Two of the eight went into the accounts.
       expect(
@@ -155,6 +159,46 @@ describe('S77: requests', () => {
     } finally {
       await service.close();
     }
+  });
+
+  it('with unknown keys are refused without a look into KV once there were too many, those with known keys never', async () => {
+    const service = await startService({ entry: 'worker/test/lookups.ts', ratelimits: limits });
+    try {
+      const call = client(service.url, (await service.account()).apiKey);
+      const later = client(service.url, (await service.account()).apiKey);
+      const from = (address: string, by: Client): Promise<Response> =>
+        by('/v1/account', { headers: { 'CF-Connecting-IP': address } });
+      const unknown = async (): Promise<Client> => client(service.url, (await newApiKey(newAccountId())).text);
+      const lookups = async (): Promise<number> => Number(await (await fetch(`${service.url}/test/lookups`)).text());
+      expect((await from('2001:db8:0:1::1', call)).status).toBe(200);
+      // Every address of a /64 counts as one.
+      let host = 2;
+      const flood = async (): Promise<Response> => from(`2001:db8:0:1::${(host++).toString(16)}`, await unknown());
+      expect(await until429(flood)).toBe(limits.ADDRESS_LIMIT.simple.limit);
+      const before = await lookups();
+      for (let count = 0; count < 20; count += 1) expect((await flood()).status).toBe(429);
+      expect(await lookups()).toBe(before);
+      expect((await from('2001:db8:0:1::1', call)).status).toBe(200);
+      expect(await problemOf(from('2001:db8:0:1::1', later))).toEqual([429, 'rate_limited']);
+      expect((await from('2001:db8:0:2::1', later)).status).toBe(200);
+      expect((await from('2001:db8:0:1::1', later)).status).toBe(200);
+    } finally {
+      await service.close();
+    }
+  });
+
+  it.each([
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['2001:db8:0:0:1::1', '2001:db8:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
+    ['', ''],
+  ])('from %s are counted under %s', (address, network) => {
+    expect(networkOf(address)).toBe(network);
   });
 
   it('that change something are refused while nobody can count them', async () => {

@@ -68,6 +68,20 @@ describe.each(modes)('a file in %s mode', (mode) => {
     const raw = await call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
+  it.each(['é.txt', '€uro.txt', '日本語.txt', 'файл.txt', '😀.txt', '“q”.txt', 'a\u200db.txt'])(
+    'is called %s by a JSON body in UTF-8, as by a header',
+    async (filename) => {
+      const body = JSON.stringify({ filename, data: 'AAAA' });
+      expect(body).toContain(filename);
+      const answer = await call(`/v1/storage/${mode}`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body,
+      });
+      expect(await answer.json()).toMatchObject({ filename, size: 3 });
+      expect(await call.store(mode, 'abc', { filename })).toMatchObject({ filename });
+    },
+  );
 
   it('comes as JSON, too, in any order', async () => {
     const bytes = randomBytes(2_000_000);
