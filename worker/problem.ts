@@ -1,6 +1,16 @@
 /** Errors as the API tells them: `application/problem+json` (RFC 9457). */
-import { describe, SealpinError } from '../shared/errors.ts';
+import { describe, type Reason, SealpinError } from '../shared/errors.ts';
 import type { Problem } from '../shared/api.ts';
+
+/** What a client of the API can do, by what the core says is wrong. */
+const hints: Readonly<Partial<Record<Reason, string>>> = {
+  mistyped: 'send the whole key again',
+  is_private: 'send the public key, and keep the private key to yourself',
+  is_public: 'send the private key',
+  is_ssh: 'send age1…, age1tag1… or the PEM block of a P-256 public key',
+  unsupported_key: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+  not_a_key: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+};
 
 /**
  * The answer for an error. A system fault, and anything that is not a SealpinError, says nothing of the inside.
@@ -10,13 +20,14 @@ import type { Problem } from '../shared/api.ts';
 export function problem(thrown: unknown, requestId: string): Response {
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
   const { status, title, fault } = describe(error.code);
+  const hint = (error.reason === undefined ? undefined : hints[error.reason]) ?? error.hint;
   const body: Problem = {
     type: `/v1/openapi.json#${error.code}`,
     title,
     status,
     ...(fault === 'user' ? { detail: error.message } : {}),
     code: error.code,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(hint === undefined ? {} : { hint }),
     requestId,
   };
   const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });

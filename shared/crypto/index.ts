@@ -4,7 +4,7 @@
  */
 export { newAccountId, newApiKey, parseApiKey, sealPrivateKey, unsealPrivateKey, type ApiKey } from './api-key.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
-export { encrypt, open, type Opened } from './container.ts';
+export { encrypt, open, type Again, type Opened } from './container.ts';
 export {
   detachedPayloadBytes,
   encryptDetached,

@@ -140,6 +140,11 @@ describe('an account', () => {
         'not_found',
       ]);
     }
+    const hinted = await client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: 'hello' });
+    expect(await hinted.json()).toMatchObject({
+      code: 'key_invalid',
+      hint: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+    });
     for (const recovery of [
       '',
       'age1nonsense',
