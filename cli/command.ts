@@ -171,30 +171,43 @@ function check(argv: readonly string[], o: { name: string; args: Args; rest: str
   if (missing !== undefined) throw misused(`${o.name} needs <${missing[0]}>`);
   if (o.rest === undefined && positionals.length > named.length) {
     throw misused(
-      `${o.name} takes ${named.length === 0 ? 'no arguments' : `at most ${named.length} argument${named.length > 1 ? 's' : ''}`}, and ${positionals.length} are given`,
+      `${o.name} takes ${named.length === 0 ? 'no arguments' : `at most ${named.length} argument${named.length > 1 ? 's' : ''}`} (${positionals.length} given)`,
     );
   }
   return positionals;
 }
 
-/** The known word that a mistyped one most likely meant, as a hint. */
+/**
+ * The known word that a mistyped one most likely meant, as a hint: one slip of the finger in a short word, a few in a long one.
+ * Part of a word that has hyphens counts, too: `--pasword` means `--password-file`.
+ */
 export function suggestion(word: string, known: readonly string[], prefix = ''): string | undefined {
   const near = known
-    .map((name) => ({ name, distance: editDistance(word, name) }))
-    .filter(({ name, distance }) => distance <= Math.ceil(name.length / 3))
+    .map((name) => ({ name, distance: Math.min(...startsOf(name).map((start) => editDistance(word, start))) }))
+    .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(Math.min(word.length, name.length) / 4)))
     .sort((a, b) => a.distance - b.distance)[0];
   return near === undefined ? undefined : `did you mean ${prefix}${near.name}?`;
 }
 
-/** Levenshtein's distance, by the two-row method. */
+/** A name, and its beginnings up to each hyphen that are long enough to be meant. */
+function startsOf(name: string): string[] {
+  const parts = name.split('-');
+  const starts = parts.map((_, index) => parts.slice(0, index + 1).join('-'));
+  return starts.filter((start) => start === name || start.length > 4);
+}
+
+/** Optimal string alignment: inserted, missing and wrong letters, and two neighbours that changed places, count one each. */
 function editDistance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i += 1) {
     const next = [i];
     for (let j = 1; j <= b.length; j += 1) {
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, change, isSwap ? before[j - 2]! + 1 : Infinity));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length]!;
 }

@@ -39,19 +39,43 @@ export async function readConfig(dataDir: string): Promise<Config> {
     : config;
 }
 
+/** Line and column where text stops being JSON: the first character that no JSON text goes on with. */
+function placeOf(text: string): string {
+  let good = 0;
+  for (let bad = text.length + 1; bad - good > 1;) {
+    const middle = Math.floor((good + bad) / 2);
+    if (isStart(text.slice(0, middle))) good = middle;
+    else bad = middle;
+  }
+  const lines = text.slice(0, good).split('\n');
+  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
+}
+
+/** Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the text. */
+function isStart(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    const { message } = error as SyntaxError;
+    const position = / at position (\d+)/.exec(message)?.[1];
+    return message.startsWith('Unexpected end') || Number(position) === text.length;
+  }
+}
+
 /**
  * @param path only for the messages
  * @throws config_invalid
  */
 export function parseConfig(text: string, path: string): Config {
-  const invalid = (detail: string, hint = 'mend it or move it away; nothing was changed'): SealpinError =>
+  const invalid = (detail: string, hint = 'fix it or move it out of the way; nothing was changed'): SealpinError =>
     new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
     // The parser's own message would repeat a piece of the file, which holds an API key.
-    throw invalid('it is not JSON');
+    throw invalid(`it is not JSON: see ${placeOf(text)}`);
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
@@ -60,7 +84,7 @@ export function parseConfig(text: string, path: string): Config {
       `it is of version ${v}, and this sealpin knows version 1`,
       'use the sealpin that wrote it, or a newer one',
     );
-  if (v !== 1) throw invalid('it has no "v": 1');
+  if (v !== 1) throw invalid('it is missing "v": 1');
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw invalid(`it has an unknown field ${JSON.stringify(unknown)}`, 'known fields: v, service, apiKey, gateways');

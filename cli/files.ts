@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, type FileHandle, link, lstat, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, type FileHandle, link, lstat, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { SealpinError } from '../shared/errors.ts';
@@ -13,6 +13,7 @@ import type { World } from './context.ts';
 import { errnoOf, writeFailure } from './errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from './output.ts';
+import { sizeText } from './progress.ts';
 
 /** Bytes that are collected before they go to the disk. */
 const blockBytes = 1024 * 1024;
@@ -20,6 +21,12 @@ const blockBytes = 1024 * 1024;
 export interface Sink {
   /** For messages. */
   readonly name: string;
+  /**
+   * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
+   *
+   * @throws disk_full
+   */
+  room(bytes: number): Promise<void>;
   /** Takes bytes. A failure of the disk may be told later, at the latest by `commit`. */
   write(chunk: Uint8Array): Promise<void>;
   /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
@@ -35,6 +42,8 @@ export type SinkOptions = {
   readonly mode?: number;
   /** A file that is being read and so must not be written. */
   readonly input?: FileIdentity | undefined;
+  /** Whether standard output is no way out for this command. */
+  readonly fileOnly?: boolean;
 };
 
 /**
@@ -60,7 +69,11 @@ export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
   return new FileSink(path, target, o);
 }
 
-async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, 'force' | 'input'>): Promise<void> {
+async function refuseTarget(
+  path: string,
+  target: string,
+  o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>,
+): Promise<void> {
   let found;
   try {
     found = await lstat(target);
@@ -79,7 +92,7 @@ async function refuseTarget(path: string, target: string, o: Pick<SinkOptions, '
     throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
   if (!found.isFile() && !found.isSymbolicLink())
     throw new SealpinError('file_unwritable', `${path} is not a regular file`, {
-      hint: 'name - for the standard output',
+      hint: o.fileOnly === true ? 'name a new file' : 'name - for the standard output',
     });
   if (!o.force) throw new SealpinError('file_exists', `${path} exists`);
 }
@@ -96,7 +109,11 @@ async function removeLeftovers(directory: string): Promise<void> {
   });
   for (const name of names) {
     const [, machine, pid] = temporaryName.exec(name) ?? [];
-    if (machine === host() && !isAlive(Number(pid))) await rm(join(directory, name), { force: true });
+    if (machine !== host() || isAlive(Number(pid))) continue;
+    await rm(join(directory, name), { force: true }).catch((error: unknown) => {
+      // In a shared directory it may be another user's, or something else of that name: it is no business of ours.
+      if (!['EPERM', 'EACCES', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].includes(errnoOf(error) ?? '')) throw error;
+    });
   }
 }
 
@@ -123,6 +140,18 @@ class FileSink implements Sink {
     this.#force = o.force;
     this.#mode = o.mode ?? 0o600;
     this.#temporary = join(dirname(target), `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
+  }
+
+  async room(bytes: number): Promise<void> {
+    // A file system that does not say what it has is not asked.
+    const disk = await statfs(dirname(this.#target)).catch(() => undefined);
+    if (disk === undefined || disk.blocks === 0) return;
+    const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
+    if (bytes > free)
+      throw new SealpinError(
+        'disk_full',
+        `${this.name} needs up to ${sizeText(bytes)}, and ${sizeText(free)} are free there`,
+      );
   }
 
   async write(chunk: Uint8Array): Promise<void> {
@@ -187,7 +216,7 @@ class FileSink implements Sink {
         return;
       } catch (error) {
         if (errnoOf(error) === 'EEXIST')
-          throw new SealpinError('file_exists', `${this.name} exists: it was made meanwhile`, { cause: error });
+          throw new SealpinError('file_exists', `${this.name} was created while this was running`, { cause: error });
         // Some file systems (FAT, some network ones) have no hard links.
         if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EACCES'].includes(errnoOf(error) ?? ''))
           throw error;
@@ -232,6 +261,7 @@ function standardOutput(o: SinkOptions): Sink {
   };
   return {
     name: 'standard output',
+    room: async () => undefined,
     async write(chunk) {
       if (text !== undefined) refuseBinary(chunk);
       await write(stdout, chunk);

@@ -9,6 +9,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { bytesFrom, release } from './bytes.ts';
 import { visible } from './output.ts';
 import type { Pace } from './pace.ts';
+import { sizeText } from './progress.ts';
 
 export type Answer = {
   readonly status: number;
@@ -23,6 +24,8 @@ export type SendOptions = {
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
   readonly pace: Pace;
+  /** What the peer is called in errors; its host when left out. */
+  readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
   readonly onSent?: () => void;
 };
@@ -30,11 +33,13 @@ export type SendOptions = {
 /**
  * One request.
  *
- * @throws service_unreachable (also when the peer is too slow or breaks off), service_answer for a redirect, whatever the body throws, the reason of the signal
+ * @throws service_unreachable (also when the peer is too slow or breaks off), service_answer for a redirect, whatever the body
+ *   throws, the reason of the signal
  */
 export async function send(url: URL, o: SendOptions): Promise<Answer> {
   o.signal.throwIfAborted();
   const { body } = o;
+  const peer: Peer = { url, name: o.name ?? url.host, sentBytes: 0, bodyBytes: body?.bytes };
   const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, {
     method: o.method,
     agent: false,
@@ -44,23 +49,28 @@ export async function send(url: URL, o: SendOptions): Promise<Answer> {
   o.signal.addEventListener('abort', stop, { once: true });
   request.once('close', () => o.signal.removeEventListener('abort', stop));
   try {
-    const message = await exchange(request, o);
+    const message = await exchange(request, o, peer);
     const { statusCode: status = 0, headers } = message;
     if (status >= 300 && status < 400 && status !== 304) {
       request.destroy();
-      throw new SealpinError('service_answer', `${url.host} sends us elsewhere (status ${status})`, {
-        hint: 'name the right address; redirects are not followed',
+      const { location } = headers;
+      const where = location === undefined ? 'another address' : visible(location);
+      throw new SealpinError('service_answer', `${peer.name} redirects to ${where} (status ${status})`, {
+        hint: 'redirects are not followed: if you trust that address, name it instead',
       });
     }
-    return { status, headers, body: bodyOf(message, url, o) };
+    return { status, headers, body: bodyOf(message, peer, o) };
   } catch (error) {
     request.destroy();
-    throw failure(error, url, o.signal);
+    throw failure(error, peer, 'request', o.signal);
   }
 }
 
+/** The other side of a request, for what is said about it. `bodyBytes`: of the request's body, if known. */
+type Peer = { readonly url: URL; readonly name: string; sentBytes: number; readonly bodyBytes: number | undefined };
+
 /** Sends the body and gives the answer, whichever ends first: a refusal may come long before the last byte. */
-async function exchange(request: ClientRequest, o: SendOptions): Promise<IncomingMessage> {
+async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Promise<IncomingMessage> {
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
@@ -73,7 +83,7 @@ async function exchange(request: ClientRequest, o: SendOptions): Promise<Incomin
       () => true,
       () => true,
     );
-    const sent = await sendBody(request, iterator, over, o.pace);
+    const sent = await sendBody(request, iterator, over, o.pace, peer);
     if (!sent) await iterator.return?.();
     else {
       request.end();
@@ -89,6 +99,7 @@ async function sendBody(
   body: AsyncIterator<Uint8Array>,
   over: Promise<boolean>,
   pace: Pace,
+  peer: Peer,
 ): Promise<boolean> {
   const patience = patient(pace);
   let answered = false;
@@ -101,6 +112,7 @@ async function sendBody(
     // After a failure the system may still be reading it.
     const room = request.write(value, (failed) => failed ?? release(value));
     if (!room) await patience(Promise.race([once(request, 'drain'), over]), length);
+    peer.sentBytes += length;
   }
 }
 
@@ -135,7 +147,7 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
-function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStream<Uint8Array> {
+function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
   const patience = patient(o.pace);
   return bytesFrom({
@@ -147,7 +159,7 @@ function bodyOf(message: IncomingMessage, url: URL, o: SendOptions): ReadableStr
         return done === true ? undefined : value;
       } catch (error) {
         message.destroy();
-        throw failure(error, url, o.signal);
+        throw failure(error, peer, 'answer', o.signal);
       }
     },
     used: release,
@@ -159,39 +171,72 @@ const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing answers there',
   ENOTFOUND: 'there is no host of that name',
   EAI_AGAIN: 'its name cannot be looked up',
-  ECONNRESET: 'the connection broke off',
-  EPIPE: 'the connection broke off',
   ETIMEDOUT: 'it does not answer',
   EHOSTUNREACH: 'there is no way to it',
   ENETUNREACH: 'there is no way to it',
+  EPROTO: 'what answers there does not speak https',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'what answers there does not speak https',
 };
+/** Of a connection that ends in the middle of a request or an answer. */
+const broken = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
 
-function failure(error: unknown, url: URL, signal: AbortSignal): unknown {
+function failure(error: unknown, peer: Peer, during: 'request' | 'answer', signal: AbortSignal): unknown {
+  const { url, name } = peer;
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;
   if (error instanceof TooSlow)
-    return new SealpinError('service_unreachable', `${url.host} is too slow: it was given up`, {
+    return new SealpinError('service_unreachable', `${name} is too slow, and was given up`, {
       hint: 'try again later',
     });
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
   if (code === undefined) return error;
+  if (broken.has(code)) return brokenOff(error, peer, during);
   const tls =
     url.protocol === 'https:' &&
+    !Object.hasOwn(reasons, code) &&
     (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
   if (tls) {
-    return new SealpinError('service_unreachable', `${url.host} cannot prove who it is (${code})`, {
+    return new SealpinError('service_unreachable', `the TLS certificate of ${name} is not trusted (${code})`, {
       hint: 'for a certificate of your own, name it in NODE_EXTRA_CA_CERTS',
       cause: error,
     });
   }
-  const hint =
-    code === 'ECONNREFUSED'
-      ? 'is it running? See: sealpin status, sealpin start'
-      : 'check the address and the line, and try again';
-  return new SealpinError('service_unreachable', `${url.host} cannot be reached: ${reasons[code] ?? code}`, {
-    hint,
+  const reason = reasons[code] ?? (code.startsWith('HPE_') ? 'what answers there does not speak http' : code);
+  return new SealpinError('service_unreachable', `${name} cannot be reached: ${reason}`, {
+    hint: hintFor(code, url),
     cause: error,
   });
+}
+
+function hintFor(code: string, url: URL): string {
+  if (/EPROTO|WRONG_VERSION|^HPE_/.test(code))
+    return `check the port and whether the address begins with ${url.protocol}`;
+  if (code === 'ECONNREFUSED' && isLoopback(url)) return 'is it running? See: sealpin status, sealpin start';
+  return 'check the address and your connection, and try again';
+}
+
+/** It answered the connection, so it can be reached; the place says whether our request or its answer is incomplete. */
+function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'answer'): SealpinError {
+  if (during === 'answer')
+    return new SealpinError('service_unreachable', `${name} stopped in the middle of its answer`, {
+      reason: 'broken_off',
+      cause: error,
+    });
+  if (bodyBytes !== undefined && sentBytes > 0 && sentBytes < bodyBytes)
+    return new SealpinError(
+      'service_unreachable',
+      `${name} broke off the upload at ${sizeText(sentBytes)} of ${sizeText(bodyBytes)}`,
+      { hint: 'nothing was stored; try again', cause: error },
+    );
+  return new SealpinError('service_unreachable', `${name} closed the connection without an answer`, {
+    hint: 'try again; if it happens again, check the address',
+    cause: error,
+  });
+}
+
+/** Whether an address is this machine's own. */
+export function isLoopback(url: URL): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }
 
 /**

@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { World } from './context.ts';
 import { readFailure } from './errno.ts';
 
@@ -152,7 +152,7 @@ export async function readSmall(
   path: string,
   o: { limitBytes: number; what: string; world: Pick<World, 'stdin' | 'cwd'> },
 ): Promise<Uint8Array> {
-  const input = await openInput(path, o.world);
+  const input = await openSmall(path, o);
   try {
     const chunks: Uint8Array[] = [];
     let bytes = 0;
@@ -164,6 +164,19 @@ export async function readSmall(
     return Buffer.concat(chunks);
   } finally {
     await input.close();
+  }
+}
+
+/** Opens it with the hints of a key or a password: a directory is not packed, nor a device piped. */
+async function openSmall(path: string, o: { what: string; world: Pick<World, 'stdin' | 'cwd'> }): Promise<Input> {
+  try {
+    return await openInput(path, o.world);
+  } catch (error) {
+    if (!isSealpinError(error, 'file_unreadable') || error.hint === undefined) throw error;
+    throw new SealpinError(error.code, error.message, {
+      hint: `name a file with ${o.what} in it, or - for standard input`,
+      cause: error,
+    });
   }
 }
 

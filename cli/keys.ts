@@ -14,7 +14,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
 import { isOpenToOthers, readSmall } from './input.ts';
 import { pathsIn } from './paths.ts';
-import { askPassword } from './secrets.ts';
+import { askPassword, maxTries } from './secrets.ts';
 
 /** Room for a thousand keys; what is longer is the wrong file. */
 const limitBytes = 1024 * 1024;
@@ -30,10 +30,10 @@ export async function readRecipients(files: readonly string[], context: Context)
   const recipients: Recipient[] = [];
   for (const file of files) {
     refusePasted(file, 'a private key is given where public keys are wanted');
-    if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parseRecipients(file));
+    if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
     else {
-      const text = await keyText(file, 'a public key', context);
-      recipients.push(...naming(file, () => parseRecipients(text)));
+      const text = await publicKeyText(file, context);
+      recipients.push(...parsing(file, () => parseRecipients(text)));
     }
   }
   return recipients;
@@ -59,21 +59,21 @@ export async function readIdentities(
   } catch (error) {
     if (file !== undefined || !isSealpinError(error, 'file_not_found')) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
-      hint: 'name the key file, or make a pair with: sealpin keygen',
+      hint: 'name the private key that it was encrypted to, or copy it to there; a new pair opens only what is encrypted to it',
       cause: error,
     });
   }
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
   const text = isProtected(bytes) ? await unprotect(path, bytes, password, context) : decode(path, bytes);
-  return naming(path, () => parseIdentities(text));
+  return parsing(path, () => parseIdentities(text));
 }
 
 /** A key on the command line is not repeated: messages end up in logs. */
 function refusePasted(argument: string, detail: string): void {
   if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
   throw new SealpinError('key_invalid', detail, {
-    hint: 'it stands in the history of your shell now: make a new pair with: sealpin keygen',
+    hint: 'it is in the history of your shell now: make a new pair with: sealpin keygen',
   });
 }
 
@@ -94,17 +94,22 @@ async function unprotect(
       hint: 'decrypt it first',
     });
   }
-  const password = given ?? (await askPassword(path, context));
-  const progress = context.output.progress('deriving the key from the password');
+  const derive = () => context.output.progress('deriving the key from the password');
+  const first = given ?? (await askPassword(path, context));
+  let progress = derive();
+  let failed = 0;
   try {
-    const plain = await opened.decrypt([passwordIdentity(password)]);
+    const plain = await opened.decrypt([passwordIdentity(first)], async () => {
+      progress.done();
+      failed += 1;
+      if (given !== undefined || failed === maxTries) return undefined;
+      const next = await askPassword(path, context, failed);
+      progress = derive();
+      return [passwordIdentity(next)];
+    });
     return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
-    if (!isSealpinError(error, 'decrypt_failed')) throw error;
-    throw new SealpinError('decrypt_failed', `${path} does not open: wrong password, or it is damaged`, {
-      hint: 'there is no way around a lost password',
-      cause: error,
-    });
+    throw naming(path, error);
   } finally {
     progress.done();
   }
@@ -129,8 +134,21 @@ function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
   return new Blob([new Uint8Array(bytes)]).stream();
 }
 
-async function keyText(path: string, what: string, context: Context): Promise<string> {
-  return decode(path, await readSmall(path, { limitBytes, what, world: context }));
+async function publicKeyText(path: string, context: Context): Promise<string> {
+  try {
+    return decode(path, await readSmall(path, { limitBytes, what: 'a public key', world: context }));
+  } catch (error) {
+    if (!isSealpinError(error, 'file_not_found')) throw error;
+    throw new SealpinError('file_not_found', error.message, {
+      hint: 'name a file with a public key, or give a recipient itself: age1…',
+      cause: error,
+    });
+  }
+}
+
+/** A recipient as it is recognized in a message: some are 2,000 characters long. */
+function shortened(recipient: string): string {
+  return recipient.length > 24 ? `${recipient.slice(0, 20)}…` : recipient;
 }
 
 function decode(path: string, bytes: Uint8Array): string {
@@ -144,14 +162,20 @@ function decode(path: string, bytes: Uint8Array): string {
   }
 }
 
-function naming<T>(path: string, parse: () => T): T {
+function parsing<T>(path: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
-    if (!(error instanceof SealpinError)) throw error;
-    throw new SealpinError(error.code, `${path}: ${error.message}`, {
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
+    throw naming(path, error);
   }
+}
+
+/** A failure with the file, or the recipient, that it is about. */
+function naming(path: string, error: unknown): unknown {
+  if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
+    return error;
+  return new SealpinError(error.code, `${path}: ${error.message}`, {
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    cause: error,
+  });
 }

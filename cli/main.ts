@@ -76,7 +76,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
   const early = output({ ...world, json, quiet: false });
   try {
     const [first, second] = argv;
-    if (first === '--version') {
+    if (first === '--version' || first === '-V' || first === '-v') {
       await write(world.stdout, `${packageJson.version}\n`);
       return 0;
     }
@@ -86,21 +86,23 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
       world.stderr.write(overview());
       return 2;
     }
-    if (first === '--help' || first === '-h' || first === 'help') {
+    const isHelp = first === 'help' && second !== undefined && !second.startsWith('-');
+    if (first === '--help' || first === '-h' || (first === 'help' && !isHelp)) {
       await write(world.stdout, overview());
       return 0;
     }
-    const name = Object.hasOwn(entries, first) ? first : `${first} ${second}`;
+    const [verb = '', noun] = isHelp ? argv.slice(1) : argv;
+    const name = Object.hasOwn(entries, verb) ? verb : `${verb} ${noun}`;
     const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
-    if (entry === undefined) throw await unknownCommand(first, second);
+    if (entry === undefined) throw await unknownCommand(verb, noun);
     const command = await entry.load();
     const { asksForHelp } = await import('./command.ts');
     const words = argv.slice(name === first ? 1 : 2);
-    if (asksForHelp(words)) {
+    if (isHelp || asksForHelp(words)) {
       await write(world.stdout, commandUsage(command));
       return 0;
     }
-    return await run(command, words, world, json);
+    return await run(command, words, { ...world, env: withoutEmpty(world.env) }, json);
   } catch (error) {
     return early.failure(world.signal.aborted ? world.signal.reason : error);
   }
@@ -113,6 +115,11 @@ async function run(command: Command, words: readonly string[], world: World, jso
     voice = output({ ...world, json: parsed.json, quiet: parsed.quiet });
     const { dataDirectory } = await import('./paths.ts');
     const dataDir = dataDirectory({ ...world, flag: parsed.dataDir });
+    const { statSync } = await import('node:fs');
+    if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
+      throw new SealpinError('usage', `the data directory ${dataDir} is not a directory`, {
+        hint: 'name another one with --data-dir or SEALPIN_HOME',
+      });
     return await parsed.run({ ...world, output: voice, dataDir, service: parsed.service });
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.
@@ -120,15 +127,24 @@ async function run(command: Command, words: readonly string[], world: World, jso
   }
 }
 
+/** An empty variable counts as unset, as people expect who write `SEALPIN_SERVICE= sealpin …`. */
+function withoutEmpty(env: World['env']): World['env'] {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name, value]) => !name.startsWith('SEALPIN_') || value !== ''),
+  );
+}
+
 async function unknownCommand(first: string, second: string | undefined): Promise<SealpinError> {
   const { suggestion } = await import('./command.ts');
   const group = Object.keys(entries).filter((name) => name.startsWith(`${first} `));
   if (group.length > 0)
-    return new SealpinError('usage', `which one: ${group.map((name) => `sealpin ${name}`).join(', ')}`, {
-      hint: 'see: sealpin --help',
-    });
+    return new SealpinError(
+      'usage',
+      `'${first}' needs a subcommand: ${group.map((name) => name.slice(first.length + 1)).join(', ')}`,
+      { hint: `see: sealpin ${group[0]} --help` },
+    );
   if (first.startsWith('-'))
-    return new SealpinError('usage', `there is no flag ${first.split('=')[0]} before the command`, {
+    return new SealpinError('usage', `unknown option ${first.split('=')[0]}`, {
       hint: 'flags go after the command: sealpin list --json',
     });
   const near = suggestion(first, Object.keys(entries)) ?? suggestion(`${first} ${second}`, Object.keys(entries));

@@ -6,6 +6,7 @@
 import type { Writable } from 'node:stream';
 import { describe, SealpinError } from '../shared/errors.ts';
 import type { Out } from './context.ts';
+import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
 
 export type OutputOptions = {
@@ -19,7 +20,10 @@ export type OutputOptions = {
 
 export interface Output {
   readonly json: boolean;
-  /** The result: the object with `--json`, else the lines (none: nothing). Settles when stdout has taken it. */
+  /**
+   * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
+   * stdout has taken it.
+   */
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
   /** Something worth knowing; silent with `--quiet` and `--json`. */
   note(text: string): void;
@@ -41,14 +45,31 @@ export function visible(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
 }
 
+/** The same for text of several lines. */
+function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n');
+}
+
+/**
+ * JSON in one line that a terminal shows as it is: `JSON.stringify` leaves C1 controls, and characters that turn the direction
+ * of writing, as they are. A parser gives the same value.
+ */
+function visibleJson(value: unknown): string {
+  return JSON.stringify(value).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
+    Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
+  );
+}
+
 /** What a failed write to standard output or error means to people. */
 export function streamFailure(error: Error): SealpinError {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC')
-    return new SealpinError('disk_full', 'the disk under the standard output is full', { cause: error });
+    return new SealpinError('disk_full', 'the disk that standard output writes to is full', { cause: error });
   return new SealpinError(
     'file_unwritable',
-    code === 'EPIPE' ? 'nobody reads the output any more' : `the standard output cannot be written (${code})`,
+    code === 'EPIPE'
+      ? 'the program reading the output has closed it'
+      : `the standard output cannot be written (${code})`,
     { cause: error },
   );
 }
@@ -67,13 +88,14 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 /** A failure as the API's problem object (RFC 9457). */
 export function problemOf(error: SealpinError): Record<string, unknown> {
   const { title, status } = describe(error.code);
+  const hint = hintFor(error);
   return {
     type: 'about:blank',
     title,
     status,
     ...(error.message === title ? {} : { detail: error.message }),
     code: error.code,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(hint === undefined ? {} : { hint }),
   };
 }
 
@@ -101,15 +123,15 @@ export function output(o: OutputOptions): Output {
     json: o.json,
     async result(object, lines) {
       bar?.hide();
-      if (o.json) await write(o.stdout, `${JSON.stringify(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
-      else if (lines.length > 0) await write(o.stdout, `${lines.join('\n')}\n`);
+      if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
+      else if (lines.length > 0) await write(o.stdout, `${lines.map(visible).join('\n')}\n`);
     },
     note(text) {
-      if (!o.quiet && !o.json) say(text);
+      if (!o.quiet && !o.json) say(visible(text));
     },
     warn(text) {
       if (o.json) warnings.push(text);
-      else say(`${paint(33, 'warning:')} ${text}`);
+      else say(`${paint(33, 'warning:')} ${visible(text)}`);
     },
     secret(text) {
       say(text);
@@ -126,11 +148,12 @@ export function output(o: OutputOptions): Output {
       bar?.done();
       const error = sealpinError(thrown);
       if (o.json) {
-        o.stderr.write(`${JSON.stringify({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
+        o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
-        say(`${paint(31, 'error:')} ${error.message}`);
+        say(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
         const wait = error.retryAfterSeconds === undefined ? '' : ` (${error.retryAfterSeconds} seconds)`;
-        if (error.hint !== undefined) say(`${paint(36, 'hint:')} ${error.hint}${wait}`);
+        const hint = hintFor(error);
+        if (hint !== undefined) say(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
       }
       return describe(error.code).exit;
     },

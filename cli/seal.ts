@@ -77,8 +77,8 @@ function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): 
   if (bytes === undefined || maxUploadBytes === null || bytes <= maxUploadBytes) return;
   throw new SealpinError(
     'too_large',
-    `it has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`,
-    { hint: 'split the file, or use a service with a higher limit' },
+    `the file has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`,
+    { hint: 'use a service with a higher limit' },
   );
 }
 

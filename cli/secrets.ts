@@ -1,10 +1,13 @@
 /** Passwords: where they come from, in the order of the manual, and what is said about them. */
 import { randomInt } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { parsePassword } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Args } from './command.ts';
 import type { Context } from './context.ts';
 import { isOpenToOthers, readSmall } from './input.ts';
+import { visible } from './output.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The flags of the commands that open something with a password. */
@@ -25,6 +28,8 @@ export const newPasswordArgs = {
 /** More than any password needs; what is longer is most likely the wrong file. */
 const limitBytes = 1024 * 1024;
 const generatedWords = 10;
+/** How often a person may type the password that opens something. */
+export const maxTries = 3;
 
 export type PasswordSource = {
   /** The word on the command line. */
@@ -33,6 +38,31 @@ export type PasswordSource = {
   /** What else is read from standard input (the file to encrypt), which then cannot give the password too. */
   readonly stdinTaken: boolean;
 };
+
+/**
+ * Refuses a password argument that is the path of something on this machine: most likely a shell expanded `*.pdf`, and the
+ * name of the second file would become the password of the first.
+ *
+ * @param hint what to do when a second file was meant
+ * @throws usage
+ */
+export async function refusePathAsPassword(
+  argument: string | undefined,
+  hint: string,
+  context: Context,
+): Promise<void> {
+  if (argument === undefined || argument === '') return;
+  // A text that is no path at all, such as one that is too long, fails here and is a password.
+  const found = await stat(resolve(context.cwd, argument)).catch(() => undefined);
+  if (found === undefined) return;
+  throw new SealpinError(
+    'usage',
+    `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be the password`,
+    {
+      hint: `${hint}; for a password of that text use --password-file`,
+    },
+  );
+}
 
 /**
  * The password that was given, without asking at the terminal: the argument, the file, or `SEALPIN_PASSWORD`.
@@ -69,10 +99,12 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
  * Asks at the terminal, once, for the password that opens something.
  *
  * @param what is to be opened, for the question
+ * @param failed how many passwords for it were wrong before
  * @throws usage when nobody can be asked, interrupted
  */
-export async function askPassword(what: string, context: Context): Promise<string> {
-  return withTerminal(context, (terminal) => terminal.ask(`Password for ${what}`, context.signal));
+export async function askPassword(what: string, context: Context, failed = 0): Promise<string> {
+  const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${visible(what)}`;
+  return withTerminal(context, (terminal) => terminal.ask(question, context.signal));
 }
 
 /**
@@ -90,7 +122,7 @@ export async function newPassword(source: PasswordSource, generate: boolean, con
     const { wordlist } = await import('@scure/bip39/wordlists/english.js');
     const password = Array.from({ length: generatedWords }, () => wordlist[randomInt(wordlist.length)]).join('-');
     context.output.secret(`password: ${password}`);
-    context.output.note('keep it: nobody can open the file without it, and nobody can reset it');
+    context.output.note('write it down now: without it nobody can open the file, and it cannot be reset');
     return password;
   }
   const given = await givenPassword(source, context);
@@ -102,14 +134,15 @@ export async function newPassword(source: PasswordSource, generate: boolean, con
 
 /** @throws password_invalid */
 export function refuseEmpty(password: string): void {
-  if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
+  if (password === '')
+    throw new SealpinError('password_invalid', 'the password is empty', { hint: 'give one of at least a character' });
 }
 
 async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string> {
-  const first = await terminal.ask('Password (there is no way to reset it)', signal);
+  const first = await terminal.ask('New password (it cannot be reset later)', signal);
   // An empty one is refused below, without asking for it again.
   if (first === '') return first;
-  if ((await terminal.ask('The same once more', signal)) !== first)
+  if ((await terminal.ask('Repeat the password', signal)) !== first)
     throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
   return first;
 }

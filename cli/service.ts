@@ -15,17 +15,21 @@ import {
 import { isCode, SealpinError } from '../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from './context.ts';
-import { type Answer, headerOf, readAnswer, send, type SendOptions } from './http.ts';
+import { type Answer, headerOf, isLoopback, readAnswer, send, type SendOptions } from './http.ts';
 import { visible } from './output.ts';
 
 export type Service = {
   /** Ends in `/`. */
   readonly url: URL;
   readonly apiKey: string | undefined;
+  /** Where the API key comes from, for what is said when the service refuses it. */
+  readonly keyFrom?: KeyFrom | undefined;
   /** Whether it is the local service of this data directory. */
   readonly local: boolean;
   readonly gateways: readonly URL[];
 };
+
+type KeyFrom = 'SEALPIN_API_KEY' | '"apiKey" in config.json' | 'local/secrets.json';
 
 /**
  * The service: `--service`, `SEALPIN_SERVICE`, the configuration, else the local one.
@@ -45,8 +49,10 @@ export async function findService(context: Context): Promise<Partial<Service> & 
   const url = named ?? localUrl;
   if (url === undefined) return { gateways };
   const isLocal = url.href === localUrl?.href;
-  const apiKey = apiKeyFor(url, context, config) ?? (isLocal ? local?.apiKey : undefined);
-  return { url, apiKey, local: isLocal, gateways };
+  const given = apiKeyFor(url, context, config);
+  if (given !== undefined) return { url, ...given, local: isLocal, gateways };
+  const own = isLocal ? local?.apiKey : undefined;
+  return { url, apiKey: own, keyFrom: own === undefined ? undefined : 'local/secrets.json', local: isLocal, gateways };
 }
 
 function namedService(context: Context, config: Config): URL | undefined {
@@ -56,7 +62,7 @@ function namedService(context: Context, config: Config): URL | undefined {
   return config.service === undefined ? undefined : parseServiceUrl(config.service, '"service" in config.json');
 }
 
-function apiKeyFor(url: URL, context: Context, config: Config): string | undefined {
+function apiKeyFor(url: URL, context: Context, config: Config): { apiKey: string; keyFrom: KeyFrom } | undefined {
   const given = context.env['SEALPIN_API_KEY'];
   if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
   // A key that was stored for one service must not be handed to another one because of a flag.
@@ -66,15 +72,13 @@ function apiKeyFor(url: URL, context: Context, config: Config): string | undefin
 }
 
 /** The shape of an API key (its checksum is the service's business). The text is never repeated. */
-function checkApiKey(text: string, where: string): string {
+function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: KeyFrom } {
   if (!/^sp_[0-9A-Za-z]{71}$/.test(text))
     throw new SealpinError('unauthorized', `${where} is not an API key`, {
       hint: 'an API key is sp_ and 71 letters and digits',
     });
-  return text;
+  return { apiKey: text, keyFrom: where };
 }
-
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
  * The address of a service or gateway.
@@ -106,27 +110,32 @@ export function parseServiceUrl(text: string, where: string): URL {
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would travel in the clear
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
-  const { url, apiKey, local = false, gateways } = await findService(context);
+  const { url, apiKey, keyFrom, local = false, gateways } = await findService(context);
   if (url === undefined) throw noService();
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
       hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory',
     });
   }
-  if (url.protocol === 'http:' && !loopback.test(url.hostname)) {
+  if (url.protocol === 'http:' && !isLoopback(url)) {
     throw new SealpinError('usage', `the API key would go to ${url.host} in the clear`, { hint: 'use https:' });
   }
-  return { url, apiKey, local, gateways };
+  return { url, apiKey, keyFrom, local, gateways };
 }
 
-export function noService(): SealpinError {
-  return new SealpinError('service_unreachable', 'no service is running here and none is configured', {
-    hint: 'start one with: sealpin start --detach (or name one with --service)',
-  });
+/** @param hint instead of the usual one, which starts a service */
+export function noService(hint?: string): SealpinError {
+  return new SealpinError(
+    'service_unreachable',
+    'no service is configured, and no local service is running',
+    hint === undefined ? {} : { hint },
+  );
 }
+
+type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
 
 /** One request to the API; an answer that is not a success is thrown as the problem it tells. */
-export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: string, o: SendOptions): Promise<Answer> {
+export async function call(service: Caller, path: string, o: SendOptions): Promise<Answer> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
@@ -134,10 +143,10 @@ export async function call(service: Pick<Service, 'url' | 'apiKey'>, path: strin
   };
   const answer = await send(new URL(path, service.url), { ...o, headers });
   if (answer.status >= 200 && answer.status < 300) return answer;
-  throw await problem(answer, service.url);
+  throw await problem(answer, service);
 }
 
-async function problem(answer: Answer, url: URL): Promise<SealpinError> {
+async function problem(answer: Answer, { url, keyFrom }: Caller): Promise<SealpinError> {
   const text = await readAnswer(answer);
   if (answer.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
@@ -148,13 +157,18 @@ async function problem(answer: Answer, url: URL): Promise<SealpinError> {
   } catch (error) {
     return new SealpinError(
       'service_answer',
-      `${url.host} answers with status ${answer.status}, and not as Sealpin does`,
-      { hint: 'is the address right?', cause: error },
+      answer.status >= 500
+        ? `${url.host} answered with status ${answer.status}, without a reason`
+        : `${url.host} is not a Sealpin service (status ${answer.status})`,
+      {
+        hint: 'is the address right?',
+        cause: error,
+      },
     );
   }
-  // A newer service may know codes that we do not; its words are still the best there are.
+  // A newer service may have codes that we do not know; its own words are still the best.
   const code = isCode(found.code) ? found.code : 'service_answer';
-  const hint = code === 'unauthorized' ? 'check SEALPIN_API_KEY or the configuration' : found.hint;
+  const hint = keyHint(code, keyFrom) ?? found.hint;
   const request = code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : '';
   const retryAfterSeconds = Number(headerOf(answer, 'retry-after')) || undefined;
   return new SealpinError(code, `${visible(found.detail ?? found.title)}${request}`, {
@@ -170,6 +184,18 @@ function isDegraded(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** What to do about an API key that the service refuses, by where it was found. */
+function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined {
+  if (code === 'insufficient_scope' && keyFrom !== undefined)
+    return `the key is that of ${keyFrom}; a key with the scope keys makes others: sealpin key create <label> --scopes …`;
+  if (code !== 'unauthorized') return undefined;
+  if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;
+  return (
+    'this is the key in local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
+    'stop the service, remove "account" and "apiKey" from that file and start it again; decrypt works without a key'
+  );
 }
 
 async function json<S extends Parameters<typeof parseAnswer>[0]>(
@@ -195,6 +221,16 @@ function parseJson<S extends Parameters<typeof parseAnswer>[0]>(
   }
 }
 
+/**
+ * A page with more to come and nothing on it: a service could keep us asking for ever.
+ *
+ * @throws service_answer
+ */
+export function refuseEmptyPage({ files, cursor }: FileList): void {
+  if (cursor !== undefined && files.length === 0)
+    throw new SealpinError('service_answer', 'the service gives empty pages of its list without an end');
+}
+
 export interface Api {
   health(): Promise<Health>;
   /** Stores bytes as they are. `cid`, if known, is checked by the service before it keeps anything. */
@@ -207,11 +243,12 @@ export interface Api {
   account(): Promise<AccountAnswer>;
   createKey(key: NewApiKey): Promise<NewApiKeyAnswer>;
   listKeys(): Promise<ApiKeyList>;
-  revokeKey(id: string, o: { cascade: boolean; destroy: boolean }): Promise<Revoked>;
+  /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
+  revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
 }
 
 /** The routes that the command line uses (worker/README.md). */
-export function api(service: Pick<Service, 'url' | 'apiKey'>, context: Pick<Context, 'signal' | 'pace'>): Api {
+export function api(service: Caller, context: Pick<Context, 'signal' | 'pace'>): Api {
   const common = { signal: context.signal, pace: context.pace };
   const { url } = service;
   return {

@@ -1,16 +1,17 @@
 /** What the two decrypting commands share: find the container, open it with what was given, write the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { openBlob, parseBlobId } from './blob.ts';
-import { release } from './bytes.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { isBlobReference, openBlob, parseBlobId } from './blob.ts';
+import { bytesFrom, release } from './bytes.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
 import { openSink, type Sink } from './files.ts';
 import { type FileIdentity, openInput } from './input.ts';
 import { silentProgress, sizeText } from './progress.ts';
+import { maxTries } from './secrets.ts';
 
 export type Unsealing = {
-  /** A blob ID, a path with a `/` in it, or `-`. */
+  /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path with a `/` in it, or `-`. */
   readonly blob: string;
   /** A path, or `-`. */
   readonly outputFile: string;
@@ -20,14 +21,16 @@ export type Unsealing = {
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
-  /** When nothing was given: what a container of that kind is opened with. */
-  readonly find: (kind: 'password' | 'keys') => Promise<readonly Identity[]>;
+  /**
+   * When nothing was given: what a container of that kind is opened with. `failed`: how many passwords were wrong so far.
+   */
+  readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
 
 /** Whether the blob argument means a local container and not a blob ID. */
 export function isLocal(blob: string): boolean {
-  return blob === '-' || blob.includes('/');
+  return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
 
 /**
@@ -46,6 +49,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
   let sink: Sink | undefined;
   try {
     sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
+    if (source.bytes !== undefined) await sink.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
     // A bar in the middle of the text on the same terminal would help nobody.
     const shown = () =>
@@ -93,36 +97,77 @@ async function container(blob: string, context: Context): Promise<Source> {
 async function openWith(opened: Opened, o: Unsealing, context: Context): Promise<ReadableStream<Uint8Array>> {
   if (opened.kind === 'detached') {
     throw new SealpinError('wrong_kind', 'it was encrypted by the service, which keeps the header that opens it', {
-      hint: 'read it over the API: GET /v1/storage/<fileId>',
+      hint: 'read it over the API: GET /v1/storage/<fileId>; sealpin list shows the file ID',
     });
   }
   if (opened.kind === 'plain') {
+    const plain = isLocal(o.blob) ? await refuseCar(opened.stream) : opened.stream;
     if (o.given !== undefined)
       throw new SealpinError(
         'not_encrypted',
         'it is not encrypted, and a password or key was given: nothing was written',
       );
-    return opened.stream;
+    return plain;
   }
   if (o.given !== undefined && o.given.kind !== opened.opens) {
     throw opened.opens === 'keys'
-      ? new SealpinError('wrong_kind', 'it is encrypted to keys, and a password was given', {
-          hint: 'use: sealpin ecc-decrypt',
-        })
+      ? new SealpinError('wrong_kind', 'it is encrypted to keys, and a password was given', { reason: 'needs_key' })
       : new SealpinError('wrong_kind', 'it is encrypted with a password, and a key was given', {
-          hint: 'use: sealpin decrypt',
+          reason: 'needs_password',
         });
   }
   const identities = await identitiesFor(opened.opens, o);
-  const derivation =
+  const derive = () =>
     opened.opens === 'password' ? context.output.progress('deriving the key from the password') : undefined;
-  const plaintext = await opened.decrypt(identities);
+  let derivation = derive();
+  let failed = 0;
+  const plaintext = await opened.decrypt(identities, async () => {
+    derivation?.done();
+    failed += 1;
+    if (o.given !== undefined || opened.opens !== 'password' || failed === maxTries) return undefined;
+    const others = await o.find('password', failed);
+    derivation = derive();
+    return others;
+  });
   derivation?.done();
   return plaintext;
 }
 
+/**
+ * Refuses the CAR file that `export` writes: its content as it is would be of no use to anybody.
+ *
+ * @throws wrong_kind
+ */
+async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+  const reader = stream.getReader();
+  let first = (await reader.read()).value;
+  if (first !== undefined && isCar(first)) {
+    await reader.cancel();
+    throw new SealpinError('wrong_kind', 'it is a CAR file, which holds a blob as blocks of IPFS', {
+      hint: 'give it to an IPFS node (ipfs dag import), and decrypt the blob by its ID',
+    });
+  }
+  return bytesFrom({
+    async next() {
+      const piece = first ?? (await reader.read()).value;
+      first = undefined;
+      return piece;
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+/**
+ * Whether bytes begin like a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or the fixed
+ * pragma of CARv2 (https://ipld.io/specs/transport/car/).
+ */
+function isCar(bytes: Uint8Array): boolean {
+  const start = Buffer.from(bytes.subarray(0, 16)).toString('latin1');
+  return [1, 2].some((at) => start.startsWith('\xa2eroots', at)) || start.startsWith('\x0a\xa1gversion\x02');
+}
+
 async function identitiesFor(kind: 'password' | 'keys', o: Unsealing): Promise<readonly Identity[]> {
-  if (o.given === undefined) return o.find(kind);
+  if (o.given === undefined) return o.find(kind, 0);
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
@@ -148,10 +193,11 @@ async function pour(
 
 /** What a failure means for the file that was wanted. */
 function explain(error: unknown, o: Unsealing): unknown {
-  if (!isSealpinError(error, 'decrypt_failed')) return error;
-  const kept = o.outputFile === '-' ? 'what came out is only a part' : 'nothing was written';
-  return new SealpinError('decrypt_failed', `${error.message}; ${kept}`, {
-    hint: error.hint ?? 'there is no way around a lost password or key',
+  if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
+  const isPart = o.outputFile === '-' && error.reason === 'payload';
+  const kept = isPart ? 'what came out is only a part' : 'nothing was written';
+  return new SealpinError(error.code, `${error.message}; ${kept}`, {
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
     cause: error,
   });
 }

@@ -15,6 +15,12 @@ const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/));
 const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
+// These are printed by clients, so nothing but these characters comes through from a service.
+const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/));
+const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
+const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/));
+const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/));
+
 /** `filename` is left out for a caller without `read`, and null where none was given. */
 export const StoredFile = v.object({
   fileId: FileId,
@@ -24,7 +30,7 @@ export const StoredFile = v.object({
   contentType: v.string(),
   cid: Cid,
   createdAt: Timestamp,
-  pins: v.array(v.object({ service: v.string(), status: v.picklist(['pinned', 'pinning']) })),
+  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) })),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
 
@@ -69,7 +75,7 @@ export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),
   recoverableUntil: v.optional(Timestamp),
-  pins: v.array(v.object({ service: v.string(), status: v.picklist(['unpinned', 'scheduled']) })),
+  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['unpinned', 'scheduled']) })),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 
@@ -99,7 +105,7 @@ export const Health = v.object({
   services: v.optional(
     v.array(
       v.object({
-        id: v.string(),
+        id: ServiceId,
         status: v.picklist(['ok', 'failing']),
         version: v.optional(v.string()),
         code: v.optional(v.string()),
@@ -116,8 +122,8 @@ export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
 export const ApiKeyRecord = v.object({
-  id: v.string(),
-  account: v.string(),
+  id: KeyId,
+  account: AccountId,
   label: v.string(),
   scopes: v.array(Scope),
   createdAt: Timestamp,
@@ -129,7 +135,7 @@ export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 /** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
 export const AccountAnswer = v.object({
   account: v.object({
-    id: v.string(),
+    id: AccountId,
     label: v.string(),
     publicKey: v.string(),
     createdAt: Timestamp,
@@ -157,7 +163,7 @@ export const NewApiKey = v.strictObject({
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
 /** `apiKey` is shown in this one answer and never again. */
-export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: v.string() });
+export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: ApiKeyText });
 export type NewApiKeyAnswer = v.InferOutput<typeof NewApiKeyAnswer>;
 
 /** `current`: the key of the request itself. */
@@ -167,11 +173,11 @@ export const ApiKeyList = v.object({
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
 /** The ids of the keys that were revoked by the request. */
-export const Revoked = v.object({ revoked: v.array(v.string()) });
+export const Revoked = v.object({ revoked: v.array(KeyId) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
 /** What went with an account. */
-export const AccountReceipt = v.object({ account: v.string(), files: v.number(), keys: v.number() });
+export const AccountReceipt = v.object({ account: AccountId, files: v.number(), keys: v.number() });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
 /** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
@@ -180,9 +186,9 @@ export type Recover = v.InferOutput<typeof Recover>;
 
 /** `apiKey` is shown in this one answer and never again. */
 export const NewAccountAnswer = v.object({
-  account: v.object({ id: v.string(), label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
+  account: v.object({ id: AccountId, label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
   key: ApiKeyRecord,
-  apiKey: v.string(),
+  apiKey: ApiKeyText,
 });
 export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;
 

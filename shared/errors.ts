@@ -1,7 +1,8 @@
 /**
- * One error class and one table of every failure that Sealpin can tell of: the HTTP API, the command line and the shared
- * rooms all speak these codes. `status` is the HTTP status, `exit` the exit code of the command line, `fault` says whose turn
- * it is (`user`: the detail may be shown as it is; `system`: it says nothing of the inside), `hint` what to do by default.
+ * One error class and one table of every failure: the HTTP API, the command line and the shared rooms all use these codes.
+ * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: with `user` the detail may
+ * be shown as it is, with `system` it reveals nothing of the inside. `hint` is what a client of the API can do; it never names
+ * a command or a flag of the command line, which has hints of its own.
  */
 type Entry = { status: number; exit: 1 | 2 | 130; fault: 'user' | 'system'; title: string; hint?: string };
 
@@ -134,7 +135,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'This container format is not known',
-    hint: 'a newer sealpin may be able to read it',
+    hint: 'a newer version of Sealpin may be able to read it',
   },
   container_invalid: {
     status: 422,
@@ -147,7 +148,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'This runtime cannot pay the cost of the password',
-    hint: 'use the command line',
+    hint: 'open it on a machine with more memory',
   },
   key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
   password_invalid: { status: 400, exit: 2, fault: 'user', title: 'The password is not valid' },
@@ -174,7 +175,7 @@ const table = {
   },
   // The command line
   usage: { status: 400, exit: 2, fault: 'user', title: 'The command line is not right' },
-  file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists', hint: 'use --force to replace it' },
+  file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists' },
   file_not_found: { status: 404, exit: 1, fault: 'user', title: 'There is no such file' },
   file_unreadable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be read' },
   file_unwritable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be written' },
@@ -192,7 +193,6 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'The service cannot be reached',
-    hint: 'start one with: sealpin start',
   },
   service_answer: { status: 502, exit: 1, fault: 'user', title: 'The service gave an answer that is not Sealpin’s' },
   already_running: {
@@ -200,21 +200,18 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'The local service is running already',
-    hint: 'see: sealpin status',
   },
   not_running: {
     status: 409,
     exit: 1,
     fault: 'user',
     title: 'No local service is running',
-    hint: 'start it with: sealpin start',
   },
   port_in_use: {
     status: 409,
     exit: 1,
     fault: 'user',
     title: 'The port is in use',
-    hint: 'choose another one with --port',
   },
   build_failed: { status: 500, exit: 1, fault: 'user', title: 'The Worker does not build' },
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
@@ -236,27 +233,56 @@ export function isCode(text: unknown): text is Code {
   return typeof text === 'string' && Object.hasOwn(table, text);
 }
 
+/**
+ * What lies behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
+ * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
+ * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
+ * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
+ * `key_invalid` has the others.
+ */
+export type Reason =
+  | 'wrong_password'
+  | 'no_key'
+  | 'header'
+  | 'payload'
+  | 'needs_password'
+  | 'needs_key'
+  | 'password_and_keys'
+  | 'mixed_recipients'
+  | 'mistyped'
+  | 'is_public'
+  | 'is_private'
+  | 'is_protected'
+  | 'is_ssh'
+  | 'unsupported_key'
+  | 'not_a_key'
+  | 'broken_off';
+
 /** The one error that Sealpin throws for what can go wrong outside of the code itself; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
   readonly code: Code;
   readonly hint: string | undefined;
+  /** More precise than the code, where several causes share it. */
+  readonly reason: Reason | undefined;
   /** Seconds to wait before another attempt makes sense. */
   readonly retryAfterSeconds: number | undefined;
 
   /**
    * @param code one of `codes`
    * @param detail one sentence about this occurrence, without secrets; the title of the code when left out
-   * @param options `hint` what to do about it, `cause` the error below (never one that carries a secret)
+   * @param options `reason` which of the causes of this code it is, `hint` what to do about it, `cause` the error below
+   *   (never one that carries a secret)
    */
   constructor(
     code: Code,
     detail?: string,
-    options: { hint?: string; cause?: unknown; retryAfterSeconds?: number } = {},
+    options: { reason?: Reason; hint?: string; cause?: unknown; retryAfterSeconds?: number } = {},
   ) {
     const entry = describe(code);
     super(detail ?? entry.title, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
+    this.reason = options.reason;
     this.hint = options.hint ?? entry.hint;
     this.retryAfterSeconds = options.retryAfterSeconds;
   }

@@ -1,5 +1,5 @@
 /** Errors as the API tells them: `application/problem+json` (RFC 9457). */
-import { describe, SealpinError, type Code } from '../shared/errors.ts';
+import { describe, SealpinError, type Code, type Reason } from '../shared/errors.ts';
 import type { Problem } from '../shared/api.ts';
 
 /** Seconds to wait where nobody knows better, for statuses that pass by themselves (RFC 9110 section 10.2.3, RFC 6585 section 4). */
@@ -10,6 +10,16 @@ export function problemType(code: Code): string {
   return `/v1/openapi.json#/components/examples/${code}`;
 }
 
+/** What a client of the API can do, by what the core says is wrong. */
+const hints: Readonly<Partial<Record<Reason, string>>> = {
+  mistyped: 'send the whole key again',
+  is_private: 'send the public key, and keep the private key to yourself',
+  is_public: 'send the private key',
+  is_ssh: 'send age1…, age1tag1… or the PEM block of a P-256 public key',
+  unsupported_key: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+  not_a_key: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+};
+
 /**
  * The answer for an error. A system fault, and anything that is not a SealpinError, says nothing of the inside.
  * @param thrown what was caught
@@ -18,13 +28,14 @@ export function problemType(code: Code): string {
 export function problem(thrown: unknown, requestId: string): Response {
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
   const { status, title, fault } = describe(error.code);
+  const hint = (error.reason === undefined ? undefined : hints[error.reason]) ?? error.hint;
   const body: Problem = {
     type: problemType(error.code),
     title,
     status,
     ...(fault === 'user' ? { detail: error.message } : {}),
     code: error.code,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(hint === undefined ? {} : { hint }),
     requestId,
   };
   const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });

@@ -1,7 +1,7 @@
 import { passwordRecipient } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
 import { encryptAndStore } from '../seal.ts';
-import { newPassword, newPasswordArgs } from '../secrets.ts';
+import { newPassword, newPasswordArgs, refusePathAsPassword } from '../secrets.ts';
 
 export const command = defineCommand({
   name: 'chacha-encrypt',
@@ -24,8 +24,9 @@ export const command = defineCommand({
       does: 'With a password from a password manager',
     },
   ],
-  run: async ({ args, context }) =>
-    encryptAndStore({
+  async run({ args, context }) {
+    await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
+    await encryptAndStore({
       file: args.file,
       format: 'age',
       context,
@@ -37,5 +38,6 @@ export const command = defineCommand({
         );
         return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
       },
-    }),
+    });
+  },
 });

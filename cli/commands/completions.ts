@@ -22,6 +22,6 @@ export const command = defineCommand({
     // Only here: the table of commands loads this file.
     const { commands } = await import('../main.ts');
     const script = completions(shell, await Promise.all(Object.values(commands).map(async ({ load }) => load())));
-    await context.output.result({ shell, script }, [script.trimEnd()]);
+    await context.output.result({ shell, script }, script.trimEnd().split('\n'));
   },
 });

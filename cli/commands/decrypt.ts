@@ -1,7 +1,7 @@
 import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys.ts';
-import { askPassword, givenPassword, passwordArgs, refuseEmpty } from '../secrets.ts';
+import { askPassword, givenPassword, passwordArgs, refuseEmpty, refusePathAsPassword } from '../secrets.ts';
 import { decryptTo } from '../unseal.ts';
 
 export const command = defineCommand({
@@ -33,6 +33,7 @@ export const command = defineCommand({
     { command: 'sealpin decrypt ./letter.age letter.pdf', does: 'A container on this machine' },
   ],
   async run({ args, context }) {
+    await refusePathAsPassword(args.password, 'to read the password from it use --password-file', context);
     const source = { argument: args.password, file: args['password-file'], stdinTaken: args.blob_id === '-' };
     const password = await givenPassword(source, context);
     if (password !== undefined) refuseEmpty(password);
@@ -41,9 +42,9 @@ export const command = defineCommand({
       outputFile: args.output_file,
       force: args.force,
       given: password === undefined ? undefined : { kind: 'password', password },
-      find: async (kind) =>
+      find: async (kind, failed) =>
         kind === 'password'
-          ? [passwordIdentity(await askPassword(args.blob_id, context))]
+          ? [passwordIdentity(await askPassword(args.blob_id, context, failed))]
           : readIdentities(undefined, undefined, context),
       context,
     });

@@ -3,16 +3,18 @@ import { SealpinError } from '../../shared/errors.ts';
 import { parseBlobId } from '../blob.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { remember } from '../history.ts';
-import { type Api, api, authorizedService } from '../service.ts';
+import { recall, remember } from '../history.ts';
+import { type Api, api, authorizedService, refuseEmptyPage } from '../service.ts';
 
+/** Far more than anybody stores of the same bytes; a hostile service must not keep us asking. */
+const maxFiles = 10_000;
 const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const command = defineCommand({
   name: 'delete',
   summary: 'Delete a file from the service, and say what that does and what it does not',
   about:
-    'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and copies that others hold stay, readable for whoever has the password or key.',
+    'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and anyone who already has a copy can still open it with the password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
   },
@@ -24,27 +26,45 @@ export const command = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const isFileId = fileIdPattern.test(args.id);
-    const cid = isFileId ? undefined : parseBlobId(args.id);
+    const cid = isFileId ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const routes = api(service, context);
     const fileIds = cid === undefined ? [args.id] : await withBlob(cid, routes);
     if (fileIds.length === 0)
       throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
+    const names = await namesOf(context);
     const receipts: Receipt[] = [];
     for (const fileId of fileIds) {
       receipts.push(await routes.remove(fileId));
       await forget(fileId, context);
     }
-    for (const receipt of receipts) for (const line of receiptText(receipt)) output.note(line);
+    for (const receipt of receipts) {
+      const { name, blobId = cid } = names.get(receipt.fileId) ?? {};
+      const what = [name, blobId ?? receipt.fileId].filter((text) => text !== undefined);
+      for (const line of receiptText(receipt, what.length === 2 ? `${what[0]} (${what[1]})` : what[0]!))
+        output.note(line);
+    }
     await output.result({ receipts }, []);
   },
 });
+
+/** Names and blob IDs of what was stored from here, by file ID. */
+async function namesOf(context: Context): Promise<Map<string, { name: string | undefined; blobId: string }>> {
+  // They only make the receipt easier to read.
+  const { entries } = await recall(context.dataDir).catch(() => ({ entries: [] }));
+  return new Map(
+    entries.flatMap((entry) => ('cid' in entry ? [[entry.fileId, { name: entry.name, blobId: entry.cid }]] : [])),
+  );
+}
 
 async function withBlob(cid: string, routes: Api): Promise<string[]> {
   const fileIds: string[] = [];
   let cursor: string | undefined;
   do {
     const page = await routes.list({ cid, cursor, limit: 100 });
+    refuseEmptyPage(page);
+    if (fileIds.length >= maxFiles)
+      throw new SealpinError('service_answer', `the service says that more than ${maxFiles} files have this blob ID`);
     fileIds.push(...page.files.map(({ fileId }) => fileId));
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -61,17 +81,24 @@ async function forget(fileId: string, context: Context): Promise<void> {
   }
 }
 
-function receiptText(receipt: Receipt): string[] {
+/** @param what was deleted, as people know it */
+function receiptText(receipt: Receipt, what: string): string[] {
   const key = {
-    destroyed: 'its key is destroyed: what is left of it opens no more',
-    'in-container':
-      'its key is in its header and went with the bytes: copies that others hold still open with the password or key',
-    none: 'it was not encrypted, or carried its own header: copies that others hold stay as readable as they were',
+    destroyed: 'its key was destroyed; any remaining copy can no longer be opened',
+    'in-container': 'anyone who already has a copy can still open it with the password or key',
+    none: 'anyone who already has a copy can still read it as before',
   }[receipt.key];
-  const pins = receipt.pins.map(({ service, status }) => `${service}: ${status}`).join(', ');
+  const at = (status: 'unpinned' | 'scheduled'): string =>
+    receipt.pins
+      .filter((pin) => pin.status === status)
+      .map(({ service }) => service)
+      .join(', ');
+  const unpinned = at('unpinned');
+  const scheduled = at('scheduled');
   return [
-    `deleted ${receipt.fileId}: ${key}`,
-    `${pins === '' ? 'nothing was pinned' : `pins: ${pins}`}; whoever fetched the bytes before may keep them`,
+    `deleted ${what}: ${key}`,
+    ...(unpinned === '' ? [] : [`unpinned at: ${unpinned}`]),
+    ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
     ...(receipt.recoverableUntil === undefined
       ? []
       : [`the platform itself could restore the key until ${receipt.recoverableUntil}`]),

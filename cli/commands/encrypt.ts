@@ -1,7 +1,7 @@
 import { passwordRecipient } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
 import { encryptAndStore } from '../seal.ts';
-import { newPassword, newPasswordArgs } from '../secrets.ts';
+import { newPassword, newPasswordArgs, refusePathAsPassword } from '../secrets.ts';
 
 export const command = defineCommand({
   name: 'encrypt',
@@ -24,8 +24,9 @@ export const command = defineCommand({
     { command: 'tar -c photos | sealpin encrypt - --password-file pass.txt', does: 'What comes from a pipe' },
     { command: 'sealpin encrypt letter.pdf --generate', does: 'With a password of ten words, shown once' },
   ],
-  run: async ({ args, context }) =>
-    encryptAndStore({
+  async run({ args, context }) {
+    await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
+    await encryptAndStore({
       file: args.file,
       format: 'sealpin',
       context,
@@ -42,5 +43,6 @@ export const command = defineCommand({
           ),
         ];
       },
-    }),
+    });
+  },
 });

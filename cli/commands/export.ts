@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, parseBlobId } from '../blob.ts';
+import { blobAsCar, blobSize, parseBlobId } from '../blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../files.ts';
 import { sizeText } from '../progress.ts';
@@ -25,11 +25,12 @@ export const command = defineCommand({
   async run({ args, context }) {
     if (args.file === '-')
       throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', {
-        hint: 'name a file',
+        hint: 'name a new file, such as letter.car',
       });
     const cid = parseBlobId(args.blob_id);
-    const sink = await openSink(args.file, { force: args.force, world: context });
+    const sink = await openSink(args.file, { force: args.force, world: context, fileOnly: true });
     try {
+      await sink.room(await blobSize(cid, context));
       const progress = context.output.progress('fetching');
       let bytes = 0;
       for await (const chunk of await blobAsCar(cid, context)) {

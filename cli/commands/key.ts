@@ -1,8 +1,7 @@
-import { type ApiKeyRecord, scopes, type Scope } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { visible } from '../output.ts';
 import { type Api, api, authorizedService } from '../service.ts';
 
 const defaultScopes = 'read,write';
@@ -13,10 +12,10 @@ async function routes(context: Context): Promise<Api> {
 }
 
 function parseScopes(text: string): Scope[] {
-  const words = text.split(',');
+  const words = text.split(',').map((word) => word.trim());
   const wrong = words.find((word) => !scopes.some((scope) => scope === word));
   if (wrong !== undefined)
-    throw new SealpinError('usage', `--scopes has ${JSON.stringify(wrong)}`, {
+    throw new SealpinError('usage', `unknown scope ${JSON.stringify(wrong)}`, {
       hint: `the scopes are ${scopes.join(', ')}, with commas between them`,
     });
   return scopes.filter((scope) => words.includes(scope));
@@ -39,9 +38,20 @@ function parseExpiry(text: string, nowMs: number): string {
   return new Date(time).toISOString();
 }
 
-function keyText(key: ApiKeyRecord): string {
+type Listed = ApiKeyList['keys'][number];
+
+/** The keys of the account, that of this command marked `current`, which older services do not tell. */
+async function listed(account: Api): Promise<Listed[]> {
+  const { keys } = await account.listKeys();
+  if (keys.some(({ current }) => current === true)) return keys;
+  const { key } = await account.account();
+  return keys.map((each) => (each.id === key.id ? { ...each, current: true } : each));
+}
+
+function keyText(key: Listed): string {
   const expiry = key.expiresAt === undefined ? '' : `  until ${key.expiresAt.slice(0, 10)}`;
-  return `${key.id}  ${key.createdAt.slice(0, 10)}  ${key.scopes.join(',').padEnd(22)}  ${visible(key.label)}${expiry}`;
+  const current = key.current === true ? '  (in use here)' : '';
+  return `${key.id}  ${key.createdAt.slice(0, 10)}  ${key.scopes.join(',').padEnd(22)}  ${key.label}${expiry}${current}`;
 }
 
 export const create = defineCommand({
@@ -66,8 +76,11 @@ export const create = defineCommand({
   async run({ args, context }) {
     const expiry = args.expires === undefined ? {} : { expiresAt: parseExpiry(args.expires, context.now()) };
     const wanted = { label: args.label, scopes: parseScopes(args.scopes ?? defaultScopes), ...expiry };
-    const { key, apiKey } = await (await routes(context)).createKey(wanted);
-    context.output.note(`${key.id}: shown this once; keep it safe`);
+    const service = await authorizedService(context);
+    const { key, apiKey } = await api(service, context).createKey(wanted);
+    const can = key.scopes.join(', ');
+    context.output.note(`API key "${key.label}" (ID ${key.id}, may ${can}); it is shown only this once`);
+    context.output.note(`use it with SEALPIN_SERVICE=${service.url.href} and SEALPIN_API_KEY`);
     await context.output.result({ apiKey, key }, [apiKey]);
   },
 });
@@ -77,9 +90,9 @@ export const list = defineCommand({
   summary: 'List the API keys of the account that are not revoked',
   args: {},
   service: true,
-  examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each' }],
+  examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
   async run({ context }) {
-    const { keys } = await (await routes(context)).listKeys();
+    const keys = await listed(await routes(context));
     await context.output.result({ keys }, keys.map(keyText));
   },
 });
@@ -88,13 +101,14 @@ export const revoke = defineCommand({
   name: 'key revoke',
   summary: 'Revoke an API key, at once',
   about:
-    'The last key with the scope read is the only way to the files that the service encrypted: it goes only with --destroy, and they with it.',
+    'The key that this command itself uses goes only with --self: without another one you are locked out. The last key with the scope read is the only way to the files that the service encrypted, and the last one with the scope keys the only way to make others: they go only with --destroy.',
   args: {
     id: { type: 'positional', description: 'Its ID (see: sealpin key list), not the key itself' },
     cascade: { type: 'boolean', description: 'And every key that was made with it' },
+    self: { type: 'boolean', description: 'Also the key that this command uses' },
     destroy: {
       type: 'boolean',
-      description: 'Also the last one that can read. What the service encrypted is lost then',
+      description: 'Also the last one that can read, which loses what the service encrypted, or that can make keys',
     },
   },
   service: true,
@@ -104,10 +118,34 @@ export const revoke = defineCommand({
       throw new SealpinError('usage', 'that is an API key, and its ID is wanted', {
         hint: 'see: sealpin key list. The key stands in the history of your shell now',
       });
-    const { revoked } = await (
-      await routes(context)
-    ).revokeKey(args.id, { cascade: args.cascade, destroy: args.destroy });
-    for (const id of revoked) context.output.note(`revoked ${visible(id)}`);
+    const account = await routes(context);
+    const going = family(args.id, args.cascade, await listed(account));
+    if (going.length === 0)
+      throw new SealpinError('not_found', 'the account has no API key with this ID', { hint: 'see: sealpin key list' });
+    if (!args.self && going.some(({ current }) => current === true))
+      throw new SealpinError('conflict', `that ${going.length > 1 ? 'includes' : 'is'} the API key in use here`, {
+        hint: 'without another key you are locked out; to revoke it anyway add --self',
+      });
+    const { cascade, destroy, self } = args;
+    const { revoked } = await account.revokeKey(args.id, { cascade, destroy, self }).catch(explain);
+    for (const id of revoked) context.output.note(`revoked ${id}`);
     await context.output.result({ revoked }, []);
   },
 });
+
+/** The key with an ID and, with `cascade`, all that descend from it. */
+function family(id: string, cascade: boolean, keys: readonly Listed[]): Listed[] {
+  const going = new Set(keys.filter((key) => key.id === id));
+  // A set is visited to its end, also what is added meanwhile.
+  for (const { id: maker } of cascade ? going : []) for (const key of keys) if (key.createdBy === maker) going.add(key);
+  return [...going];
+}
+
+/** A refusal of the service, with the flag that overrules it. */
+function explain(error: unknown): never {
+  if (!isSealpinError(error, 'conflict')) throw error;
+  throw new SealpinError('conflict', error.message, {
+    hint: 'to revoke it anyway add --destroy (the last key of its kind) or --self (the key in use here)',
+    cause: error,
+  });
+}

@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { generateKeyPair, generatePostQuantumKeyPair, type PostQuantumKeyPair } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -7,7 +6,7 @@ import { nodeBackend } from '../crypto.ts';
 import { writeFailure } from '../errno.ts';
 import { openSink } from '../files.ts';
 import { protect } from '../keys.ts';
-import { makeDataDirectory } from '../paths.ts';
+import { makeDataDirectory, makeDirectories } from '../paths.ts';
 import { newPassword, newPasswordArgs } from '../secrets.ts';
 
 export const command = defineCommand({
@@ -40,11 +39,11 @@ export const command = defineCommand({
       const warning = await makeDataDirectory(directory);
       if (warning !== undefined) output.warn(warning);
     } else {
-      await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      await makeDirectories(directory).catch((error: unknown) => {
         throw writeFailure(directory, error);
       });
     }
-    const options = { force: args.force, world: context };
+    const options = { force: args.force, world: context, fileOnly: true };
     const secret = await openSink(join(directory, 'private.key'), options);
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {
@@ -63,8 +62,8 @@ export const command = defineCommand({
       await open.write(encoder.encode(pair.publicText));
       const privateKey = await secret.commit();
       const publicKey = await open.commit();
-      output.note(`wrote ${secret.name} (keep it secret, and keep a copy: nobody can make it again)`);
-      output.note(`wrote ${open.name} (give it to whoever shall encrypt to you)`);
+      output.note(`wrote ${secret.name} (keep it secret and back it up: it cannot be recreated)`);
+      output.note(`wrote ${open.name} (share it with people who will send you files)`);
       await output.result({ recipient: pair.recipient, privateKey, publicKey }, [pair.recipient]);
     } finally {
       await secret.abort();

@@ -3,14 +3,16 @@ import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, type Stored } from '../history.ts';
-import { visible } from '../output.ts';
 import { sizeText } from '../progress.ts';
-import { api, authorizedService, findService } from '../service.ts';
+import { api, authorizedService, findService, refuseEmptyPage } from '../service.ts';
 
 const pageFiles = 100;
 const defaultLimit = '100';
 
-/** `stored`: the account has it. `gone`: it was stored from here, and the account has it no more. `unknown`: its service was not asked. */
+/**
+ * `stored`: the account has it. `gone`: it was stored from here, and the account does not have it any more. `unknown`: its
+ * service was not asked.
+ */
 type Row = {
   readonly blobId: string;
   readonly fileId: string;
@@ -19,6 +21,8 @@ type Row = {
   readonly createdAt: string;
   readonly service: string;
   readonly state: 'stored' | 'gone' | 'unknown';
+  /** `encrypted`: by the service, so that it is read by its file ID; `plain`: stored as it came. */
+  readonly mode: 'encrypted' | 'plain';
 };
 
 export const command = defineCommand({
@@ -36,14 +40,14 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const limit = Number(args.limit ?? defaultLimit);
-    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit is not a number from 1');
+    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
       context.output.warn(`line ${line} of the history cannot be read; it was left as it is`);
     const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
     const own = entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
     const { files, service, complete } = await accountFiles(limit, context);
-    const rows = join(own, files, service, complete);
+    const rows = join(own, files, service, complete, context);
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, shown.map(rowText));
     if (rows.length === 0) context.output.note('nothing is stored yet');
@@ -57,9 +61,7 @@ async function accountFiles(
   context: Context,
 ): Promise<{ files: StoredFile[]; service: string | undefined; complete: boolean }> {
   if ((await findService(context)).url === undefined) {
-    context.output.warn(
-      'no service is running here and none is configured: this is what was stored from here, as far as the history knows',
-    );
+    context.output.warn('no service is configured, and no local service is running: showing the local history only');
     return { files: [], service: undefined, complete: true };
   }
   const service = await authorizedService(context);
@@ -69,8 +71,7 @@ async function accountFiles(
   do {
     const page = await routes.list({ cursor, limit: Math.min(pageFiles, limit - files.length) });
     files.push(...page.files);
-    if (page.cursor !== undefined && page.cursor === cursor)
-      throw new SealpinError('service_answer', 'the service gives the same page again and again');
+    refuseEmptyPage(page);
     cursor = page.cursor;
   } while (cursor !== undefined && files.length < limit);
   return { files, service: service.url.href, complete: cursor === undefined };
@@ -81,18 +82,28 @@ function join(
   files: readonly StoredFile[],
   service: string | undefined,
   complete: boolean,
+  context: Context,
 ): Row[] {
-  const names = new Map(own.map((entry) => [entry.fileId, entry.name]));
+  const known = new Map(own.map((entry) => [entry.fileId, entry]));
   const held = new Set(files.map(({ fileId }) => fileId));
-  const rows: Row[] = files.map((file) => ({
-    blobId: file.cid,
-    fileId: file.fileId,
-    name: names.get(file.fileId) ?? file.filename ?? null,
-    size: file.size,
-    createdAt: file.createdAt,
-    service: service!,
-    state: 'stored',
-  }));
+  const rows: Row[] = files.map((file) => {
+    const entry = known.get(file.fileId);
+    // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
+    if (entry !== undefined && entry.cid !== file.cid)
+      context.output.warn(
+        `the service gives ${entry.name ?? file.fileId} another blob ID (${file.cid}) than it had when it was stored; the list shows the one from the history`,
+      );
+    return {
+      blobId: entry?.cid ?? file.cid,
+      fileId: file.fileId,
+      name: entry?.name ?? file.filename ?? null,
+      size: file.size,
+      createdAt: file.createdAt,
+      service: service!,
+      state: 'stored',
+      mode: file.mode,
+    };
+  });
   for (const entry of own) {
     if (held.has(entry.fileId)) continue;
     const asked = entry.service === service;
@@ -106,6 +117,7 @@ function join(
       createdAt: entry.at,
       service: entry.service,
       state: asked ? 'gone' : 'unknown',
+      mode: 'plain',
     });
   }
   return rows.sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
@@ -116,5 +128,6 @@ function rowText(row: Row): string {
   const state = { stored: '', gone: '  (gone from the service)', unknown: `  (at ${new URL(row.service).host})` }[
     row.state
   ];
-  return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : visible(row.name)}${state}`;
+  const how = row.mode === 'encrypted' ? `  (encrypted by the service: GET /v1/storage/${row.fileId})` : '';
+  return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : row.name}${state}${how}`;
 }

@@ -110,7 +110,7 @@ const lies: { title: string; handler: Handler; says: string }[] = [
     title: 'an HTML page with 200',
     handler: (_request, response) =>
       response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Please log in</html>'),
-    says: 'it gave something that is not of IPFS',
+    says: 'it returned something that is not IPFS data',
   },
   {
     title: 'an HTML page that says it is a CAR',
@@ -141,19 +141,23 @@ const lies: { title: string; handler: Handler; says: string }[] = [
     says: 'it answered with status 500',
   },
   { title: 'nothing', handler: absent, says: 'it does not have this blob' },
-  { title: 'a broken connection', handler: (request) => request.socket.destroy(), says: 'the connection broke off' },
+  {
+    title: 'a broken connection',
+    handler: (request) => request.socket.destroy(),
+    says: 'it closed the connection without an answer',
+  },
   {
     title: 'a broken connection midway',
     handler: (_request, response) =>
       void response
         .writeHead(200, { ...carType, 'content-length': String(blob.car.length) })
         .write(blob.car.subarray(0, 2 * mib), () => setTimeout(() => response.destroy(), 20)),
-    says: 'the connection broke off',
+    says: 'it stopped in the middle of its answer',
   },
   {
     title: 'a redirect',
     handler: (_request, response) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
-    says: 'sends us elsewhere (status 302)',
+    says: 'it redirects to http://169.254.169.254/ (status 302)',
   },
 ];
 
@@ -222,6 +226,25 @@ describe('S64: a source that', () => {
   });
 });
 
+test('a source that fails three times in the same way is named once', async () => {
+  const ran = await decryptFrom([lies.find(({ title }) => title === 'a broken connection midway')!.handler]);
+  expect(ran.stderr.match(/stopped in the middle/g)).toHaveLength(1);
+  expect(ran.stderr).toContain('what the service stores is damaged');
+});
+
+test('a gateway that redirects to a subdomain is told of as one', async () => {
+  const ran = await decryptFrom([
+    (_request, response) => response.writeHead(301, { location: `http://${blob.cid}.ipfs.localhost:8080/` }).end(),
+  ]);
+  expect(ran.stderr).toContain(`it redirects to http://${blob.cid}.ipfs.localhost:8080/ (status 301)`);
+  expect(ran.stderr).toContain('hint: a subdomain gateway cannot be used');
+});
+
+test('a gateway without CARs is told of as one', async () => {
+  const ran = await decryptFrom([(_request, response) => response.writeHead(406).end('no')]);
+  expect(ran.stderr).toContain('it does not give CAR files (status 406), which Sealpin asks for');
+});
+
 test('when nobody has the blob, each says why', async () => {
   const ran = await decryptFrom([absent, (_request, response) => response.writeHead(500).end(), absent]);
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
@@ -230,11 +253,41 @@ test('when nobody has the blob, each says why', async () => {
 });
 
 describe('S66: a blob ID', () => {
+  test.each([`ipfs://${blob.cid}`, `/ipfs/${blob.cid}`, ` ${blob.cid}\n`, `ipfs://${blob.cid}/`])(
+    'is taken as people copy it: %j',
+    async (text) => {
+      const server = await hostile({ 'GET /ipfs/': honest });
+      const directory = await temporaryDirectory();
+      const ran = await run(['decrypt', text, 'out', '--service', server.url, '--data-dir', directory], directory, {
+        env: { SEALPIN_PASSWORD: password },
+      });
+      expect({ exit: ran.exit, stderr: ran.stderr }).toMatchObject({ exit: 0 });
+    },
+  );
+
+  test.each([
+    { text: 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPKyZ', says: 'that is a CIDv0 (Qm…)' },
+    { text: 'ipfs://QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPKyZ', says: 'that is a CIDv0 (Qm…)' },
+    { text: blob.cid.toUpperCase(), says: 'that blob ID is in capitals' },
+    { text: `https://ipfs.io/ipfs/${blob.cid}?download=1`, says: `give only the blob ID in it: ${blob.cid}\n` },
+    { text: `https://${blob.cid}.ipfs.dweb.link/`, says: `give only the blob ID in it: ${blob.cid}\n` },
+    { text: 'https://example.com/letter', says: 'that is a link, and not a blob ID' },
+    { text: `ipfs://${blob.cid}/letter.pdf`, says: 'there is a path after the blob ID' },
+    { text: blob.cid.slice(0, -1), says: 'that blob ID has 58 characters instead of 59' },
+    { text: '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11', says: 'that is a file ID, and not a blob ID' },
+  ])('that is another thing is told as such: $text', async ({ text, says }) => {
+    const server = await hostile({});
+    const ran = await run(['decrypt', text, 'out', '--service', server.url], await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain(says);
+    expect(server.seen).toEqual([]);
+  });
+
   test.each([
     'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPKyZ',
     blob.cid.toUpperCase(),
     `${blob.cid}/../x`,
-    `${blob.cid} `,
+    `${blob.cid}a`,
     blob.cid.slice(0, -1),
     'bafkqaaa',
     'bafy',

@@ -92,7 +92,7 @@ describe('a command refuses', () => {
       argv: ['a', '--passwordFile', 'p'],
       says: 'probe has no flag --passwordFile',
     },
-    { title: 'a surplus argument', argv: ['a', 'b', 'c'], says: 'probe takes at most 2 arguments, and 3 are given' },
+    { title: 'a surplus argument', argv: ['a', 'b', 'c'], says: 'probe takes at most 2 arguments (3 given)' },
     { title: 'a missing argument', argv: [], says: 'probe needs <file>' },
     {
       title: 'a flag without its value',
@@ -183,7 +183,7 @@ describe('the entry', () => {
     { argv: ['lsit'], error: 'there is no such command', hint: 'did you mean list?' },
     {
       argv: ['--json', 'list'],
-      error: 'there is no flag --json before the command',
+      error: 'unknown option --json',
       hint: 'flags go after the command',
     },
     { argv: ['toString'], error: 'there is no such command', hint: 'see: sealpin --help' },
@@ -235,8 +235,34 @@ describe('the entry', () => {
   });
 });
 
+describe('help', () => {
+  test.each([
+    ['help', 'encrypt'],
+    ['help', 'key', 'create'],
+  ])('%s %s explains that command', async (...argv) => {
+    const name = argv.slice(1).filter((word) => word !== undefined);
+    const ran = await run(argv, '/');
+    expect(ran).toMatchObject({ exit: 0, stderr: '', stdout: (await run([...name, '--help'], '/')).stdout });
+  });
+
+  test('of no such command is misuse', async () => {
+    expect(await run(['help', 'encrpt'], '/')).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: expect.stringContaining('did you mean encrypt?') as unknown,
+    });
+  });
+
+  test.each(['-V', '-v'])('%s is --version', async (flag) => {
+    expect((await run([flag], '/')).stdout).toBe((await run(['--version'], '/')).stdout);
+  });
+});
+
 test('a suggestion is made for what is near, and for nothing else', () => {
   expect(suggestion('encrpt', ['encrypt', 'decrypt'])).toBe('did you mean encrypt?');
   expect(suggestion('forse', ['force'], '--')).toBe('did you mean --force?');
   expect(suggestion('xyz', ['encrypt', 'list'])).toBeUndefined();
+  expect(suggestion('pasword', ['data-dir', 'password-file'], '--')).toBe('did you mean --password-file?');
+  for (const word of ['share', 'import', 'verify', 'get', 'send', 'login'])
+    expect(suggestion(word, Object.keys(commands)), word).toBeUndefined();
 });

@@ -2,7 +2,7 @@ import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseConfig, readConfig } from '../config.ts';
-import { dataDirectory, makeDataDirectory } from '../paths.ts';
+import { dataDirectory, makeDataDirectory, makeDirectories } from '../paths.ts';
 import { run, temporaryDirectory } from './world.ts';
 
 describe('the data directory is', () => {
@@ -32,8 +32,38 @@ describe('the data directory is', () => {
     },
   ])('$title', ({ o, want }) => expect(dataDirectory(o)).toBe(want));
 
-  test('never an empty name', () => {
-    expect(() => dataDirectory({ ...base, env: { SEALPIN_HOME: '' } })).toThrow('SEALPIN_HOME is empty');
+  test('the usual one where SEALPIN_HOME is empty', () => {
+    expect(dataDirectory({ ...base, env: { SEALPIN_HOME: '' } })).toBe(dataDirectory(base));
+  });
+
+  test('not a file', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'file'), '');
+    for (const argv of [['list'], ['keygen'], ['status']]) {
+      const ran = await run([...argv, '--data-dir', 'file'], directory);
+      expect(ran).toMatchObject({ exit: 2, stdout: '' });
+      expect(ran.stderr).toContain(`the data directory ${directory}/file is not a directory`);
+    }
+  });
+
+  test('made in at most two steps for each part of its name, also where the system says ENOENT again and again', async () => {
+    const made: string[] = [];
+    const proc = async (path: string): Promise<void> => {
+      made.push(path);
+      throw Object.assign(new Error('ENOENT'), { code: path === '/' ? 'EEXIST' : 'ENOENT' });
+    };
+    await expect(makeDirectories('/proc/x/y', proc)).rejects.toMatchObject({ code: 'ENOENT' });
+    expect(made.length).toBeLessThanOrEqual(8);
+    const directory = await temporaryDirectory();
+    await makeDirectories(join(directory, 'a', 'b'));
+    await makeDirectories(join(directory, 'a', 'b'));
+    expect((await stat(join(directory, 'a', 'b'))).mode & 0o777).toBe(0o700);
+  });
+
+  test.runIf(process.platform === 'linux')('refused where the system makes none, as in /proc', async () => {
+    const ran = await run(['keygen', '--output', '/proc/x'], await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain('/proc/x cannot be written');
   });
 
   test('S57: made with 0700; one that is open to others is left and told of', async () => {
@@ -64,15 +94,25 @@ describe('S58: config.json', () => {
   });
 
   test.each([
-    { title: 'half-written', text: '{"v": 1, "apiKey": "canary', says: 'it is not JSON' },
-    { title: 'empty', text: '', says: 'it is not JSON' },
+    {
+      title: 'half-written',
+      text: '{"v": 1,\n "apiKey": "canary',
+      says: 'it is not JSON: see line 2, column 19',
+    },
+    {
+      title: 'with a comma too many',
+      text: '{\n  "v": 1,\n  "apiKey": "canary",\n}\n',
+      says: 'it is not JSON: see line 4, column 1',
+    },
+    { title: 'with a word', text: '{"v": 1, "apiKey": canary}', says: 'it is not JSON: see line 1, column 20' },
+    { title: 'empty', text: '', says: 'it is not JSON: see line 1, column 1' },
     { title: 'a list', text: '[]', says: 'it is not a JSON object' },
     {
       title: 'of a newer version',
       text: '{"v": 2, "apiKey": "canary"}',
       says: 'it is of version 2, and this sealpin knows version 1',
     },
-    { title: 'of no version', text: '{}', says: 'it has no "v": 1' },
+    { title: 'of no version', text: '{}', says: 'it is missing "v": 1' },
     { title: 'with an unknown field', text: '{"v": 1, "gatewys": []}', says: 'it has an unknown field "gatewys"' },
     { title: 'with a service that is no text', text: '{"v": 1, "service": 7}', says: '"service" is not a text' },
     {

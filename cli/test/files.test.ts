@@ -55,7 +55,6 @@ describe('S45: an existing file', () => {
     await writeFile(join(directory, 'out'), 'old');
     await expect(sinkIn(directory, 'out')).rejects.toMatchObject({
       code: 'file_exists',
-      hint: 'use --force to replace it',
     });
   });
 
@@ -185,6 +184,17 @@ test('S50: what a killed sealpin left is removed by the next one; what a running
   for (const name of [dead, running, elsewhere, alien]) await writeFile(join(directory, name), 'x');
   await write(directory, 'out', 'y');
   expect((await readdir(directory)).toSorted()).toEqual([elsewhere, alien, running, 'out'].toSorted());
+});
+
+test('S50: what only looks like a leftover, and cannot be removed, is in nobody’s way', async () => {
+  const directory = await temporaryDirectory();
+  const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
+  await once(child, 'exit');
+  const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+  const name = `.sealpin-${machine}-${child.pid}-0123456789abcdef.tmp`;
+  await mkdir(join(directory, name));
+  await write(directory, 'out', 'y');
+  expect((await readdir(directory)).toSorted()).toEqual([name, 'out'].toSorted());
 });
 
 describe('S55: standard output', () => {

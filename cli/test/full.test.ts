@@ -42,7 +42,7 @@ describe('S49: on a full disk', () => {
     await containerIn(directory, bytes);
     const ran = run1MiB(
       context,
-      `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"; ls -A small`,
+      `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt - small/out key < in; echo "exit $?"; ls -A small`,
       directory,
     );
     expect(ran.stderr).toBe(
@@ -51,13 +51,22 @@ describe('S49: on a full disk', () => {
     expect(ran.stdout).toBe('exit 1\nfiller\n');
   });
 
+  test('one whose size is known is refused before a byte is written', async (context) => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'small'));
+    await containerIn(directory, 4 * 1024 * 1024);
+    const ran = run1MiB(context, '"$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"', directory);
+    expect(ran.stderr).toMatch(/^sealpin: error: small\/out needs up to 4\.0 MiB, and \S+ .?i?B are free there\n/);
+    expect(ran.stdout).toBe('exit 1\n');
+  });
+
   test('the old file stays when --force was to replace it', async (context) => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
     const ran = run1MiB(
       context,
-      'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt ./in small/out key --force; cat small/out; ls -A small',
+      'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt - small/out key --force < in; cat small/out; ls -A small',
       directory,
     );
     expect(ran.stdout).toBe('old\nout\n');
@@ -74,7 +83,7 @@ describe('S49: on a full disk', () => {
     expect(ran).toMatchObject({
       status: 1,
       stderr:
-        'sealpin: error: the disk under the standard output is full\nsealpin: hint: free some space and try again\n',
+        'sealpin: error: the disk that standard output writes to is full\nsealpin: hint: free some space and try again\n',
     });
   });
 

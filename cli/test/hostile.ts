@@ -73,7 +73,7 @@ export const account =
     json(response, 200, {
       account: { id: '0'.repeat(22), label: 'a', publicKey: 'AA==', createdAt },
       usage: { files: 0, bytes: 0 },
-      key: { id: 'k', account: '0'.repeat(22), label: 'k', scopes, createdAt, createdBy: null },
+      key: { id: '00112233aabbccdd', account: '0'.repeat(22), label: 'k', scopes, createdAt, createdBy: null },
     });
   };
 

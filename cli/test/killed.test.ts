@@ -129,7 +129,7 @@ describe('decrypt', () => {
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     await once(child, 'close');
-    expect(stderr).toBe('sealpin: error: nobody reads the output any more\nexit 1\n');
+    expect(stderr).toBe('sealpin: error: the program reading the output has closed it\nexit 1\n');
   });
 });
 

@@ -98,8 +98,8 @@ describe('output', () => {
   });
 
   test.each([
-    { code: 'EPIPE', want: 'file_unwritable', says: 'nobody reads the output any more' },
-    { code: 'ENOSPC', want: 'disk_full', says: 'the disk under the standard output is full' },
+    { code: 'EPIPE', want: 'file_unwritable', says: 'the program reading the output has closed it' },
+    { code: 'ENOSPC', want: 'disk_full', says: 'the disk that standard output writes to is full' },
     { code: 'EIO', want: 'file_unwritable', says: 'the standard output cannot be written (EIO)' },
   ])('S52: $code on stdout is $want', async ({ code, want, says }) => {
     const broken = new Writable({

@@ -39,7 +39,7 @@ describe('which service', () => {
     const ran = await encryptTo(undefined);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toBe(
-      'sealpin: error: no service is running here and none is configured\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
+      'sealpin: error: no service is configured, and no local service is running\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
     );
   });
 
@@ -108,13 +108,13 @@ describe('S61: the API key', () => {
     );
   });
 
-  test.each(['sp_short', `sp_${'0'.repeat(70)}\n`, ''])(
+  test.each(['sp_short', `sp_${'0'.repeat(70)}\n`])(
     'that is malformed (%j) is refused here, and not repeated',
     async (key) => {
       const ran = await encryptTo('http://127.0.0.1:1', { env: { ...env, SEALPIN_API_KEY: key } });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
       expect(ran.stderr).toContain('SEALPIN_API_KEY is not an API key');
-      if (key !== '') expect(ran.stderr).not.toContain(key);
+      expect(ran.stderr).not.toContain(key);
     },
   );
 
@@ -133,9 +133,7 @@ describe('S61: the API key', () => {
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toBe(
-      'sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY or the configuration\n',
-    );
+    expect(ran.stderr).toBe('sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY\n');
     expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
   });
 
@@ -158,7 +156,7 @@ describe('a service that is not what it should be', () => {
     });
     const ran = await encryptTo(service.url);
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('sends us elsewhere (status 307)');
+    expect(ran.stderr).toContain('/v1/health (status 307)');
     expect(target.seen).toEqual([]);
   });
 
@@ -173,7 +171,7 @@ describe('a service that is not what it should be', () => {
       title: 'an HTML page with 500',
       status: 500,
       body: '<html>Oops</html>',
-      says: 'answers with status 500, and not as Sealpin does',
+      says: 'answered with status 500, without a reason',
     },
     {
       title: 'JSON of another shape',
@@ -222,7 +220,7 @@ describe('a service that is not what it should be', () => {
     const service = await hostile({ 'GET /v1/health': handler });
     const ran = await encryptTo(service.url, { pace: { stallMs: 150, bytes: 1000, answerMs: 150 } });
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('is too slow: it was given up');
+    expect(ran.stderr).toContain('is too slow, and was given up');
   });
 
   test('its words are shown without control characters', async () => {
@@ -388,7 +386,7 @@ describe('an upload', () => {
     });
     const ran = await encryptTo(service.url, {}, 'x'.repeat(8 * 1024 * 1024));
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('cannot be reached: the connection broke off');
+    expect(ran.stderr).toContain('broke off the upload at ');
     expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST']);
   });
 

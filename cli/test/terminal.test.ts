@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { open, passwordIdentity } from '../../shared/crypto/index.ts';
-import { measured } from '../../shared/ipfs/index.ts';
+import { carOf, cidBuilder, measured } from '../../shared/ipfs/index.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { atTerminal, missingTerminal } from './pty.ts';
 import { temporaryDirectory } from './world.ts';
@@ -28,6 +28,15 @@ async function service() {
   return { stored, env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: someApiKey } };
 }
 
+/** The CAR of a blob of one block, as a gateway gives it. */
+async function carOfBytes(bytes: Buffer): Promise<{ blobId: string; car: Buffer }> {
+  const builder = cidBuilder({});
+  await builder.write(bytes);
+  const { cid } = await builder.finish();
+  const source = { id: 'memory', block: async () => new Uint8Array(bytes) };
+  return { blobId: cid, car: Buffer.from(await new Response(carOf(cid, [source])).arrayBuffer()) };
+}
+
 async function opensWith(container: Buffer, password: string): Promise<string> {
   const opened = await open(new Blob([new Uint8Array(container)]).stream());
   if (opened.kind !== 'age' && opened.kind !== 'sealpin') throw new Error(opened.kind);
@@ -44,12 +53,12 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       env,
       steps: [
         // Backspace takes a whole character, Ctrl-U the line.
-        { after: 'Password', type: 'wrong\u0015canary pässä\u007F\u007F word-in-sight\r' },
-        { after: 'The same once more', type: 'canary päs word-in-sight\r' },
+        { after: 'New password', type: 'wrong\u0015canary pässä\u007F\u007F word-in-sight\r' },
+        { after: 'Repeat the password', type: 'canary päs word-in-sight\r' },
       ],
     });
     expect({ exit, screen }).toMatchObject({ exit: 0 });
-    expect(screen).toMatch(/^Password \(there is no way to reset it\): \r\nThe same once more: \r\n/);
+    expect(screen).toMatch(/^New password \(it cannot be reset later\): \r\nRepeat the password: \r\n/);
     expect(screen).toMatch(/bafkrei[a-z2-7]+\r\n$/);
     expect(screen).not.toContain('canary');
     expect(await opensWith(stored[0]!, 'canary päs word-in-sight')).toBe('plain text');
@@ -63,8 +72,8 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       cwd: directory,
       env,
       steps: [
-        { after: 'Password', type: 'one\r' },
-        { after: 'once more', type: 'two\r' },
+        { after: 'New password', type: 'one\r' },
+        { after: 'Repeat', type: 'two\r' },
       ],
     });
     expect(exit).toBe(2);
@@ -78,7 +87,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const { exit, screen } = await atTerminal(['encrypt', 'in'], {
       cwd: directory,
       env: (await service()).env,
-      steps: [{ after: 'Password', type: '\r' }],
+      steps: [{ after: 'New password', type: '\r' }],
     });
     expect(exit).toBe(2);
     expect(screen).toContain('empty');
@@ -94,7 +103,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     const { exit, screen } = await atTerminal(['encrypt', 'in'], {
       cwd: directory,
       env,
-      steps: [{ after: 'Password', type }],
+      steps: [{ after: 'New password', type }],
     });
     expect(exit).toBe(130);
     expect(screen).not.toContain('half');
@@ -110,8 +119,8 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       env,
       shell: '< in > out',
       steps: [
-        { after: 'Password', type: 'some long password\r' },
-        { after: 'once more', type: 'some long password\r' },
+        { after: 'New password', type: 'some long password\r' },
+        { after: 'Repeat', type: 'some long password\r' },
       ],
     });
     expect({ exit, screen }).toMatchObject({ exit: 0 });
@@ -120,7 +129,43 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(await opensWith(stored[0]!, 'some long password')).toBe('from a pipe');
   });
 
-  test('a container with a password asks for it once, and a wrong one leaves no file', async () => {
+  test('a wrong password can be typed again twice, and the blob is fetched once', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    await atTerminal(['encrypt', 'in'], { cwd: directory, env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
+    const { blobId, car } = await carOfBytes(stored[0]!);
+    const gateway = await hostile({
+      'GET /ipfs/': (_request, response) =>
+        response.writeHead(200, { 'content-type': 'application/vnd.ipld.car; version=1; order=dfs; dups=y' }).end(car),
+    });
+    const steps = ['first', 'second', 'some long password'].map((word, index) => ({
+      after: index === 0 ? `Password for ${blobId}` : 'Wrong password. Password for',
+      type: `${word}\r`,
+    }));
+    const right = await atTerminal(['decrypt', blobId, 'out', '--service', gateway.url], { cwd: directory, steps });
+    expect({ exit: right.exit, screen: right.screen }).toMatchObject({ exit: 0 });
+    expect(await readFile(join(directory, 'out'), 'utf8')).toBe('plain text');
+    expect(gateway.seen).toHaveLength(1);
+  });
+
+  test('a protected private key can be tried three times, too', async () => {
+    const directory = await temporaryDirectory();
+    const made = await atTerminal(['keygen', '--protect', '--data-dir', directory], {
+      cwd: directory,
+      env: { SEALPIN_PASSWORD: 'some long password' },
+    });
+    expect(made.exit).toBe(0);
+    const steps = ['first', 'second', 'some long password'].map((word, index) => ({
+      after: index === 0 ? 'Password for' : 'Wrong password. Password for',
+      type: `${word}\r`,
+    }));
+    await writeFile(join(directory, 'in'), 'no container');
+    const opened = await atTerminal(['ecc-decrypt', './in', 'out', '--data-dir', directory], { cwd: directory, steps });
+    expect(opened.screen).toContain('it is not encrypted');
+  });
+
+  test('a container with a password asks for it, and after three wrong ones there is no file', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
@@ -134,7 +179,10 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(await readFile(join(directory, 'out'), 'utf8')).toBe('plain text');
     const wrong = await atTerminal(['decrypt', './container', 'out2'], {
       cwd: directory,
-      steps: [{ after: 'Password', type: 'some other password\r' }],
+      steps: ['Password for', 'Wrong password.', 'Wrong password.'].map((after) => ({
+        after,
+        type: 'some other password\r',
+      })),
     });
     expect(wrong.exit).toBe(1);
     expect(wrong.screen).toContain('error:');

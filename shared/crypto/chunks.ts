@@ -224,7 +224,10 @@ export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, spa
     const last = index + count === total;
     const lastBytes = last ? span.plaintextBytes - (total - 1) * chunks.chunkBytes + tagBytes : sizeBytes;
     await source.fill((count - 1) * sizeBytes + lastBytes);
-    if (source.length < (count - 1) * sizeBytes + lastBytes) throw new SealpinError('container_invalid');
+    if (source.length < (count - 1) * sizeBytes + lastBytes) {
+      const detail = `The data is cut off after byte ${index * chunks.chunkBytes}`;
+      throw new SealpinError('container_invalid', detail, { reason: 'payload' });
+    }
     const inputs = Array.from({ length: count }, (_, at) => source.take(at === count - 1 ? lastBytes : sizeBytes));
     const batch = { inputs, first: index, last, outBytes: (count - 1) * chunks.chunkBytes + lastBytes - tagBytes };
     index += count;
@@ -299,10 +302,22 @@ async function openBatch(batch: Batch, chunks: Chunks): Promise<{ bytes: Uint8Ar
   if (pending.length > 0) await Promise.all(pending);
   if (failures.size === 0) return { bytes: out };
   const at = Math.min(...failures.keys());
-  const failure = failures.get(at)!;
+  const found = failures.get(at)!;
   const good = out.subarray(0, at * chunks.chunkBytes);
-  if (!chunks.fullLast || !isSealpinError(failure, 'decrypt_failed')) return { bytes: good, failure };
+  const position = (batch.first + at) * chunks.chunkBytes;
+  const failure = damaged(found, position, batch.last && at === batch.inputs.length - 1);
+  if (!chunks.fullLast || !isSealpinError(found, 'decrypt_failed')) return { bytes: good, failure };
   return misplaced(batch, at, chunks, good, failure);
+}
+
+/**
+ * A failure of a payload whose header opened, with the place.
+ * @param position plaintext bytes before it @param atEnd whether nothing follows, so that the rest may just be missing
+ */
+function damaged(failure: Error, position: number, atEnd: boolean): Error {
+  if (!isSealpinError(failure)) return failure;
+  const how = atEnd ? 'damaged or cut off' : 'damaged';
+  return new SealpinError(failure.code, `The data is ${how} after byte ${position}`, { reason: 'payload' });
 }
 
 function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
@@ -329,7 +344,11 @@ async function misplaced(
     const bytes = new Uint8Array(good.length + opened.length);
     bytes.set(good);
     bytes.set(opened, good.length);
-    return { bytes, failure: new SealpinError('container_invalid') };
+    const end = (batch.first + at) * chunks.chunkBytes + opened.length;
+    const detail = last
+      ? `The data is cut off after byte ${end}`
+      : `Something follows the end of the data at byte ${end}`;
+    return { bytes, failure: new SealpinError('container_invalid', detail, { reason: 'payload' }) };
   } catch (error) {
     if (!isSealpinError(error, 'decrypt_failed')) throw error;
     return { bytes: good, failure };

@@ -58,8 +58,10 @@ export async function readCobblestone(
   context: Uint8Array,
 ): Promise<Chunks> {
   await source.fill(preambleBytes);
-  if (source.length < preambleBytes) throw new SealpinError('container_invalid');
+  if (source.length < preambleBytes)
+    throw new SealpinError('container_invalid', 'The data is cut off at its start', { reason: 'payload' });
   const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
-  if (!isEqual(commitment, source.take(commitmentBytes))) throw new SealpinError('decrypt_failed');
+  if (!isEqual(commitment, source.take(commitmentBytes)))
+    throw new SealpinError('decrypt_failed', 'The data is damaged at its start', { reason: 'payload' });
   return chunks;
 }

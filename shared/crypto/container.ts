@@ -1,5 +1,5 @@
 /** Whole containers: a header, and the payload after it. */
-import { SealpinError } from '../errors.ts';
+import { isSealpinError, SealpinError } from '../errors.ts';
 import { isArmor, dearmor } from './armor.ts';
 import { checkRandom, draw, type Backend } from './backend.ts';
 import { fromUtf8, concat, isEqual, utf8 } from './bytes.ts';
@@ -25,8 +25,15 @@ export type Opened =
   | {
       kind: Format;
       opens: 'password' | 'keys';
-      decrypt(identities: readonly Identity[]): Promise<ReadableStream<Uint8Array>>;
+      /**
+       * Opens the payload, once. `again` is asked for other identities after none of the former opened the header; without
+       * it, or when it gives undefined, that failure is thrown and the container is let go.
+       */
+      decrypt(identities: readonly Identity[], again?: Again): Promise<ReadableStream<Uint8Array>>;
     };
+
+/** Other identities to try, for example another password; undefined to stop. */
+export type Again = (failure: SealpinError) => Promise<readonly Identity[] | undefined>;
 
 /** The MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md). */
 function headerMac(backend: Backend, format: Format, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
@@ -75,7 +82,7 @@ function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipi
   if (recipients.length === 0) throw new SealpinError('no_recipients');
   if (recipients.length > 1 && recipients.some(({ kind }) => kind === 'password')) {
     throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', {
-      hint: 'who has the password must be the only one who knows it opens the file',
+      reason: 'password_and_keys',
     });
   }
   if (
@@ -85,8 +92,8 @@ function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipi
   ) {
     throw new SealpinError(
       'invalid_request',
-      'Post-quantum recipients are mixed with others, who would be the weakest link',
-      { hint: 'encrypt to them in two files, or ask for the mixture' },
+      'Mixing post-quantum and ordinary recipients is only as strong as the weakest of them',
+      { reason: 'mixed_recipients' },
     );
   }
   const seen = new Set<string>();
@@ -138,6 +145,7 @@ export async function encrypt(
 /**
  * The file key of a header, whose MAC it checks.
  * @throws SealpinError `wrong_kind` when no identity is of the kind that opens it, `decrypt_failed` when none opens it
+ *   (`wrong_password`, `no_key`) or the header was changed (`header`)
  */
 export async function unlock(
   header: Header,
@@ -149,16 +157,18 @@ export async function unlock(
   const fitting = identities.filter((identity) => identity.kind === kind);
   if (fitting.length === 0) {
     throw kind === 'password'
-      ? new SealpinError('wrong_kind', 'It opens with a password, not with a key', { hint: 'give the password' })
-      : new SealpinError('wrong_kind', 'It opens with a private key, not with a password', { hint: 'use ecc-decrypt' });
+      ? new SealpinError('wrong_kind', 'It opens with a password, not with a key', { reason: 'needs_password' })
+      : new SealpinError('wrong_kind', 'It opens with a private key, not with a password', { reason: 'needs_key' });
   }
   for (const identity of fitting) {
     const fileKey = await identity.unwrap(header.stanzas, format, backend);
     if (fileKey === undefined) continue;
-    if (!isEqual(headerMac(backend, format, fileKey, header.macInput), header.mac)) break;
-    return fileKey;
+    if (isEqual(headerMac(backend, format, fileKey, header.macInput), header.mac)) return fileKey;
+    throw new SealpinError('decrypt_failed', 'The header is damaged or was changed', { reason: 'header' });
   }
-  throw new SealpinError('decrypt_failed');
+  throw kind === 'password'
+    ? new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' })
+    : new SealpinError('decrypt_failed', 'None of the keys opens it', { reason: 'no_key' });
 }
 
 function opensWith(header: Header, format: Format): 'password' | 'keys' {
@@ -172,7 +182,7 @@ const sniffBytes = 32;
  * Recognizes what a stream is by its first line, and reads its header.
  * @returns `plain`: no version line, all bytes from the start; `detached`: the payload of the service's encrypted mode, which needs the header
  * that the service keeps; else what it opens with, and how. `decrypt` throws `wrong_kind`, `decrypt_failed`, `header_invalid`, `kdf_unavailable`;
- * its stream errors with `decrypt_failed` or `container_invalid` after a prefix of the plaintext.
+ * its stream errors with `decrypt_failed` or `container_invalid` after a prefix of the plaintext, and the detail names its length.
  * @throws SealpinError `unsupported_version`, `header_invalid`
  */
 export async function open(
@@ -208,12 +218,24 @@ async function recognize(source: ByteSource, backend: Backend, coding: 'armored'
 async function openHeader(source: ByteSource, format: Format, backend: Backend): Promise<Opened> {
   const header = await readHeader(source, versions[format]);
   checkStanzas(header.stanzas, format);
+  const unlockWith = async (first: readonly Identity[], again: Again | undefined): Promise<Uint8Array> => {
+    for (let identities = first; ;) {
+      try {
+        return await unlock(header, format, identities, backend);
+      } catch (error) {
+        const isWrong = isSealpinError(error) && (error.reason === 'wrong_password' || error.reason === 'no_key');
+        const others = isWrong ? await again?.(error) : undefined;
+        if (others === undefined) throw error;
+        identities = others;
+      }
+    }
+  };
   return {
     kind: format,
     opens: opensWith(header, format),
-    async decrypt(identities) {
+    async decrypt(identities, again) {
       try {
-        const fileKey = await unlock(header, format, identities, backend);
+        const fileKey = await unlockWith(identities, again);
         if (isDetachedHeader(header.stanzas, format)) await readDetachedLine(source);
         const chunks = await readPayload(source, backend, format, fileKey);
         return openChunks(source, () => chunks);

@@ -23,9 +23,7 @@ function malformed(): SealpinError {
 }
 
 function notP256(): SealpinError {
-  return new SealpinError('key_invalid', 'The key is not one of the curve P-256', {
-    hint: 'make one with: sealpin keygen',
-  });
+  return new SealpinError('key_invalid', 'Not a P-256 key', { reason: 'unsupported_key' });
 }
 
 /** Reads tag-length-value items of a DER structure, strictly. */

@@ -12,7 +12,7 @@ export {
   type ApiKey,
 } from './api-key.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
-export { encrypt, open, type Opened } from './container.ts';
+export { encrypt, open, type Again, type Opened } from './container.ts';
 export {
   detachedPayloadBytes,
   encryptDetached,

@@ -17,7 +17,7 @@ export function decodeKey(text: string, prefix: string, bytes: number): Uint8Arr
   }
   if (decoded?.prefix !== prefix || decoded.bytes.length !== bytes) {
     throw new SealpinError('key_invalid', 'A key is not valid: a letter is wrong, or part of it is missing', {
-      hint: 'copy the whole line again',
+      reason: 'mistyped',
     });
   }
   return decoded.bytes;

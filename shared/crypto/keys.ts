@@ -110,9 +110,7 @@ function der({ text, line }: Part): Uint8Array {
 }
 
 function encrypted(): SealpinError {
-  return new SealpinError('key_invalid', 'The private key is protected by a password', {
-    hint: 'take the protection off with: openssl pkey -in <file> -out <new file>',
-  });
+  return new SealpinError('key_invalid', 'The private key is protected by a password', { reason: 'is_protected' });
 }
 
 function agree(part: Part, recipient: string | undefined): void {
@@ -148,24 +146,24 @@ function parseIdentity(part: Part): KnownIdentity {
       throw encrypted();
     case 'PUBLIC KEY':
       throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
-        hint: 'name private.key',
+        reason: 'is_public',
       });
     case undefined:
       break;
     default:
       throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
-        hint: 'make one with: sealpin keygen',
+        reason: 'unsupported_key',
       });
   }
   if (isHybridSecret(part.text)) return hybridIdentity(part.text, webBackend);
   if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, webBackend);
   if (part.text.startsWith('age1'))
     throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
-      hint: 'name private.key',
+      reason: 'is_public',
     });
   if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
   throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, {
-    hint: 'make one with: sealpin keygen',
+    reason: 'not_a_key',
   });
 }
 
@@ -176,7 +174,7 @@ function parseIdentity(part: Part): KnownIdentity {
 export function parseRecipients(text: string): Recipient[] {
   if (isPrivateText(text))
     throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', {
-      hint: 'name public.key, and keep private.key to yourself',
+      reason: 'is_private',
     });
   const recipients = parts(text).map((part) => {
     const recipient = parseRecipient(part);
@@ -191,16 +189,19 @@ function parseRecipient(part: Part): Recipient {
   if (part.label === 'PUBLIC KEY') return recipientFromSpki(der(part));
   if (part.label !== undefined)
     throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
-      hint: 'make one with: sealpin keygen',
+      reason: 'unsupported_key',
     });
   if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33));
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
   if (part.text.startsWith('age1'))
     throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, {
-      hint: 'age1…, age1tag1…, age1pq1… and age1tagpq1… can',
+      reason: 'unsupported_key',
     });
-  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, {
-    hint: 'a public key is age1…, age1tag1… or a PEM block',
-  });
+  // The text form of an OpenSSH public key (RFC 4253 section 6.6, sshd(8) "AUTHORIZED_KEYS FILE FORMAT").
+  if (/^(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ /.test(part.text))
+    throw new SealpinError('key_invalid', `Line ${part.line} is an ssh key, and ssh keys are not supported`, {
+      reason: 'is_ssh',
+    });
+  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, { reason: 'not_a_key' });
 }

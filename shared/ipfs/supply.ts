@@ -128,8 +128,13 @@ export function supply(
 function summary(failures: readonly Failure[]): SealpinError {
   const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!told) return new SealpinError('not_found', 'there is no source to ask');
-  const { code, retryAfterSeconds } = told.error;
-  const detail = failures.map(({ id, error }) => `${id}: ${error.message}`).join('; ');
+  const { code, reason, retryAfterSeconds } = told.error;
+  // A source that was asked again and failed in the same way is named once.
+  const detail = [...new Set(failures.map(({ id, error }) => `${id}: ${error.message}`))].join('; ');
   const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));
-  return new SealpinError(code, detail, { cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) });
+  return new SealpinError(code, detail, {
+    cause,
+    ...(reason !== undefined && { reason }),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
 }

@@ -171,6 +171,11 @@ it('an account that names no recovery key has no recovery, and no body is read f
         'not_found',
       ]);
   }
+  const hinted = await client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: 'hello' });
+  expect(await hinted.json()).toMatchObject({
+    code: 'key_invalid',
+    hint: 'send age1…, age1tag1… or the PEM block of a P-256 key',
+  });
   for (const recovery of [
     '',
     'age1nonsense',

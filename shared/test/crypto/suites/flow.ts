@@ -6,6 +6,7 @@ import {
   openDetached,
   parseIdentities,
   parseRecipients,
+  passwordIdentity,
   passwordRecipient,
   identityFromPkcs8,
   recipientFromSpki,
@@ -218,6 +219,51 @@ export function flow(tool: Tool, backend: Backend): void {
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     await opened.decrypt(parseIdentities(stranger.privatePem)).catch(() => undefined);
     ok(isSealpinError(told, 'decrypt_failed'), `it is told ${String(told)}`);
+  });
+
+  tool.test('after a wrong password others can be tried on the same stream', async () => {
+    const container = await seal(
+      backend,
+      'sealpin',
+      [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
+      pattern(100_000),
+    );
+    const opened = await open(pieces(container), { backend });
+    if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
+    const others = ['wronger', 'right', 'never asked for'];
+    const reasons: unknown[] = [];
+    const plaintext = await opened.decrypt([passwordIdentity('wrong')], async ({ reason }) => {
+      reasons.push(reason);
+      return [passwordIdentity(others.shift()!)];
+    });
+    equal(await collect(plaintext), pattern(100_000));
+    equal(reasons, ['wrong_password', 'wrong_password']);
+    equal(others, ['never asked for']);
+  });
+
+  tool.test('a payload that is damaged or cut off says after how many bytes of the file', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const identities = parseIdentities(privatePem);
+    for (const [format, chunkBytes] of [
+      ['age', 65_536],
+      ['sealpin', 16_384],
+    ] as const) {
+      const container = await seal(backend, format, parseRecipients(recipient), pattern(3 * chunkBytes));
+      // The last chunk of the one format is full, that of the other is empty.
+      const lastBytes = format === 'age' ? chunkBytes + 16 : 16;
+      const second = container.length - lastBytes - (format === 'age' ? 1 : 2) * (chunkBytes + 16);
+      const cases: [Uint8Array, number, string][] = [
+        [container.map((byte, at) => (at === second ? byte ^ 1 : byte)), chunkBytes, 'damaged'],
+        [container.subarray(0, second + 100), chunkBytes, 'damaged or cut off'],
+        [container.subarray(0, second), chunkBytes, 'cut off'],
+      ];
+      for (const [bytes, position, how] of cases) {
+        const error: unknown = await unseal(backend, pieces(bytes), identities).catch((thrown: unknown) => thrown);
+        if (!isSealpinError(error)) throw new Error(String(error));
+        equal(error.reason, 'payload');
+        ok(error.message.endsWith(`${how} after byte ${position}`), `${format}: ${error.message}`);
+      }
+    }
   });
 
   tool.test('S89: a hundred encryptions at once do not touch each other', async () => {

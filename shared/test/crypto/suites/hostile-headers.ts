@@ -12,6 +12,7 @@ import {
 } from '../../../crypto/index.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { stanzaTag } from '../../../crypto/hpke.ts';
+import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { collect, fromBase64, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
@@ -429,11 +430,16 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     }
   });
 
-  tool.test('S24: whatever fails authentication says the same', async () => {
+  tool.test('S24: whatever fails authentication has one code, and its reason and detail name no secret', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const other = await generateKeyPair(backend);
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), text('hello'));
-    const messages = new Set<string>();
+    const failures = new Set<string>();
+    const tell = (error: unknown): void => {
+      if (!isSealpinError(error, 'decrypt_failed')) throw new Error(String(error));
+      equal(error.cause, undefined);
+      failures.add(`${error.reason}: ${error.message}`);
+    };
     // The first one stands in the base64 of the MAC, and stays base64.
     const places = [200, container.length - 1, container.length - 30, container.length - 70];
     const damaged = places.map((at) =>
@@ -443,12 +449,25 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       [container, other.privatePem],
       ...damaged.map((bytes) => [bytes, privatePem] as const),
     ] as const) {
-      await unseal(backend, pieces(bytes), parseIdentities(key)).then(
-        () => messages.add('opened'),
-        (error: Error) => messages.add(error.message),
-      );
+      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), tell);
     }
-    equal([...messages], ['It cannot be decrypted: wrong password or key, or the data is damaged']);
+    const forPassword = await seal(
+      backend,
+      'sealpin',
+      [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
+      text('hello'),
+    );
+    await unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]).catch(tell);
+    equal(
+      [...failures],
+      [
+        'no_key: None of the keys opens it',
+        'header: The header is damaged or was changed',
+        'payload: The data is damaged or cut off after byte 0',
+        'payload: The data is damaged at its start',
+        'wrong_password: Wrong password',
+      ],
+    );
     const opened = await open(pieces(container), { backend });
     equal('decrypt' in opened && (await collect(await opened.decrypt(parseIdentities(privatePem)))), text('hello'));
   });
