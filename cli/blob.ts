@@ -1,10 +1,12 @@
 /** The bytes of a blob, from whoever has them: every block is checked against the blob ID, so nobody has to be trusted. */
+import { parseAnswer, Problem } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { type BlockSource, carOf, openFile, parseCid, type IpfsFile, type OpenOptions } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './crypto.ts';
-import { send } from './http.ts';
+import { type Answer, readAnswer, send } from './http.ts';
 import { bytesFrom } from './bytes.ts';
+import { visible } from './output.ts';
 import { findService, noService } from './service.ts';
 
 /** A leaf has 1 MiB, an interior node far less; more than this is no block. */
@@ -65,6 +67,8 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
     const answer = await send(new URL(path, root), { method: 'GET', headers: { accept }, signal, pace });
     const type = answer.headers['content-type'];
     if (answer.status === 200 && typeof type === 'string' && type.startsWith(accept.split(';')[0]!)) return answer.body;
+    const unavailable = answer.status >= 500 ? await pinningProblem(answer) : undefined;
+    if (unavailable !== undefined) throw unavailable;
     await answer.body.cancel();
     if (answer.status === 404 || answer.status === 410)
       throw new SealpinError('not_found', 'it does not have this blob');
@@ -88,6 +92,21 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
       );
     },
   };
+}
+
+/** The words of a Sealpin service that cannot reach where the bytes are; undefined for any other answer. */
+async function pinningProblem(answer: Answer): Promise<SealpinError | undefined> {
+  const type = answer.headers['content-type'];
+  if (typeof type !== 'string' || !type.startsWith('application/problem+json')) return undefined;
+  let problem: Problem;
+  try {
+    problem = parseAnswer(Problem, JSON.parse(await readAnswer(answer, 64 * 1024)));
+  } catch {
+    return undefined; // not one of ours
+  }
+  const { code, title, hint } = problem;
+  if (code !== 'pinning_unavailable' && code !== 'pinning_timeout') return undefined;
+  return new SealpinError('pinning_unavailable', visible(hint === undefined ? title : `${title}: ${hint}`));
 }
 
 async function readBlock(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
@@ -135,6 +154,11 @@ function explain(error: unknown): unknown {
   if (isSealpinError(error, 'service_answer'))
     return new SealpinError('service_answer', error.message, {
       hint: 'check the address of the service',
+      cause: error,
+    });
+  if (isSealpinError(error, 'pinning_unavailable'))
+    return new SealpinError('pinning_unavailable', error.message, {
+      hint: 'try again later; for the local service see: sealpin status',
       cause: error,
     });
   if (isSealpinError(error, 'pinning_timeout'))

@@ -14,6 +14,7 @@ import { errorText, log } from './log.ts';
 import type { Reader } from './objects/account.ts';
 import type { FileRecord, NewFile } from './objects/files.ts';
 import type { KeyRecord } from './objects/registry.ts';
+import { atServices } from './pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './stored.ts';
 
 type Mode = NewFile['mode'];
@@ -123,11 +124,11 @@ async function store(
   };
 
   const bytes = bodyBytes(c, o);
-  const pinned = await service.put(measure.stream, {
-    signal: o.signal,
-    ...(bytes === undefined ? {} : { bytes }),
-    beforeLast,
-  });
+  const pinned = await service
+    .put(measure.stream, { signal: o.signal, ...(bytes === undefined ? {} : { bytes }), beforeLast })
+    .catch((error: unknown) => {
+      throw atServices(error, [service.id]);
+    });
   if (about === undefined || record === undefined)
     throw new SealpinError('pinning_failed', 'the pinning service answered early');
   if (pinned.cid !== record.cid) {
