@@ -215,3 +215,8 @@ export function headerOf(answer: Answer, name: string): string | undefined {
   const value = answer.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
 }
+
+/** Whether an address is this machine's own. */
+export function isLoopback(url: URL): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+}

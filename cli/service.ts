@@ -15,7 +15,7 @@ import {
 import { isCode, SealpinError } from '../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from './context.ts';
-import { type Answer, headerOf, readAnswer, send, type SendOptions } from './http.ts';
+import { type Answer, headerOf, isLoopback, readAnswer, send, type SendOptions } from './http.ts';
 import { visible } from './output.ts';
 
 export type Service = {
@@ -74,8 +74,6 @@ function checkApiKey(text: string, where: string): string {
   return text;
 }
 
-const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
-
 /**
  * The address of a service or gateway.
  *
@@ -113,7 +111,7 @@ export async function authorizedService(context: Context): Promise<Service & { r
       hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory',
     });
   }
-  if (url.protocol === 'http:' && !loopback.test(url.hostname)) {
+  if (url.protocol === 'http:' && !isLoopback(url)) {
     throw new SealpinError('usage', `the API key would go to ${url.host} in the clear`, { hint: 'use https:' });
   }
   return { url, apiKey, local, gateways };
