@@ -112,18 +112,20 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
     const answer = await send(new URL(path, root), { method: 'GET', headers: { accept }, signal, pace, name: 'it' });
     const type = answer.headers['content-type'];
     if (answer.status === 200 && typeof type === 'string' && type.startsWith(accept.split(';')[0]!)) return answer.body;
-    const said =
+    const problem =
       typeof type === 'string' && type.startsWith('application/problem+json') ? await problemIn(answer) : undefined;
+    if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
+      throw new SealpinError('pinning_unavailable', problem.text);
     await answer.body.cancel();
     if (answer.status === 404 || answer.status === 410)
       throw new SealpinError('not_found', 'it does not have this blob');
     throw new SealpinError(
-      said?.code === 'content_mismatch' ? 'content_mismatch' : 'service_answer',
+      problem?.code === 'content_mismatch' ? 'content_mismatch' : 'service_answer',
       answer.status === 200
         ? 'it returned something that is not IPFS data'
         : accept.includes('.car') && [400, 406, 415, 501].includes(answer.status)
           ? `it does not give CAR files (status ${answer.status}), which Sealpin asks for`
-          : `it answered with status ${answer.status}${said === undefined ? '' : `: ${said.text}`}`,
+          : `it answered with status ${answer.status}${problem === undefined ? '' : `: ${problem.text}`}`,
     );
   };
   return {
@@ -143,11 +145,12 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
   };
 }
 
-/** What a Sealpin service gives for its refusal; undefined when it cannot be read. */
+/** The code and the words of a Sealpin service that refuses; undefined when it is not one of ours. */
 async function problemIn(answer: Answer): Promise<{ code: string; text: string } | undefined> {
   try {
-    const { code, detail, title } = parseAnswer(Problem, JSON.parse(await readAnswer(answer, 65_536)));
-    return { code, text: visible(detail ?? title) };
+    const { code, detail, title, hint } = parseAnswer(Problem, JSON.parse(await readAnswer(answer, 65_536)));
+    const text = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
+    return { code, text: visible(text) };
   } catch {
     return undefined;
   }
@@ -213,6 +216,11 @@ function explain(error: unknown): unknown {
   if (isSealpinError(error, 'service_answer'))
     return new SealpinError('service_answer', error.message, {
       hint: 'check the address; it has to be a Sealpin service or a trustless IPFS gateway that serves CAR files',
+      cause: error,
+    });
+  if (isSealpinError(error, 'pinning_unavailable'))
+    return new SealpinError('pinning_unavailable', error.message, {
+      hint: 'try again later; for the local service see: sealpin status',
       cause: error,
     });
   if (isSealpinError(error, 'pinning_timeout'))

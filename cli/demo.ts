@@ -35,7 +35,7 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 if (process.exitCode === 0)
-  console.log('\nEverything is stopped and nothing is left behind. Yours begins with: sealpin start');
+  console.log('\nEverything is stopped and nothing is left behind. Now yours: npm run sealpin -- start');
 
 async function demo(): Promise<void> {
   const { size } = await stat(original);
@@ -66,7 +66,7 @@ async function demo(): Promise<void> {
     await compare(output);
     say(
       reader,
-      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: every byte is back, ${seconds(begun)}`,
+      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: restored byte for byte, ${seconds(begun)}`,
     );
   }
 
@@ -103,10 +103,10 @@ async function demo(): Promise<void> {
 
   const raw = await api(`/v1/storage/${sealed.fileId}`, { headers: { accept: 'application/octet-stream' } });
   same(Buffer.from(await raw.arrayBuffer()), data);
-  say('GET', `the encrypted one as ${raw.headers.get('content-type')}: every byte is back`);
+  say('GET', `the encrypted one as ${raw.headers.get('content-type')}: restored byte for byte`);
   const json = await answer<{ filename: string; data: string }>(await api(`/v1/storage/${plain.fileId}`), 200);
   same(Buffer.from(json.data, 'base64'), data);
-  say('GET', `the plain one as JSON, ${json.filename}: every byte is back`);
+  say('GET', `the plain one as JSON, ${json.filename}: restored byte for byte`);
 
   const receipt = await answer<{ key: string; pins: { service: string; status: string }[] }>(
     await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }),

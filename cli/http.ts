@@ -234,11 +234,6 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
   });
 }
 
-/** Whether an address is this machine's own. */
-export function isLoopback(url: URL): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-}
-
 /**
  * All of a short answer.
  *
@@ -259,4 +254,9 @@ export async function readAnswer(answer: Answer, limitBytes = 1024 * 1024): Prom
 export function headerOf(answer: Answer, name: string): string | undefined {
   const value = answer.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
+}
+
+/** Whether an address is this machine's own. */
+export function isLoopback(url: URL): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }

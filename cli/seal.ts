@@ -1,5 +1,6 @@
 /** What the three encrypting commands share: read, encrypt, store, remember, print the blob ID. */
 import { basename } from 'node:path';
+import type { StoredFile } from '../shared/api.ts';
 import { encrypt, type Format, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
@@ -63,14 +64,29 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
       { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name },
       context,
     );
-    if (service.local)
-      output.note('stored on this machine only: the local service is not connected to the IPFS network');
+    if (service.local && !output.json) output.note(await whereItIs(file, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
   } finally {
     await input.close();
   }
+}
+
+/** Says of a file in the local service who else can get its bytes; what its Kubo is connected to is asked, not assumed. */
+async function whereItIs({ pins }: StoredFile, { dataDir }: Context): Promise<string> {
+  if (pins.every((pin) => pin.service === 'local'))
+    return 'stored on this machine only: the local service is not connected to the IPFS network';
+  const [{ control }, { localPaths }] = await Promise.all([import('./local/control.ts'), import('./local/state.ts')]);
+  // The file is stored, whatever becomes of this question.
+  const status = await control(localPaths(dataDir).control, 'status').catch(() => undefined);
+  const kubo = status?.kubo;
+  const at = kubo === undefined ? 'the Kubo of the local service' : `the Kubo at ${kubo.url}`;
+  const peers = kubo?.status === 'ok' ? kubo.peers : undefined;
+  const others = 'anyone with the blob ID can fetch the encrypted bytes';
+  if (peers === undefined) return `stored in ${at}: if it is connected to the IPFS network, ${others}`;
+  if (peers === 0) return `stored in ${at}, which has no peers at the moment: once it is connected, ${others}`;
+  return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
 }
 
 function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): void {

@@ -12,6 +12,7 @@ import { isKnown, rangeOf, type Span } from './conditions.ts';
 import { serviceOf } from './env.ts';
 import { fileIdOf } from './files.ts';
 import type { FileRecord } from './objects/files.ts';
+import { atServices } from './pinning/unavailable.ts';
 import { problem } from './problem.ts';
 import { aboutPlain, openRecord, storedFile, type About, type Opened } from './stored.ts';
 
@@ -41,7 +42,7 @@ export async function download(c: Ctx): Promise<Response> {
       } catch (error) {
         // It may have been deleted just now: then that is told, and not what became of its bytes.
         await ask({ sealed: false });
-        throw error;
+        throw atServices(error, [record.service]);
       }
     };
   if (known === container) return send(c, wholeContainer(record, body()));

@@ -77,11 +77,15 @@ export function servicesOf(env: Env): PinningService[] {
 
 /**
  * The service with the id that a row carries.
- * @throws misconfigured when no such service is configured any more
+ * @throws pinning_unavailable when no such service is configured now
  */
 export function serviceOf(env: Env, id: string): PinningService {
   const service = servicesOf(env).find((each) => each.id === id);
-  if (service === undefined) throw new SealpinError('misconfigured', `no pinning service is called ${id}`);
+  if (service === undefined) {
+    throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
+      hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
+    });
+  }
   return service;
 }
 

@@ -11,8 +11,9 @@ import { begun, concat, fileHeaders } from './body/download.ts';
 import { attachment, parseFilename } from './body/names.ts';
 import { isKnown } from './conditions.ts';
 import { send } from './download.ts';
-import { serviceOf } from './env.ts';
+import { serviceOf, servicesOf } from './env.ts';
 import { pinOf } from './objects/pin.ts';
+import { atServices } from './pinning/unavailable.ts';
 
 const types = {
   bytes: 'application/octet-stream',
@@ -39,8 +40,11 @@ export async function gateway(c: Ctx): Promise<Response> {
     return await answer(c, { cid, form, selection, sources });
   } catch (error) {
     // It may have been deleted just now: then that is told, and not what became of its bytes.
-    await sourcesOf(c, cid);
-    throw error;
+    const now = await sourcesOf(c, cid);
+    throw atServices(
+      error,
+      now.map((source) => source.id),
+    );
   }
 }
 
@@ -120,10 +124,17 @@ function notModified(headers: Headers): Headers {
 /** Whom to ask for a CID: those that hold it for somebody here. */
 async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   const { services, gone } = await settled((await pinOf(c.env, cid)).services(cid));
-  if (services.length > 0) return services.map((id) => serviceOf(c.env, id));
+  if (services.length > 0) return configured(c, services);
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
   throw new SealpinError(gone ? 'gone' : 'not_found');
+}
+
+/** One that is not configured now is left out as long as there is another one. */
+function configured(c: Ctx, ids: readonly string[]): BlockSource[] {
+  const known = new Set(servicesOf(c.env).map(({ id }) => id));
+  const usable = ids.filter((id) => known.has(id));
+  return (usable.length > 0 ? usable : ids).map((id) => serviceOf(c.env, id));
 }
 
 function headersOf(c: Ctx, cid: string, form: Form, variant = ''): Headers {

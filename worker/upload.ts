@@ -15,6 +15,7 @@ import type { Reader } from './objects/account.ts';
 import type { FileRecord, NewFile } from './objects/files.ts';
 import type { Claim } from './objects/idempotency.ts';
 import type { KeyRecord } from './objects/registry.ts';
+import { atServices } from './pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './stored.ts';
 
 type Mode = NewFile['mode'];
@@ -161,11 +162,11 @@ async function store(
   };
 
   const bytes = bodyBytes(c, o);
-  const pinned = await service.put(measure.stream, {
-    signal: o.signal,
-    ...(bytes === undefined ? {} : { bytes }),
-    beforeLast,
-  });
+  const pinned = await service
+    .put(measure.stream, { signal: o.signal, ...(bytes === undefined ? {} : { bytes }), beforeLast })
+    .catch((error: unknown) => {
+      throw atServices(error, [service.id]);
+    });
   if (about === undefined || record === undefined)
     throw new SealpinError('pinning_failed', 'the pinning service answered early');
   if (pinned.cid !== record.cid) {

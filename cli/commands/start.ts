@@ -7,8 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { control } from '../local/control.ts';
-import { loadSecrets, localPaths, makeLocal } from '../local/state.ts';
+import { type Homes, control } from '../local/control.ts';
+import { chooseKubo, describeLeft, describePeers, parseKuboWish } from '../local/kubo.ts';
+import { isRunning } from '../local/process.ts';
+import { loadRun, loadSecrets, localPaths, makeLocal } from '../local/state.ts';
 import { makeDataDirectory } from '../paths.ts';
 
 const defaultPort = 7420;
@@ -19,8 +21,8 @@ export const command = defineCommand({
   name: 'start',
   summary: 'Start the service on this machine',
   about:
-    'Runs the Worker that `wrangler deploy` would send, in workerd, with an IPFS node of its own that is not on the network. ' +
-    'The first start makes an account and keeps its API key in the data directory. Ctrl-C stops it.',
+    'Runs the Worker that `wrangler deploy` would send, in workerd, with an IPFS node of its own that is not on the network; ' +
+    '--kubo-api adds one that may be. The first start makes an account and keeps its API key in the data directory. Ctrl-C stops it.',
   args: {
     port: {
       type: 'string',
@@ -31,33 +33,39 @@ export const command = defineCommand({
       type: 'string',
       valueHint: 'url',
       description:
-        'Store in this Kubo (its RPC address) instead of the built-in node; SEALPIN_KUBO_TOKEN is its bearer token',
+        'Store new files in this Kubo (its RPC address), at later starts too; none: in the built-in node again. SEALPIN_KUBO_TOKEN is its bearer token',
     },
     detach: { type: 'boolean', description: 'Return when it is ready and leave it running; see stop and status' },
   },
   examples: [
     { command: 'sealpin start', does: 'in the foreground, on port 7420' },
     { command: 'sealpin start --detach --port 0', does: 'in the background, on a free port' },
-    { command: 'sealpin start --kubo-api http://127.0.0.1:5001', does: 'with a Kubo of your own' },
+    {
+      command: 'sealpin start --kubo-api http://127.0.0.1:5001',
+      does: 'with a Kubo of your own, which later starts use again',
+    },
   ],
   async run({ args, context }) {
     const port = parsePort(args.port);
-    const kubo =
-      args['kubo-api'] === undefined ? undefined : parseKubo(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    await refuseSecond(context.dataDir, args);
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
-    if (args.detach) return await detach(context, args);
     quietSqlite();
+    if (args.detach) {
+      await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
+      return await detach(context, args);
+    }
     // Miniflare is 6 MB of source; what V8 made of it at one start is kept for the next.
     enableCompileCache(localPaths(context.dataDir).cache);
     const { startService } = await import('../local/service.ts');
     const service = await startService({
       dataDir: context.dataDir,
       port,
-      ...(kubo === undefined ? {} : { kubo }),
+      kubo,
       log: (line) => tell(context, line),
     });
-    await report(context, service.url, service.account);
+    await report(context, service);
     const onSignal = (): void => void service.stop();
     context.signal.addEventListener('abort', onSignal, { once: true });
     if (context.signal.aborted) onSignal();
@@ -74,28 +82,45 @@ function parsePort(text: string | undefined): number {
   return port;
 }
 
-function parseKubo(text: string, token: string | undefined): { url: string; token?: string } {
-  const url = URL.parse(text);
-  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw new SealpinError('usage', '--kubo-api is not a URL', {
-      hint: 'it is the RPC address, such as http://127.0.0.1:5001',
-    });
-  }
-  return { url: text.replace(/\/+$/, ''), ...(token ? { token } : {}) };
+/** Says of a second start what it did not do. */
+async function refuseSecond(
+  dataDir: string,
+  args: { readonly port: string | undefined; readonly 'kubo-api': string | undefined },
+): Promise<void> {
+  const run = await loadRun(dataDir);
+  if (run === undefined || !isRunning(run.service)) return;
+  const flags = (['port', 'kubo-api'] as const).filter((name) => args[name] !== undefined).map((name) => `--${name}`);
+  const unused =
+    flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;
+  throw new SealpinError('already_running', `the local service is running already, at ${run.url}${unused}`, {
+    hint: flags.length === 0 ? 'see: sealpin status' : 'stop it first with: sealpin stop',
+  });
 }
 
-async function report(context: Context, url: string, account: string): Promise<void> {
+async function report(
+  context: Context,
+  { url, account, homes }: { url: string; account: string; homes: Homes },
+): Promise<void> {
+  const { output } = context;
   const keyFile = localPaths(context.dataDir).secrets;
-  context.output.note(`the service listens at ${url}`);
-  context.output.note(`the API key of its account is in ${keyFile} (apiKey)`);
-  context.output.note('try: ' + curlLine(url, keyFile));
-  await context.output.result({ url, account, keyFile }, [url]);
+  const { kubo, left } = homes;
+  output.note(`the service listens at ${url}`);
+  if (kubo?.status === 'ok')
+    output.note(`new files go to the Kubo at ${kubo.url} (${kubo.version}, ${describePeers(kubo.peers)})`);
+  if (left !== undefined) output.warn(describeLeft(left));
+  output.note(`the API key of its account is in ${keyFile} (apiKey)`);
+  output.note(`try: ${curlLine(url, keyFile)}`);
+  await output.result({ url, account, keyFile, ...(kubo && { kubo }) }, [url]);
 }
 
-/** A line that works as it stands, without the key in it. */
+/**
+ * A line that works as it stands in any shell of POSIX, and puts the key neither into an argument of a program, where
+ * other users could see it, nor into the history of the shell.
+ */
 function curlLine(url: string, keyFile: string): string {
-  const key = `$(node -p 'require("${keyFile}").apiKey')`;
-  return `curl -sS -H "Authorization: Bearer ${key}" ${url}/v1/storage`;
+  const file = `'${keyFile.replaceAll("'", String.raw`'\''`)}'`;
+  const header = String.raw`s/.*"apiKey": "\(.*\)".*/header = "Authorization: Bearer \1"/p`;
+  return `sed -n '${header}' ${file} | curl -sS --config - ${url}/v1/storage`;
 }
 
 /** A line of the Worker's log: as it is with `--json`, in words for a person. */
@@ -112,6 +137,7 @@ function tell(context: Context, line: string): void {
     ms?: number;
     error?: string;
     requestId?: string;
+    service?: string;
   };
   try {
     entry = JSON.parse(line) as typeof entry;
@@ -120,6 +146,8 @@ function tell(context: Context, line: string): void {
     return;
   }
   if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
+  else if (entry.event === 'pin.unpin')
+    context.output.warn(`a deleted file is still pinned at ${entry.service} (${entry.error}); it is tried again later`);
   else
     context.output.warn(
       `${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
@@ -160,7 +188,7 @@ async function detach(
     if (status === undefined || status.pid !== child.pid) continue;
     child.unref();
     const { account = '' } = await loadSecrets(context.dataDir);
-    await report(context, status.url, account);
+    await report(context, { url: status.url, account, homes: status });
     return 0;
   }
   child.kill('SIGTERM');

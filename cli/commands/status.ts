@@ -1,22 +1,32 @@
 /** `sealpin status`: how the local service is doing. */
 import { defineCommand } from '../command.ts';
-import { control } from '../local/control.ts';
+import { type Homes, control } from '../local/control.ts';
+import { describeLeft, describePeers } from '../local/kubo.ts';
 import { localPaths } from '../local/state.ts';
 
 export const command = defineCommand({
   name: 'status',
   summary: 'Tell how the local service is doing',
-  about: 'Ends with 1 when none is running.',
+  about: 'Ends with 1 when none is running, or when the Kubo that it uses does not answer as it should.',
   args: {},
   examples: [{ command: 'sealpin status --json', does: 'for scripts' }],
   async run({ context }) {
     const status = await control(localPaths(context.dataDir).control, 'status');
     await context.output.result(status, [
       `service   ${status.url}`,
-      `ipfs      ${status.ipfs}`,
+      ...kuboLines(status),
+      `ipfs      ${status.ipfs}, built in, not on the network`,
       `process   ${status.pid}, since ${status.startedAt}`,
       `version   ${status.version}`,
       `requests  ${status.running} running`,
     ]);
+    return status.kubo?.status === 'failing' ? 1 : 0;
   },
 });
+
+function kuboLines({ kubo, left }: Homes): string[] {
+  if (left !== undefined) return [`kubo      ${describeLeft(left)}`];
+  if (kubo === undefined) return [];
+  if (kubo.status === 'failing') return [`kubo      ${kubo.url}: failing: ${kubo.reason}`];
+  return [`kubo      ${kubo.url}: ok (${kubo.version}, ${describePeers(kubo.peers)})`];
+}

@@ -6,8 +6,28 @@ import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { SealpinError, isCode, isSealpinError } from '../../shared/errors.ts';
 
+/** What lies at a home of the bytes. `deletions`: pins that still have to be removed there. */
+export type Kept = { readonly files: number; readonly deletions: number };
+
+/** How the Kubo of the service is doing. `peers`: how many it is connected to; undefined when it does not say. */
+export type KuboState = { readonly url: string; readonly peerId: string } & (
+  | { readonly status: 'ok'; readonly version: string; readonly peers?: number }
+  | { readonly status: 'failing'; readonly reason: string }
+);
+
+/** Where bytes live besides the embedded node: the Kubo in use, or what waits for one that is not. */
+export type Homes = { readonly kubo?: KuboState; readonly left?: Kept & { readonly url: string } };
+
 /** What a running service tells of itself. */
-export type Status = { url: string; pid: number; startedAt: string; version: string; ipfs: string; running: number };
+export type Status = {
+  url: string;
+  pid: number;
+  startedAt: string;
+  version: string;
+  /** The embedded node. */
+  ipfs: string;
+  running: number;
+} & Homes;
 
 /** What a service lets others do; each answers with JSON. */
 export type Controls = {

@@ -5,9 +5,10 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { openAccount } from './account.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { listenForControl } from './control.ts';
-import type { Status } from './control.ts';
+import type { Homes, Status } from './control.ts';
 import { lock } from './lock.ts';
 import { startNode } from './node/index.ts';
+import { type Kubo, type KuboWish, askHomes, chooseKubo, homesOf, kuboId, rememberKubo } from './kubo.ts';
 import { freePort, onFreePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
@@ -21,8 +22,8 @@ export type ServiceOptions = {
   dataDir: string;
   /** On 127.0.0.1; 0: any that is free. */
   port: number;
-  /** RPC address of a Kubo to use instead of the embedded node, with its token (API.Authorizations) if it wants one. */
-  kubo?: { url: string; token?: string };
+  /** The Kubo that takes new bytes, before the embedded node. */
+  kubo: KuboWish;
   /** Gets what the Worker logs, a line each; its own lines are JSON. */
   log(line: string): void;
 };
@@ -31,6 +32,7 @@ export type Service = {
   url: string;
   account: string;
   apiKey: string;
+  homes: Homes;
   /** Resolves when the service has stopped, whoever asked for it. */
   stopped: Promise<void>;
   stop(): Promise<void>;
@@ -59,7 +61,7 @@ function cleaner() {
 /**
  * Starts the service of a data directory; resolves when it takes requests.
  *
- * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured
+ * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, the codes of `chooseKubo`
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const paths = localPaths(options.dataDir);
@@ -74,10 +76,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await mkdir(paths.tmp, { mode: 0o700 });
     clean.add(() => rm(paths.tmp, { recursive: true, force: true }));
     if (options.port !== 0) await freePort(options.port); // told before anything is done
+    const choice = await chooseKubo(options.dataDir, options.kubo);
+    await rememberKubo(options.dataDir, choice);
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);
     const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), code]);
-    const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean));
+    const ipfs = await startEmbedded(paths.ipfs, secrets.rpcToken, clean);
     const startedAt = new Date().toISOString();
     const service = markProcess(process.pid)!;
     clean.add(() => saveRun(options.dataDir, undefined));
@@ -92,15 +96,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         log: options.log,
         vars: {
           ADMIN_TOKEN: secrets.adminToken,
-          PINNING_SERVICES: JSON.stringify([
-            {
-              id: options.kubo === undefined ? 'local' : 'kubo',
-              type: 'kubo',
-              url: ipfs.url,
-              ...(ipfs.token === undefined ? {} : { tokenSecret: 'IPFS_TOKEN' }),
-            },
-          ]),
-          IPFS_TOKEN: ipfs.token ?? '',
+          PINNING_SERVICES: JSON.stringify(pinningServices(ipfs.url, choice.kubo)),
+          IPFS_TOKEN: ipfs.token,
+          KUBO_TOKEN: choice.kubo?.token ?? '',
           MAX_UPLOAD_BYTES: '',
           PUBLIC_GATEWAY: 'on',
           CORS_ORIGINS: '',
@@ -126,6 +124,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         version: packageJson.version,
         ipfs: ipfs.url,
         running: await workerd.running(),
+        ...(await askHomes(choice)),
       }),
       rebuild: serially(async () => {
         const begun = performance.now();
@@ -146,6 +145,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       url,
       account,
       apiKey,
+      homes: homesOf(choice),
       stopped,
       stop: async () => {
         await stop();
@@ -162,10 +162,18 @@ async function startEmbedded(
   dir: string,
   token: string,
   clean: ReturnType<typeof cleaner>,
-): Promise<{ url: string; token?: string }> {
+): Promise<{ url: string; token: string }> {
   const node = await startNode({ dir, token });
   clean.add(() => node.close());
   return { url: node.url, token };
+}
+
+/** The list for the Worker: the first takes new bytes, and what is at the other stays readable. */
+function pinningServices(embedded: string, kubo: Kubo | undefined): Record<string, string>[] {
+  const node = { id: 'local', type: 'kubo', url: embedded, tokenSecret: 'IPFS_TOKEN' };
+  if (kubo === undefined) return [node];
+  const token = kubo.token === undefined ? {} : { tokenSecret: 'KUBO_TOKEN' };
+  return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];
 }
 
 /** Ends the workerd of a service that was killed: it would go on serving old code over the same files. */

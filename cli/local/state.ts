@@ -1,7 +1,7 @@
 /**
  * What the local service keeps in `local/` of the data directory:
  * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the service that
- * runs now), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `tmp/` and `cache/` (which may go).
+ * runs now), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
@@ -18,6 +18,9 @@ export type Secrets = { v: 1; adminToken: string; rpcToken: string; account?: st
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
 
+/** The Kubo of `start --kubo-api`: its RPC address, without credentials, and its peer ID. `inUse`: not left since. */
+export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
+
 /** The paths below a data directory that the local service uses. */
 export function localPaths(dataDir: string) {
   const local = join(dataDir, 'local');
@@ -25,6 +28,7 @@ export function localPaths(dataDir: string) {
     local,
     secrets: join(local, 'secrets.json'),
     run: join(local, 'run.json'),
+    kubo: join(local, 'kubo.json'),
     lock: join(local, 'lock'),
     control: join(local, 'control.sock'),
     log: join(local, 'service.log'),
@@ -81,7 +85,7 @@ async function readState<T extends { v: 1 }>(
 }
 
 /** Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the new one. */
-async function writeState(path: string, value: Secrets | Run): Promise<void> {
+async function writeState(path: string, value: Secrets | Run | KuboMark): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {
@@ -124,6 +128,16 @@ export function loadRun(dataDir: string): Promise<Run | undefined> {
 export async function saveRun(dataDir: string, run: Run | undefined): Promise<void> {
   const path = localPaths(dataDir).run;
   await (run === undefined ? rm(path, { force: true }) : writeState(path, run));
+}
+
+/** The Kubo that the last service with one used; undefined when there was none. */
+export function loadKubo(dataDir: string): Promise<KuboMark | undefined> {
+  return readState<KuboMark>(localPaths(dataDir).kubo, ['url', 'peerId', 'inUse']);
+}
+
+/** Keeps which Kubo the service uses. */
+export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
+  return writeState(localPaths(dataDir).kubo, kubo);
 }
 
 /** The running local service of a data directory and the API key of its account, if there is one. */

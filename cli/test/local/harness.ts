@@ -82,3 +82,14 @@ export async function remove(service: Running): Promise<void> {
   await service.end();
   await rm(service.dataDir, { recursive: true, force: true });
 }
+
+/** What a start says that is refused; one that is not refused is ended. */
+export async function refusal(o: Parameters<typeof startLocal>[0]): Promise<string> {
+  return await startLocal(o).then(
+    async (local) => {
+      await local.end();
+      return 'it started';
+    },
+    (error: Error) => error.message,
+  );
+}

@@ -29,7 +29,7 @@ export async function directory(): Promise<string> {
 /** A node that ends with the test. */
 export async function node(o: Partial<NodeOptions> = {}): Promise<RunningNode & { dir: string }> {
   const dir = o.dir ?? (await directory());
-  const running = await startNode({ ...o, dir, token });
+  const running = await startNode({ token, ...o, dir });
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= running.close());
   onTestFinished(close);

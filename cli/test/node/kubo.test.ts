@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { kuboProgram, noKubo, startKubo } from '../../../worker/test/pinning/real.ts';
-import { remove, sealpin, startLocal } from '../local/harness.ts';
+import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../worker/test/pinning/real.ts';
+import { refusal, remove, sealpin, startLocal } from '../local/harness.ts';
 import { add, directory, node } from './harness.ts';
 
 if (kuboProgram() === undefined) {
@@ -26,6 +26,9 @@ if (kuboProgram() === undefined) {
 
     const encrypted = await sealpin(['encrypt', input!, `--password-file=${password}`, ...flags]);
     expect(encrypted).toMatchObject({ code: 0 });
+    expect(encrypted.stderr).toContain(
+      `sealpin: stored in the Kubo at ${kubo.url}, which has no peers at the moment: once it is connected, anyone with the blob ID can fetch the encrypted bytes\n`,
+    );
     const cid = encrypted.stdout.trim();
     expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).toContain(`${cid} recursive sealpin\n`);
 
@@ -45,23 +48,34 @@ if (kuboProgram() === undefined) {
     await expect.poll(() => kubo.ipfs('pin', 'ls', '--type=recursive')).not.toContain(cid);
   });
 
-  test.runIf(process.env['SEALPIN_LONG'] === '1')(
-    'a wrong token of the Kubo is told, and nothing is stored',
-    async () => {
-      const kubo = await startKubo();
-      onTestFinished(() => kubo.close());
-      await expect(
-        startLocal({ args: [`--kubo-api=${kubo.url}`], env: { SEALPIN_KUBO_TOKEN: 'wrong' } }).then((local) => {
-          onTestFinished(() => remove(local));
-          return sealpin([
-            'encrypt',
-            new URL(import.meta.url).pathname,
-            'a long password of the tests',
-            `--data-dir=${local.dataDir}`,
-          ]);
-        }),
-      ).resolves.toMatchObject({ code: 1, stdout: '' });
-      expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).not.toContain('sealpin');
-    },
-  );
+  test('a Kubo that is connected is said to be, and another one is not taken for it', async () => {
+    const [one, two] = await Promise.all([startKubo({ online: true }), startKubo({ online: true })]);
+    onTestFinished(async () => void (await Promise.all([one.close(), two.close()])));
+    const { Addresses: addresses } = JSON.parse(await two.ipfs('id')) as { Addresses: string[] };
+    await one.ipfs('swarm', 'connect', addresses[0]!);
+    const env = { SEALPIN_KUBO_TOKEN: one.token };
+    const local = await startLocal({ args: [`--kubo-api=${one.url}`], env });
+    onTestFinished(() => remove(local));
+    const flag = `--data-dir=${local.dataDir}`;
+    const encrypted = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
+    expect(encrypted.stderr).toContain(`stored in the Kubo at ${one.url}, which has 1 peer: anyone with the blob ID`);
+    const status = await sealpin(['status', '--json', flag]);
+    expect(JSON.parse(status.stdout)).toMatchObject({ kubo: { url: one.url, status: 'ok', peers: 1 } });
+    await local.end();
+
+    expect(await refusal({ dataDir: local.dataDir, args: [`--kubo-api=${two.url}`], env })).toContain(
+      `another Kubo answers at ${two.url}: its peer ID is 12D3KooW`,
+    );
+  });
+
+  test.each([
+    ['a wrong token', (kubo: RealKubo) => kubo.url, 'wrong', 'refuses version (status 403)'],
+    ['its gateway', (kubo: RealKubo) => kubo.gateway, 'token-of-the-tests', "is not Kubo's RPC (status 404)"],
+  ])('%s is told before anything is started', async (_, address, token, message) => {
+    const kubo = await startKubo();
+    onTestFinished(() => kubo.close());
+    const dataDir = await directory();
+    const env = { SEALPIN_KUBO_TOKEN: token };
+    expect(await refusal({ dataDir, args: [`--kubo-api=${address(kubo)}`], env })).toContain(message);
+  });
 }
