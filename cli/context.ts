@@ -17,8 +17,8 @@ export type World = {
   readonly platform: NodeJS.Platform;
   /** Fires on SIGINT, SIGTERM, SIGHUP and when nobody reads stdout any more; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /** log2 of the scrypt cost of the passwords that are set (RFC 7914 N). */
-  readonly scryptLogN: number;
+  /** A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2); the core's own when left out, as the command line does. */
+  readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */
   readonly pace: Pace;

@@ -118,6 +118,10 @@ const scryptAsync = promisify<
 >(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
+/** More memory than this is asked for only where it is free: a system that overcommits would end the process instead of refusing. */
+const uncheckedBytes = 2 ** 30 + 2 ** 20;
+const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
+
 /** For the command line: ciphers on the main thread, where they cost least; passwords on the thread pool. */
 export const nodeBackend: Backend = {
   name: 'node',
@@ -134,6 +138,12 @@ export const nodeBackend: Backend = {
   mlkem768p256: webBackend.mlkem768p256,
   async scrypt(password, salt, { logN, r, p }) {
     const memoryBytes = 128 * r * (2 ** logN + p);
+    const freeBytes = process.availableMemory();
+    if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes)
+      throw new SealpinError(
+        'kdf_unavailable',
+        `The password needs ${mebibytes(memoryBytes)} MiB of memory, and this machine has ${Math.floor(freeBytes / 2 ** 20)} MiB free`,
+      );
     try {
       return new Uint8Array(
         await scryptAsync(password, salt, 32, { N: 2 ** logN, r, p, maxmem: memoryBytes + 2 ** 20 }),
@@ -141,7 +151,7 @@ export const nodeBackend: Backend = {
     } catch (cause) {
       throw new SealpinError(
         'kdf_unavailable',
-        `The password needs ${Math.ceil(memoryBytes / 2 ** 20)} MiB, which this machine does not give`,
+        `The password needs ${mebibytes(memoryBytes)} MiB, which this machine does not give`,
         { cause },
       );
     }

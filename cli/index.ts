@@ -67,7 +67,6 @@ const world: World = {
   home: homedir(),
   platform: process.platform,
   signal: interruption.signal,
-  scryptLogN: 18,
   now: Date.now,
   pace: usualPace,
   interactive: true,

@@ -7,6 +7,7 @@ import {
   parseRecipients,
   passwordIdentity,
   passwordRecipient,
+  sniff,
   type Identity,
   type Recipient,
 } from '../shared/crypto/index.ts';
@@ -18,13 +19,11 @@ import { askPassword, maxTries } from './secrets.ts';
 
 /** Room for a thousand keys; what is longer is the wrong file. */
 const limitBytes = 1024 * 1024;
-/** How the two forms of an age file begin (age v1 specification, "Header" and "ASCII armor"). */
-const protectedStarts = ['age-encryption.org/', '-----BEGIN AGE ENCRYPTED FILE-----'];
 
 /**
  * The recipients in public key files; an argument that is itself a recipient (`age1…`) is taken as one.
  *
- * @throws key_invalid with the name of the file, file_not_found, file_unreadable
+ * @throws key_invalid with the name of the file, file_unreadable
  */
 export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
   const recipients: Recipient[] = [];
@@ -41,10 +40,10 @@ export async function readRecipients(files: readonly string[], context: Context)
 
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
- * with a password (an age file) is opened with the given one, or asks for it.
+ * with a password (a container) is opened with the given one, or asks for it.
  *
  * @param password for a protected key file
- * @throws key_invalid with the name of the file, file_not_found, file_unreadable, decrypt_failed
+ * @throws key_invalid with the name of the file, file_not_found when none is named and there is none, file_unreadable, decrypt_failed
  */
 export async function readIdentities(
   file: string | undefined,
@@ -55,9 +54,9 @@ export async function readIdentities(
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
   try {
-    bytes = await readSmall(path, { limitBytes, what: 'a private key', world: context });
+    bytes = await readKeyFile(path, 'a private key', context);
   } catch (error) {
-    if (file !== undefined || !isSealpinError(error, 'file_not_found')) throw error;
+    if (file !== undefined || !isMissing(error)) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
       hint: 'name the private key that it was encrypted to, or copy it to there; a new pair opens only what is encrypted to it',
       cause: error,
@@ -65,7 +64,7 @@ export async function readIdentities(
   }
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
-  const text = isProtected(bytes) ? await unprotect(path, bytes, password, context) : decode(path, bytes);
+  const text = sniff(bytes) !== undefined ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return parsing(path, () => parseIdentities(text));
 }
 
@@ -77,11 +76,6 @@ function refusePasted(argument: string, detail: string): void {
   });
 }
 
-function isProtected(bytes: Uint8Array): boolean {
-  const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1').trimStart();
-  return protectedStarts.some((prefix) => start.startsWith(prefix));
-}
-
 async function unprotect(
   path: string,
   bytes: Uint8Array,
@@ -89,7 +83,7 @@ async function unprotect(
   context: Context,
 ): Promise<string> {
   const opened = await open(streamOf(bytes), { backend: nodeBackend });
-  if (opened.kind !== 'age' || opened.opens !== 'password') {
+  if (!('opens' in opened) || opened.opens !== 'password') {
     throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, {
       hint: 'decrypt it first',
     });
@@ -136,10 +130,10 @@ function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
 
 async function publicKeyText(path: string, context: Context): Promise<string> {
   try {
-    return decode(path, await readSmall(path, { limitBytes, what: 'a public key', world: context }));
+    return decode(path, await readKeyFile(path, 'a public key', context));
   } catch (error) {
-    if (!isSealpinError(error, 'file_not_found')) throw error;
-    throw new SealpinError('file_not_found', error.message, {
+    if (!isMissing(error)) throw error;
+    throw new SealpinError('key_invalid', (error as SealpinError).message, {
       hint: 'name a file with a public key, or give a recipient itself: age1…',
       cause: error,
     });
@@ -149,6 +143,29 @@ async function publicKeyText(path: string, context: Context): Promise<string> {
 /** A recipient as it is recognized in a message: some are 2,000 characters long. */
 function shortened(recipient: string): string {
   return recipient.length > 24 ? `${recipient.slice(0, 20)}…` : recipient;
+}
+
+/**
+ * All of a key file. What is given as a key and cannot be one (nothing there, a directory, too large) is misuse, unlike a file that cannot be
+ * read.
+ *
+ * @param what it should be, for the message
+ * @throws key_invalid, file_unreadable
+ */
+async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
+  if (path === '') throw new SealpinError('key_invalid', `the name of the file of ${what} is empty`);
+  try {
+    return await readSmall(path, { limitBytes, what, world: context });
+  } catch (error) {
+    // A failure of the system has a cause; what is no file for a key has none.
+    const isNoKey = isSealpinError(error, 'file_unreadable') && error.cause === undefined;
+    if (!isNoKey && !isSealpinError(error, 'file_not_found')) throw error;
+    throw new SealpinError('key_invalid', error.message, { hint: `name the file of ${what}`, cause: error });
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'file_not_found');
 }
 
 function decode(path: string, bytes: Uint8Array): string {

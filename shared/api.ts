@@ -70,7 +70,7 @@ export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v
 /** The body of an upload in JSON; `filename` may be left out in plain mode. It is never parsed whole, so this only describes it. */
 export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
 
-/** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: never encrypted. */
+/** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: its bytes are no container. */
 export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),

@@ -1,6 +1,12 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
 import { UploadQuery } from '../shared/api.ts';
-import { detachedPayloadBytes, encryptDetached, plaintextBytes, recipientFromSpki } from '../shared/crypto/index.ts';
+import {
+  detachedPayloadBytes,
+  encryptDetached,
+  plaintextBytes,
+  recipientFromSpki,
+  sniff,
+} from '../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { measured, parseCid } from '../shared/ipfs/index.ts';
 import { settled } from './answer.ts';
@@ -231,10 +237,8 @@ function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | nu
   throw new SealpinError('invalid_json', 'the member filename is missing');
 }
 
-const containers = ['age-encryption.org/v1\n', '-----BEGIN AGE ENCRYPTED FILE-----', 'sealpin/v1\n'];
-
 /** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
 function isContainer(head: Uint8Array): boolean {
-  const text = new TextDecoder('latin1').decode(head);
-  return containers.some((start) => text.startsWith(start));
+  const found = sniff(head);
+  return found !== undefined && found !== 'detached';
 }

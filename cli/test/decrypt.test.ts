@@ -1,18 +1,22 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   encrypt,
   encryptDetached,
   generateKeyPair,
+  open,
   parseRecipients,
+  passwordIdentity,
   passwordRecipient,
   recipientFromSpki,
   type Format,
   type Recipient,
 } from '../../shared/crypto/index.ts';
+import { costs } from '../../shared/crypto/password.ts';
 import { nodeBackend } from '../crypto.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { readRecipients } from '../keys.ts';
+import { contextIn, run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
 const password = 'some long password';
 const env = { SEALPIN_PASSWORD: password };
@@ -361,6 +365,23 @@ describe('private keys', () => {
     if (text !== '') expect(ran.stderr).not.toContain(text.split('\n').at(-2) ?? text);
   });
 
+  test.each([
+    { title: 'a directory', key: '.', says: '. is a directory' },
+    { title: 'a file that is missing', key: 'none', says: 'there is no file none' },
+    { title: 'a device', key: '/dev/null', says: '/dev/null is not a regular file' },
+    { title: 'a file that is too large', key: 'large', says: 'large is too large to be a private key' },
+    { title: 'an empty name', key: '', says: 'the name of the file of a private key is empty' },
+  ])('$title in the place of a key is misuse, and no advice for files to encrypt follows', async ({ key, says }) => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), await toPair());
+    await writeFile(join(directory, 'large'), Buffer.alloc(2 ** 20 + 1, 'x'), { mode: 0o600 });
+    const ran = await run(['ecc-decrypt', './in', 'out', key, '--data-dir', directory], directory);
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain(`sealpin: error: ${says}`);
+    expect(ran.stderr).not.toMatch(/tar|pipe it/);
+    await expect(readRecipients([key], contextIn(directory))).rejects.toMatchObject({ code: 'key_invalid' });
+  });
+
   test('a key file that is binary is refused', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());
@@ -402,6 +423,46 @@ describe('protected private keys', () => {
     const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
     expect(wrong).toMatchObject({ exit: 1, stdout: '' });
     expect(wrong.stderr).toContain(`${directory}/private.key: Wrong password`);
+  });
+
+  test('are protected at the cost that the core writes, where nothing else is asked for', async () => {
+    const directory = await temporaryDirectory();
+    const made = await run(['keygen', '--protect', '--data-dir', directory], directory, { env, scryptLogN: undefined });
+    expect(made.exit).toBe(0);
+    const [, stanza] = (await readFile(join(directory, 'private.key'), 'latin1')).split('\n');
+    expect(stanza).toMatch(new RegExp(`^-> scrypt \\S+ ${costs.scrypt.written}$`));
+  });
+
+  test('may be in a container of Sealpin as well, and in armor after an empty line', async () => {
+    const { directory } = await protectedKey();
+    const age = await readFile(join(directory, 'private.key'));
+    const decrypt = () => run(['ecc-decrypt', './in', '-', '--data-dir', directory], directory, { env });
+    const lines = age.toString('base64').match(/.{1,64}/g)!;
+    await writeFile(
+      join(directory, 'private.key'),
+      `\n-----BEGIN AGE ENCRYPTED FILE-----\n${lines.join('\n')}\n-----END AGE ENCRYPTED FILE-----\n`,
+    );
+    expect(await decrypt()).toMatchObject({ exit: 0, stdout: 'plain text' });
+    const opened = await open(new Blob([age]).stream());
+    if (!('decrypt' in opened)) throw new Error('it is no container');
+    const text = await new Response(await opened.decrypt([passwordIdentity(password)])).text();
+    await writeFile(join(directory, 'private.key'), await contain(text, 'sealpin', byPassword()));
+    expect(await decrypt()).toMatchObject({ exit: 0, stdout: 'plain text' });
+  });
+
+  test('that need more memory than is free are refused before it is taken', async () => {
+    const directory = await temporaryDirectory();
+    const header = `age-encryption.org/v1\n-> scrypt ${'A'.repeat(22)} 22\n${'A'.repeat(43)}\n--- ${'A'.repeat(43)}\n`;
+    await writeFile(join(directory, 'private.key'), header, { mode: 0o600 });
+    await writeFile(join(directory, 'in'), await contain('x', 'age', recipientFromSpki(pair.spki)));
+    const free = vi.spyOn(process, 'availableMemory').mockReturnValue(3 * 2 ** 30);
+    try {
+      const ran = await run(['ecc-decrypt', './in', '-', '--data-dir', directory], directory, { env });
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain('needs 4097 MiB of memory, and this machine has 3072 MiB free');
+    } finally {
+      free.mockRestore();
+    }
   });
 
   test('a password without --protect is misuse', async () => {

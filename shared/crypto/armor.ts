@@ -1,13 +1,11 @@
 /** The ASCII armor of age (C2SP age.md, "ASCII armor"), read strictly and never written. */
 import { SealpinError } from '../errors.ts';
 import { decodePadded, fromUtf8 } from './bytes.ts';
+import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
 import type { ByteSource } from './source.ts';
 
-const begin = '-----BEGIN AGE ENCRYPTED FILE-----';
 const end = '-----END AGE ENCRYPTED FILE-----';
 const columns = 64;
-/** How much whitespace before the armor is looked through. */
-const leadingBytes = 1024;
 /** How many decoded bytes go out at once. */
 const pieceBytes = 64 * 1024;
 
@@ -15,16 +13,7 @@ function invalid(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/** Whether the source stands before armor, whitespace aside. */
-export async function isArmor(source: ByteSource): Promise<boolean> {
-  if (!/^[\s-]/.test(fromUtf8(source.peek(1)))) return false;
-  await source.fill(leadingBytes + begin.length);
-  return fromUtf8(source.peek(leadingBytes + begin.length))
-    .trimStart()
-    .startsWith(begin);
-}
-
-/** The bytes in the armor; errors with `header_invalid` for armor that is not in its one valid form. */
+/** The bytes in the armor that `sniffSource` found; errors with `header_invalid` for armor that is not in its one valid form. */
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;
@@ -64,13 +53,12 @@ function enqueue(controller: ReadableStreamDefaultController<Uint8Array>, text: 
 }
 
 async function skipBegin(source: ByteSource): Promise<void> {
-  const text = fromUtf8(source.peek(leadingBytes));
-  source.take(text.length - text.trimStart().length);
-  if ((await nextLine(source)) !== begin) throw invalid('The first line of the armor is malformed');
+  source.take(leadingSpace(source.peek(sniffBytes)));
+  if ((await nextLine(source)) !== armorBegin) throw invalid('The first line of the armor is malformed');
 }
 
 async function nextLine(source: ByteSource): Promise<string> {
-  const line = await source.line(columns + 64);
+  const line = await source.line(columns + 64, 'A line of the armor is too long');
   // The last line needs no line feed.
   const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, columns))) : fromUtf8(line);
   if (line === undefined && text !== end) throw invalid('The armor ends early');

@@ -1,14 +1,15 @@
 /** Whole containers: a header, and the payload after it. */
 import { isSealpinError, SealpinError } from '../errors.ts';
-import { isArmor, dearmor } from './armor.ts';
+import { dearmor } from './armor.ts';
 import { checkRandom, draw, type Backend } from './backend.ts';
 import { fromUtf8, concat, isEqual, utf8 } from './bytes.ts';
 import { openChunks, sealChunks, sealedBytes, type Chunks } from './chunks.ts';
 import { cobblestone, newCobblestone, readCobblestone } from './cobblestone.ts';
 import { encodeHeader, macInput, readHeader, type Header } from './header.ts';
 import { hkdf } from './kdf.ts';
-import { checkStanzas, detachedLine, fileKeyBytes, isDetachedHeader, versionLike, versions } from './rules.ts';
+import { checkStanzas, fileKeyBytes, isDetachedHeader } from './rules.ts';
 import { isPasswordStanza } from './password.ts';
+import { detachedLine, sniffSource, versions } from './sniff.ts';
 import { ByteSource } from './source.ts';
 import { newStream, readStream, stream } from './stream.ts';
 import type { Format, Identity, Recipient, Stanza } from './types.ts';
@@ -175,9 +176,6 @@ function opensWith(header: Header, format: Format): 'password' | 'keys' {
   return header.stanzas.some((stanza) => isPasswordStanza(stanza, format)) ? 'password' : 'keys';
 }
 
-/** The longest that has to be seen to know what something is. */
-const sniffBytes = 32;
-
 /**
  * Recognizes what a stream is by its first line, and reads its header.
  * @returns `plain`: no version line, all bytes from the start; `detached`: the payload of the service's encrypted mode, which needs the header
@@ -191,27 +189,26 @@ export async function open(
 ): Promise<Opened> {
   const source = new ByteSource(container);
   try {
-    await source.fill(sniffBytes);
-    if (await isArmor(source)) return await recognize(new ByteSource(dearmor(source)), backend, 'armored');
-    return await recognize(source, backend, 'binary');
+    const found = await sniffSource(source);
+    if (found === undefined) return { kind: 'plain', stream: source.rest() };
+    if (found === 'unsupported') throw new SealpinError('unsupported_version');
+    if (found === 'armor') return await openArmored(new ByteSource(dearmor(source)), backend);
+    if (found === 'detached') {
+      source.abandon(undefined);
+      return { kind: 'detached' };
+    }
+    return await openHeader(source, found, backend);
   } catch (error) {
     source.abandon(error);
     throw error;
   }
 }
 
-async function recognize(source: ByteSource, backend: Backend, coding: 'armored' | 'binary'): Promise<Opened> {
-  await source.fill(sniffBytes);
-  const start = fromUtf8(source.peek(sniffBytes));
-  if (start.startsWith(`${versions.age}\n`)) return openHeader(source, 'age', backend);
-  if (coding === 'binary') {
-    if (start.startsWith(detachedLine)) {
-      source.abandon(undefined);
-      return { kind: 'detached' };
-    }
-    if (start.startsWith(`${versions.sealpin}\n`)) return openHeader(source, 'sealpin', backend);
-    if (!versionLike.test(start)) return { kind: 'plain', stream: source.rest() };
-  } else if (!versionLike.test(start)) throw new SealpinError('header_invalid', 'The armor does not hold an age file');
+async function openArmored(source: ByteSource, backend: Backend): Promise<Opened> {
+  const found = await sniffSource(source);
+  if (found === 'age') return openHeader(source, found, backend);
+  if (found === undefined || found === 'armor')
+    throw new SealpinError('header_invalid', 'The armor does not hold an age file');
   throw new SealpinError('unsupported_version');
 }
 

@@ -10,13 +10,17 @@ const tags = {
   sequence: 0x30,
   parameters: 0xa0,
   publicKey: 0xa1,
+  /** In PKCS#8 (RFC 5958 section 2). */
+  attributes: 0xa0,
+  implicitPublicKey: 0x81,
 } as const;
 /** 1.2.840.10045.2.1 id-ecPublicKey and 1.2.840.10045.3.1.7 secp256r1 (RFC 5480 section 2.1). */
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
 
-/** A private key as its file has it: the scalar (32 bytes), and the point if the file has one (33 or 65 bytes). */
-export type EcPrivate = { secret: Uint8Array; point?: Uint8Array };
+/** A private key as its file has it: the scalar (32 bytes), and the points that stand beside it (33 or 65 bytes, not compared yet). */
+export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
+type Item = { tag: number; value: Uint8Array };
 
 function malformed(): SealpinError {
   return new SealpinError('key_invalid', 'The key file is damaged');
@@ -27,8 +31,8 @@ function notP256(): SealpinError {
 }
 
 /** Reads tag-length-value items of a DER structure, strictly. */
-function items(bytes: Uint8Array): { tag: number; value: Uint8Array }[] {
-  const found: { tag: number; value: Uint8Array }[] = [];
+function items(bytes: Uint8Array): Item[] {
+  const found: Item[] = [];
   for (let offset = 0; offset < bytes.length;) {
     const tag = bytes[offset]!;
     let length = bytes[offset + 1] ?? 0xff;
@@ -53,10 +57,28 @@ function only(bytes: Uint8Array, tag: number): Uint8Array {
   return first.value;
 }
 
-function checkAlgorithm(bytes: Uint8Array): void {
-  const [algorithm, curve] = items(bytes);
-  if (algorithm?.tag !== tags.oid || !isEqual(algorithm.value, ecPublicKey)) throw notP256();
+/** Takes the optional items with these tags, in this order; anything else that is left is malformed. */
+function optional(left: readonly Item[], ...order: readonly number[]): (Uint8Array | undefined)[] {
+  let at = 0;
+  const found = order.map((tag) => (left[at]?.tag === tag ? left[at++]!.value : undefined));
+  if (at < left.length) throw malformed();
+  return found;
+}
+
+function checkCurve(curve: Item | undefined): void {
+  if (curve?.tag === tags.sequence)
+    throw new SealpinError(
+      'key_invalid',
+      'The key lists the parameters of its curve, where only the name P-256 is read',
+    );
   if (curve?.tag !== tags.oid || !isEqual(curve.value, secp256r1)) throw notP256();
+}
+
+function checkAlgorithm(bytes: Uint8Array): void {
+  const [algorithm, curve, ...others] = items(bytes);
+  if (algorithm?.tag !== tags.oid || !isEqual(algorithm.value, ecPublicKey)) throw notP256();
+  checkCurve(curve);
+  if (others.length > 0) throw malformed();
 }
 
 function bitString(bytes: Uint8Array): Uint8Array {
@@ -64,34 +86,38 @@ function bitString(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(1);
 }
 
-/** Reads a SEC1 ECPrivateKey. @param inside whether it stands in PKCS#8, which names the curve */
+/** Reads a SEC1 ECPrivateKey (RFC 5915 section 3). @param inside whether it stands in PKCS#8, which names the curve */
 export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
-  const [version, secret, ...optional] = items(only(der, tags.sequence));
+  const [version, secret, ...others] = items(only(der, tags.sequence));
   if (version?.tag !== tags.integer || !isEqual(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
     throw malformed();
-  const parameters = optional.find(({ tag }) => tag === tags.parameters);
-  if (parameters === undefined ? !inside : !isEqual(only(parameters.value, tags.oid), secp256r1)) throw notP256();
+  const [parameters, point] = optional(others, tags.parameters, tags.publicKey);
+  if (parameters !== undefined || !inside) {
+    const [curve, ...more] = items(parameters ?? new Uint8Array(0));
+    checkCurve(curve);
+    if (more.length > 0) throw malformed();
+  }
   if (secret.value.length !== 32) throw malformed();
-  const point = optional.find(({ tag }) => tag === tags.publicKey);
-  return {
-    secret: secret.value,
-    ...(point === undefined ? {} : { point: bitString(only(point.value, tags.bitString)) }),
-  };
+  return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, tags.bitString))] };
 }
 
-/** Reads a PKCS#8 PrivateKeyInfo. */
+/** Reads a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2). */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
-  const [version, algorithm, key] = items(only(der, tags.sequence));
+  const [version, algorithm, key, ...others] = items(only(der, tags.sequence));
   if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)
     throw malformed();
+  const isV2 = isEqual(version.value, Uint8Array.of(1));
+  if (!isV2 && !isEqual(version.value, Uint8Array.of(0))) throw malformed();
   checkAlgorithm(algorithm.value);
-  return parseSec1(key.value, true);
+  const [, publicKey] = optional(others, tags.attributes, ...(isV2 ? [tags.implicitPublicKey] : []));
+  const { secret, points } = parseSec1(key.value, true);
+  return { secret, points: publicKey === undefined ? points : [...points, bitString(publicKey)] };
 }
 
 /** Reads an SPKI; the point has 33 or 65 bytes and is not checked yet. */
 export function parseSpki(der: Uint8Array): Uint8Array {
-  const [algorithm, key] = items(only(der, tags.sequence));
-  if (algorithm?.tag !== tags.sequence || key?.tag !== tags.bitString) throw malformed();
+  const [algorithm, key, ...others] = items(only(der, tags.sequence));
+  if (algorithm?.tag !== tags.sequence || key?.tag !== tags.bitString || others.length > 0) throw malformed();
   checkAlgorithm(algorithm.value);
   return bitString(key.value);
 }

@@ -13,10 +13,14 @@ const tagBytes = 16;
 /** The JSON is padded to a multiple of this, so that its length tells little. */
 const padBytes = 256;
 
-/** Reads a file stanza's shape; throws `header_invalid`. Whose file it is of is in its argument, and bound to the body. */
+function isFileId(text: string): boolean {
+  return /^[!-~]{1,255}$/.test(text);
+}
+
+/** Reads a file stanza's shape; throws `header_invalid`. Its argument names the file, and the body is bound to it. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
-  if (args.length !== 2 || padded < padBytes || padded % padBytes !== 0)
+  if (args.length !== 2 || !isFileId(args[1]!) || padded < padBytes || padded % padBytes !== 0)
     throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
@@ -24,14 +28,18 @@ export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; se
 const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
   backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
 
-/** Seals what is known of a file, bound to its id. */
+/**
+ * Seals what is known of a file, bound to its id.
+ * @param fileId 1 to 255 visible ASCII characters; `TypeError` for anything else, and for a `size` that is no whole number of at least 0
+ */
 export async function sealFileStanza(
   backend: Backend,
   fileKey: Uint8Array,
   fileId: string,
   { filename, contentType, size }: FileInfo,
 ): Promise<Stanza> {
-  if (!/^[!-~]{1,255}$/.test(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
+  if (!isFileId(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
+  if (!Number.isSafeInteger(size) || size < 0) throw new TypeError('size must be a whole number of at least 0');
   const json = utf8(JSON.stringify({ filename, contentType, size }));
   const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
   padded.set(json);

@@ -61,7 +61,7 @@ export async function readHeader(source: ByteSource, version: string): Promise<H
   const raw: Uint8Array[] = [];
   let left = maxHeaderBytes;
   const line = async (): Promise<string> => {
-    const bytes = await source.line(left - 1);
+    const bytes = await source.line(left - 1, 'The header is larger than 1 MiB');
     if (bytes === undefined) throw invalid('The header ends early');
     left -= bytes.length + 1;
     raw.push(bytes, newline);

@@ -34,5 +34,6 @@ export {
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './password.ts';
 export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
+export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
 export type { Format, Identity, Recipient, Stanza } from './types.ts';
 export { webBackend } from './web.ts';

@@ -58,10 +58,10 @@ export function recipientFromSpki(spki: Uint8Array): Recipient {
 
 type KnownIdentity = { identity: Identity; recipient?: string };
 
-function fromPrivate({ secret, point }: EcPrivate): KnownIdentity {
+function fromPrivate({ secret, points }: EcPrivate): KnownIdentity {
   const own = webBackend.p256.publicKey(secret);
   const recipient = recipientFromPoint(own).text!;
-  if (point !== undefined && recipientFromPoint(point).text !== recipient)
+  if (points.some((point) => recipientFromPoint(point).text !== recipient))
     throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
   return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
@@ -74,6 +74,13 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
 /** A key file in parts: PEM blocks and single lines, each with the recipient that the line above it names. */
 type Part = { label?: string; text: string; line: number; named?: string };
 
+/** A line that may have been meant as a key in Bech32; other words around PEM are an explanation. */
+const likeKey = /^[0-9a-z-]{20,}$/i;
+
+/**
+ * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2), but for what looks like a key: a recipient is
+ * never dropped for a typing error.
+ */
 function parts(text: string): Part[] {
   const found: Part[] = [];
   let named: string | undefined;
@@ -99,11 +106,16 @@ function parts(text: string): Part[] {
     }
   }
   if (block !== undefined) throw new SealpinError('key_invalid', 'The key file ends in the middle of a key');
-  return found.filter(({ label }) => label !== 'EC PARAMETERS');
+  const isPem = found.some(({ label }) => label !== undefined);
+  return found.filter(
+    ({ label, text }) => label !== 'EC PARAMETERS' && (label !== undefined || !isPem || likeKey.test(text)),
+  );
 }
 
 function der({ text, line }: Part): Uint8Array {
   if (/Proc-Type|DEK-Info/.test(text)) throw encrypted();
+  if (text.includes(':'))
+    throw new SealpinError('key_invalid', `The key at line ${line} has PEM headers, which are not read`);
   const bytes = decodePadded(text);
   if (bytes === undefined) throw new SealpinError('key_invalid', `The key at line ${line} is damaged`);
   return bytes;
@@ -123,15 +135,30 @@ const isPrivateText = (text: string): boolean =>
 
 /**
  * Reads the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
- * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file.
+ * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file. Public keys in PEM may stand beside their private keys.
  * @throws SealpinError `key_invalid`, which never says any of the text
  */
 export function parseIdentities(text: string): Identity[] {
-  const identities = parts(text).map((part) => {
-    const known = parseIdentity(part);
-    agree(part, known.recipient);
-    return known.identity;
-  });
+  const all = parts(text);
+  const isPair =
+    all.some(({ label }) => label === 'PUBLIC KEY') && all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
+  const recipients = new Set<string | undefined>();
+  const identities: Identity[] = [];
+  for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
+    const { identity, recipient } = parseIdentity(part);
+    agree(part, recipient);
+    identities.push(identity);
+    recipients.add(recipient);
+  }
+  for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
+    const recipient = parseRecipient(part).text;
+    agree(part, recipient);
+    if (!recipients.has(recipient))
+      throw new SealpinError(
+        'key_invalid',
+        `The public key at line ${part.line} is not that of a private key in the file`,
+      );
+  }
   if (identities.length === 0) throw new SealpinError('key_invalid', 'There is no private key in the file');
   return identities;
 }

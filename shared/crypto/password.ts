@@ -8,11 +8,13 @@ const saltBytes = 16;
 const tagBytes = 16;
 const zeroNonce = new Uint8Array(12);
 
-/** The costs: written by default, and the range that is read. scrypt's as log2(N), PBKDF2's as iterations. */
+/** The costs: the default, and the range that is written and that `sealpin/v1` is read in. scrypt's as log2(N), PBKDF2's as iterations. */
 export const costs = {
   scrypt: { written: 18, least: 10, most: 20 },
   'pbkdf2-sha512': { written: 1_000_000, least: 220_000, most: 10_000_000 },
 } as const;
+/** What is read in age files, as log2(N). age and rage have the same upper limit and no lower one: reading a weak file does not make it weaker. */
+const ageCosts = { least: 1, most: 22 } as const;
 
 /** The labels before the stanza's 16 bytes of salt (C2SP age.md, "The scrypt recipient type"; shared/README.md). */
 const saltLabels = {
@@ -22,7 +24,9 @@ const saltLabels = {
 
 type KdfName = keyof typeof costs;
 /** How a key is derived from a password: scrypt with N = 2^logN, or PBKDF2-HMAC-SHA-512. */
-export type PasswordKdf = { name: 'scrypt'; logN?: number } | { name: 'pbkdf2-sha512'; iterations?: number };
+export type PasswordKdf =
+  | { name: 'scrypt'; logN?: number | undefined }
+  | { name: 'pbkdf2-sha512'; iterations?: number | undefined };
 
 /** Whether a stanza is one of a password, which has to stand alone. */
 export function isPasswordStanza(stanza: Stanza, format: Format): boolean {
@@ -37,16 +41,25 @@ export function parsePasswordStanza(
 ): { name: KdfName; salt: Uint8Array; cost: number } {
   const name: KdfName = args[0] === 'scrypt' ? 'scrypt' : 'pbkdf2-sha512';
   const salt = args.length === 3 ? decodeBase64(args[1]!) : undefined;
-  const { least, most } = costs[name];
-  const cost = /^[1-9][0-9]{0,8}$/.test(args[2] ?? '') ? Number(args[2]) : 0;
-  if (salt?.length !== saltBytes || body.length !== fileKeyBytes + tagBytes)
+  if (salt?.length !== saltBytes || body.length !== fileKeyBytes + tagBytes || !/^[1-9][0-9]*$/.test(args[2]!))
     throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
+  const cost = Number(args[2]);
+  const { least, most } = format === 'age' ? ageCosts : costs[name];
   if (cost > most)
-    throw new SealpinError('header_invalid', 'The password entry of the header asks for more work than is ever done');
-  // age has no lower bound: its files are other people's, and opening one does not make it weaker.
-  if (cost < (format === 'age' ? 1 : least))
-    throw new SealpinError('header_invalid', 'The password entry of the header asks for too little work');
+    throw new SealpinError(
+      'header_invalid',
+      `The password entry asks for more than ${costText(name, most)}, the limit`,
+    );
+  if (cost < least)
+    throw new SealpinError(
+      'header_invalid',
+      `The password entry asks for less than ${costText(name, least)}, the least`,
+    );
   return { name, salt, cost };
+}
+
+function costText(name: KdfName, cost: number): string {
+  return name === 'scrypt' ? `scrypt with N = 2^${cost}` : `${cost} iterations of PBKDF2`;
 }
 
 async function wrapKey(
@@ -106,7 +119,10 @@ export function passwordRecipient(password: string, kdf: PasswordKdf = { name: '
   };
 }
 
-/** What opens a container with a password. age files of others may be made with a password that is not in NFC: it is tried as given, too. */
+/**
+ * What opens a container with a password. It is tried in NFC and then, where that differs, as given: other age tools do not normalize, and a
+ * runtime with older Unicode data left a newer letter as it was given.
+ */
 export function passwordIdentity(password: string): Identity {
   const normalized = utf8(normalize(password));
   const given = utf8(password);
@@ -116,7 +132,7 @@ export function passwordIdentity(password: string): Identity {
       for (const stanza of stanzas) {
         if (!isPasswordStanza(stanza, format)) continue;
         const parameters = parsePasswordStanza(stanza, format, format === 'age' ? 16 : 32);
-        for (const bytes of format === 'age' && !isEqual(normalized, given) ? [normalized, given] : [normalized]) {
+        for (const bytes of isEqual(normalized, given) ? [normalized] : [normalized, given]) {
           const aead = await wrapKey(backend, format, bytes, parameters);
           try {
             return await aead.open(zeroNonce, stanza.body);

@@ -1,16 +1,20 @@
 /** Parts of a container, without reading the rest. */
 import { SealpinError } from '../errors.ts';
 import type { Backend } from './backend.ts';
-import { fromUtf8, streamOf } from './bytes.ts';
+import { streamOf } from './bytes.ts';
 import { openedBytes, openSpan, slice, spanOf } from './chunks.ts';
 import { cobblestone, preambleBytes } from './cobblestone.ts';
 import { readDetachedLine, readPayload, unlock } from './container.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
-import { checkStanzas, detachedLine, isDetachedHeader, versionLike, versions } from './rules.ts';
+import { checkStanzas, isDetachedHeader } from './rules.ts';
+import { detachedLine, sniffSource, versions } from './sniff.ts';
 import { ByteSource } from './source.ts';
 import { nonceBytes, stream } from './stream.ts';
 import type { Format, Identity } from './types.ts';
 import { webBackend } from './web.ts';
+
+/** The longest that a header and what follows it before the first chunk can be. */
+const maxBeforeChunksBytes = maxHeaderBytes + detachedLine.length + preambleBytes;
 
 /** A container that can be read anywhere. */
 export interface RandomAccess {
@@ -31,13 +35,14 @@ export type OpenedAt = {
 /**
  * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a container which was cut is never taken
  * for a whole one.
- * @throws SealpinError `not_encrypted`, `unsupported_version`, `header_invalid`, `wrong_kind`, `decrypt_failed`, `container_invalid`
+ * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor), `header_invalid`, `wrong_kind`, `decrypt_failed`,
+ * `container_invalid`
  */
 export async function openAt(
   container: RandomAccess,
   { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedAt> {
-  const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxHeaderBytes)));
+  const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
   try {
     const format = await formatOf(source);
     const header = await readHeader(source, versions[format]);
@@ -85,11 +90,12 @@ export async function openAt(
 }
 
 async function formatOf(source: ByteSource): Promise<Format> {
-  await source.fill(32);
-  const start = fromUtf8(source.peek(32));
-  for (const format of ['age', 'sealpin'] as const) if (start.startsWith(`${versions[format]}\n`)) return format;
-  if (versionLike.test(start)) throw new SealpinError('unsupported_version');
-  throw new SealpinError('not_encrypted');
+  const found = await sniffSource(source);
+  if (found === 'age' || found === 'sealpin') return found;
+  if (found === undefined) throw new SealpinError('not_encrypted');
+  if (found === 'armor')
+    throw new SealpinError('invalid_request', 'An age file in ASCII armor cannot be read in parts, only as a whole');
+  throw new SealpinError('unsupported_version');
 }
 
 async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {

@@ -1,10 +1,10 @@
 /** Other recipients for a container that exists: a new header under the same file key, and the payload as it is. */
 import { SealpinError } from '../errors.ts';
 import type { Backend } from './backend.ts';
-import { fromUtf8 } from './bytes.ts';
 import { makeHeader, unlock, wrapAll } from './container.ts';
 import { readHeader, readWholeHeader, type Header } from './header.ts';
-import { checkStanzas, versions } from './rules.ts';
+import { checkStanzas } from './rules.ts';
+import { sniffSource, versions } from './sniff.ts';
 import { ByteSource } from './source.ts';
 import type { Format, Identity, Recipient } from './types.ts';
 import { webBackend } from './web.ts';
@@ -41,10 +41,8 @@ export async function rewrap(
 ): Promise<ReadableStream<Uint8Array>> {
   const source = new ByteSource(container);
   try {
-    await source.fill(32);
-    const start = fromUtf8(source.peek(32));
-    const format = (['age', 'sealpin'] as const).find((format) => start.startsWith(`${versions[format]}\n`));
-    if (format === undefined)
+    const format = await sniffSource(source);
+    if (format !== 'age' && format !== 'sealpin')
       throw new SealpinError('not_encrypted', 'It is not a container whose recipients can be replaced');
     return source.rest(await newHeader(await readHeader(source, versions[format]), format, rewrapping));
   } catch (error) {

@@ -3,30 +3,19 @@ import { SealpinError } from '../errors.ts';
 import { parseFileStanza } from './file-stanza.ts';
 import { isPasswordStanza, parsePasswordStanza } from './password.ts';
 import { parsePointStanza } from './p256.ts';
-import { parseHybridStanza } from './post-quantum.ts';
 import type { Format, Stanza } from './types.ts';
-import { parseX25519Stanza } from './x25519.ts';
 
-/** The first lines, without the line feed. */
-export const versions = { age: 'age-encryption.org/v1', sealpin: 'sealpin/v1' } as const satisfies Record<
-  Format,
-  string
->;
-/** Anything that starts like a version line: never taken for a plain file. */
-export const versionLike = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
-/** The first line of a detached payload, with it. */
-export const detachedLine = 'sealpin/v1 detached\n';
 /** Bytes of a file key. */
 export const fileKeyBytes = { age: 16, sealpin: 32 } as const satisfies Record<Format, number>;
 
-/** Known names with their strict readers; all others are ignored (C2SP age.md, "Recipient stanza"). */
+/**
+ * Stanzas that are checked before a key is asked for; unknown names are ignored (C2SP age.md, "Recipient stanza"). `sealpin/v1` has no
+ * writer but Sealpin, so each stanza that it knows has to be right. An age file may name recipients of other tools: only a password, which
+ * stands alone, is checked here, and each identity checks the stanzas of its own kind.
+ */
 const known: Record<Format, Record<string, (stanza: Stanza) => unknown>> = {
   age: {
     scrypt: (stanza) => parsePasswordStanza(stanza, 'age', fileKeyBytes.age),
-    X25519: parseX25519Stanza,
-    p256tag: (stanza) => parsePointStanza(stanza, 'age'),
-    mlkem768x25519: parseHybridStanza,
-    mlkem768p256tag: parseHybridStanza,
   },
   sealpin: {
     scrypt: (stanza) => parsePasswordStanza(stanza, 'sealpin', fileKeyBytes.sealpin),
@@ -36,7 +25,7 @@ const known: Record<Format, Record<string, (stanza: Stanza) => unknown>> = {
   },
 };
 
-/** Checks every stanza with a known name, and that a password stands alone; throws `header_invalid`. */
+/** Checks that a password stands alone, and the stanzas that have to be right whoever opens the file; throws `header_invalid`. */
 export function checkStanzas(stanzas: readonly Stanza[], format: Format): void {
   if (stanzas.length > 1 && stanzas.some((stanza) => isPasswordStanza(stanza, format)))
     throw new SealpinError('header_invalid', 'The header combines a password with something else');

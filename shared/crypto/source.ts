@@ -137,15 +137,16 @@ export class ByteSource {
   /**
    * Takes the next line, without its line feed; undefined when the stream ends before one.
    * @param limitBytes how long it may be; a longer one throws `header_invalid` without reading on
+   * @param tooLong what that error says
    */
-  async line(limitBytes: number): Promise<Uint8Array | undefined> {
+  async line(limitBytes: number, tooLong: string): Promise<Uint8Array | undefined> {
     for (let index = this.#first, before = 0; ; index += 1) {
       while (index === this.#pieces.length && !this.ended) await this.#read(1);
       const piece = this.#pieces[index];
       if (piece === undefined) return undefined;
       const at = piece.indexOf(lineFeed);
       if ((at < 0 ? before + piece.length : before + at) > limitBytes)
-        throw new SealpinError('header_invalid', 'The header is larger than it may be');
+        throw new SealpinError('header_invalid', tooLong);
       if (at >= 0) return this.take(before + at + 1).subarray(0, -1);
       before += piece.length;
     }

@@ -1,4 +1,5 @@
 /** The body of an upload: its bytes as a stream, read in big pieces and counted, whether they come as they are or in JSON. */
+import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { jsonUpload } from './json.ts';
 
@@ -6,8 +7,6 @@ import { jsonUpload } from './json.ts';
 const readBytes = 1024 * 1024;
 /** Of one read of JSON: its text, and what that decodes to, stand beside it in memory. */
 const jsonReadBytes = 256 * 1024;
-/** As many of a file's first bytes as tell a container from other files. */
-const headBytes = 64;
 
 export type UploadBody = {
   /** The file's bytes. It errors with the code that says what was wrong with the body. */
@@ -16,7 +15,7 @@ export type UploadBody = {
   filename(): string | undefined;
   /** Bytes of the file that have come so far. */
   size(): number;
-  /** The first bytes of the file, at most `headBytes`. */
+  /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
   /** What broke the body, if it is broken: streams between here and the catcher may replace an error by one of their own. */
   fault(): SealpinError | undefined;
@@ -61,7 +60,7 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   let fault: SealpinError | undefined;
 
   function see(bytes: Uint8Array): void {
-    if (head.length < headBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, headBytes - head.length));
+    if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
   }
 

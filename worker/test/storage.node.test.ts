@@ -119,6 +119,21 @@ describe.each(modes)('a file in %s mode', (mode) => {
   });
 });
 
+it.each([
+  ['an age file', 'age-encryption.org/v1\n-> x\n\n', 'in-container'],
+  ['a Sealpin container', 'sealpin/v1\n-> x\n\n', 'in-container'],
+  ['an armored age file', '-----BEGIN AGE ENCRYPTED FILE-----\nAAAA\n', 'in-container'],
+  ['an armored age file after a newline', '\n-----BEGIN AGE ENCRYPTED FILE-----\nAAAA\n', 'in-container'],
+  ['an armored age file after 1,024 spaces', `${' '.repeat(1024)}-----BEGIN AGE ENCRYPTED FILE-----\n`, 'in-container'],
+  ['a container of a later version', 'sealpin/v2\n-> x\n\n', 'in-container'],
+  ['a payload without its header', 'sealpin/v1 detached\n', 'none'],
+  ['a plain file', 'hello\n', 'none'],
+])('tells what became of the key of %s', async (_what, text, expected) => {
+  const file = await call.store('plain', Buffer.from(text));
+  const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  expect(v.parse(Receipt, await answer.json()).key).toBe(expected);
+});
+
 it('lists newest first, by cursor, and by CID', async () => {
   const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];

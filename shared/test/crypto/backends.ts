@@ -4,7 +4,8 @@ import type { Tool } from './check.ts';
 
 export const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
-const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
+/** Whether the long forms are to run. */
+export const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
 
 /** Every backend that this runtime has. */
 export const backends: readonly Backend[] =

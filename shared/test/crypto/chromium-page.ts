@@ -14,6 +14,7 @@ import { passwords } from './suites/passwords.ts';
 import { postQuantum } from './suites/post-quantum.ts';
 import { properties } from './suites/properties.ts';
 import { ranges } from './suites/ranges.ts';
+import { recognition } from './suites/recognition.ts';
 import { rewrapping } from './suites/rewrapping.ts';
 import { testkit } from './suites/testkit.ts';
 import { wycheproof } from './suites/wycheproof.ts';
@@ -32,6 +33,7 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   postQuantum,
   properties,
   ranges,
+  recognition,
   rewrapping,
   testkit,
   wycheproof,

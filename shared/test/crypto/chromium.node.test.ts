@@ -22,6 +22,7 @@ const suites = [
   'postQuantum',
   'properties',
   'ranges',
+  'recognition',
   'rewrapping',
   'testkit',
   'wycheproof',

@@ -17,11 +17,16 @@ import {
   passwordIdentity,
   passwordRecipient,
 } from '../../crypto/index.ts';
-import { backends } from './backends.ts';
+import { makeHeader, newPayload } from '../../crypto/container.ts';
+import { backends, long } from './backends.ts';
 import { equal, fails } from './check.ts';
 import { inDirectory, run, withProgram } from './programs.ts';
-import { collect, pattern, pieces } from './streams.ts';
+import { collect, fromBase64, join, pattern, pieces } from './streams.ts';
 import { seal, unseal } from './suites/containers.ts';
+
+/** An age file with the password `correct horse` and scrypt with N = 2^21, made with `node:crypto` alone; Go's age opens it. */
+const muchWork =
+  'YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBJVFdIdTRKeDhkNloyTno0T2Q3Y2hBIDIxCmNIRVFGZU00YndiQlJGaEtsbm8rdmI5eW5CRXd2eWlMWG1ZUjZ2NEJWTk0KLS0tIGVnWTU5NTd3VmVYTldLL1Rxd1FxQ1RiZjVKL0xZL0VaSzRBWVpzU0VNeWsKuCzmrglST6Yb9HWboFuOvn/UZL7QmaKmd6FSYPgP5ruzwpvYTnLE+hLX';
 
 const sizes = [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000];
 
@@ -149,6 +154,53 @@ for (const backend of backends) {
         unseal(backend, pieces(theirs), [passwordIdentity(decomposed.normalize('NFC'))]),
       );
     });
+
+    if (long && backend.name === 'node')
+      test('an age file of 2 GiB of scrypt opens', { timeout: 120_000 }, async () => {
+        equal(
+          await unseal(backend, pieces(fromBase64(muchWork)), [passwordIdentity('correct horse')]),
+          new TextEncoder().encode('much work\n'),
+        );
+      });
+
+    for (const [program, keygen] of [
+      ['age-current', 'age-current-keygen'],
+      ['rage', 'rage-keygen'],
+    ] as const)
+      withProgram(program, { probe: ['--version'], isOptional: true }, () => {
+        test(`what ${program} opens beside a malformed stanza of somebody else, we open, and what it refuses, we refuse`, () =>
+          inDirectory(async (path) => {
+            run(keygen, ['-o', path('key')]);
+            const identityFile = await readFile(path('key'), 'utf8');
+            const recipient = parseRecipients(/age1[0-9a-z]+/.exec(identityFile)![0])[0]!;
+            const identities = parseIdentities(identityFile);
+            let opened = 0;
+            for (const name of ['X25519', 'p256tag', 'mlkem768x25519', 'mlkem768p256tag', 'ssh-ed25519', 'grease']) {
+              for (const isFirst of [true, false]) {
+                const fileKey = backend.random(16);
+                const ours = await recipient.wrap(fileKey, 'age', backend);
+                const bad = { args: [name, 'AAAA'], body: new Uint8Array(5) };
+                const header = makeHeader(backend, 'age', fileKey, isFirst ? [bad, ours] : [ours, bad]);
+                const { preamble, chunks } = await newPayload(backend, 'age', fileKey);
+                const last = await chunks.aead.seal(chunks.nonce(0, true), pattern(10));
+                const file = join([header, preamble, last]);
+                await writeFile(path('file'), file);
+                const what = `${name}, ${isFirst ? 'before' : 'after'} ours`;
+                let theirs: Uint8Array | undefined;
+                try {
+                  theirs = run(program, ['-d', '-i', path('key'), path('file')]);
+                } catch {
+                  // It refuses the file: so do we.
+                }
+                if (theirs === undefined)
+                  await fails('header_invalid', () => unseal(backend, pieces(file), identities), what);
+                else equal(await unseal(backend, pieces(file), identities), theirs, what);
+                if (theirs !== undefined) opened += 1;
+              }
+            }
+            equal(opened, 11, 'how many it opens');
+          }));
+      });
 
     // age-current: a current age under another name than Debian's; `.ci/age` builds it where Go is, and rage where cargo is.
     withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {

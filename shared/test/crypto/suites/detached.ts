@@ -9,7 +9,10 @@ import {
   plaintextBytes,
   recipientFromSpki,
   type Backend,
+  type Stanza,
 } from '../../../crypto/index.ts';
+import { openFileStanza, parseFileStanza, sealFileStanza } from '../../../crypto/file-stanza.ts';
+import { hkdf } from '../../../crypto/kdf.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 
@@ -96,6 +99,45 @@ export function detached(tool: Tool, backend: Backend): void {
       );
     },
   );
+
+  tool.test('a file id has 1 to 255 visible characters, and a size is a whole number', async () => {
+    const fileKey = backend.random(32);
+    const file = { filename: null, contentType: 'text/plain', size: 1 };
+    const longest = await sealFileStanza(backend, fileKey, 'x'.repeat(255), file);
+    equal(await openFileStanza(backend, fileKey, 'x'.repeat(255), longest), file);
+    const refusals = async (body: () => Promise<unknown>, what: string): Promise<void> => {
+      const error = await body().then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      ok(error instanceof TypeError, `${what}: ${String(error)}`);
+    };
+    for (const id of ['', 'x'.repeat(256), 'x'.repeat(9999), 'a b', 'ü', 'a\n']) {
+      await refusals(() => sealFileStanza(backend, fileKey, id, file), `writing an id of ${id.length}`);
+      const stanza = { args: ['file', id], body: longest.body };
+      await fails('header_invalid', () => parseFileStanza(stanza), `reading an id of ${id.length}`);
+    }
+    for (const size of [-1, 0.5, 2 ** 53, Number.NaN])
+      await refusals(() => sealFileStanza(backend, fileKey, 'id', { ...file, size }), `writing size ${size}`);
+    const sealJson = async (json: string): Promise<Stanza> => {
+      const aead = await backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
+      const nonce = backend.random(12);
+      return { args: ['file', 'id'], body: join([nonce, await aead.seal(nonce, text(json.padEnd(256)), text('id'))]) };
+    };
+    const others = '"filename": null, "contentType": "text/plain"';
+    const read = await openFileStanza(backend, fileKey, 'id', await sealJson(`{${others}, "size": 5, "later": true}`));
+    equal(read, { filename: null, contentType: 'text/plain', size: 5 }, 'a member of a later version');
+    for (const json of [
+      ...['-1', '0.5', '9007199254740992', '"5"', 'null', '1e400'].map((size) => `{${others}, "size": ${size}}`),
+      `{${others}}`,
+      '{"filename": 1, "contentType": "text/plain", "size": 5}',
+      '{"filename": null, "contentType": null, "size": 5}',
+      'null',
+      '[]',
+      '{',
+    ])
+      await fails('header_invalid', async () => openFileStanza(backend, fileKey, 'id', await sealJson(json)), json);
+  });
 
   tool.test('a payload that is cut, of another header, or without its line is refused', async () => {
     const plaintext = pattern(40_000);

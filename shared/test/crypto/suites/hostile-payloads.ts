@@ -8,9 +8,10 @@ import {
   type Backend,
   type Recipient,
 } from '../../../crypto/index.ts';
-import { openedBytes, sealedBytes } from '../../../crypto/chunks.ts';
+import { openChunks, openedBytes, sealChunks, sealedBytes } from '../../../crypto/chunks.ts';
 import { cobblestone, newCobblestone } from '../../../crypto/cobblestone.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { ByteSource } from '../../../crypto/source.ts';
 import { newStream, stream } from '../../../crypto/stream.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
 import { collect, digest, hex, join, pattern, pieces, released, text } from '../streams.ts';
@@ -20,6 +21,33 @@ const chunkings = { age: stream, sealpin: cobblestone } as const;
 
 /** Payloads that were cut, shuffled, crossed or extended, and payloads too large for a test to store. */
 export function hostilePayloads(tool: Tool, backend: Backend): void {
+  tool.test('a payload of more chunks than its format allows is neither written nor read', async () => {
+    for (const make of [newStream, newCobblestone]) {
+      const { chunks } = await make(backend, backend.random(make === newStream ? 16 : 32), text('context'));
+      const few = { ...chunks, maxChunks: 3 };
+      const full = 3 * chunks.chunkBytes - (chunks.fullLast ? 0 : 1);
+      const sealing = (bytes: number, allowed: typeof chunks): Promise<Uint8Array> =>
+        collect(sealChunks(new ByteSource(pieces(pattern(bytes))), allowed, new Uint8Array(0)));
+      const opening = (sealed: Uint8Array, allowed: typeof chunks): Promise<Uint8Array> =>
+        collect(openChunks(new ByteSource(pieces(sealed)), () => allowed));
+      equal(await opening(await sealing(full, few), few), pattern(full), 'three');
+      const four = await sealing(full + 1, chunks);
+      equal(await opening(four, chunks), pattern(full + 1), 'four where they are allowed');
+      await fails('too_large', () => sealing(full + 1, few), 'writing four');
+      await fails('too_large', () => opening(four, few), 'reading four');
+    }
+  });
+
+  tool.test('what is shorter than a tag fails authentication, and nothing else', async () => {
+    for (const aead of [await backend.aesGcm(backend.random(32)), await backend.chaChaPoly(backend.random(32))])
+      for (const bytes of [0, 1, 4, 15, 16])
+        await fails(
+          'decrypt_failed',
+          async () => aead.open(new Uint8Array(12), new Uint8Array(bytes)),
+          `${bytes} bytes`,
+        );
+  });
+
   for (const format of ['age', 'sealpin'] as const) {
     const { chunkBytes } = chunkings[format];
     const sealedChunk = chunkBytes + 16;

@@ -6,8 +6,9 @@ import {
   recipientFromSpki,
   type Backend,
 } from '../../../crypto/index.ts';
+import { encodeKey } from '../../../crypto/key-text.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
-import { fromBase64, pieces, text } from '../streams.ts';
+import { fromBase64, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 
 const pem = (label: string, der: Uint8Array): string =>
@@ -138,6 +139,112 @@ export function keys(tool: Tool, backend: Backend): void {
           'the error says part of the key',
         );
       }
+    }
+  });
+
+  tool.test('a private key file whose public key is another one is refused, in SEC1 and in PKCS#8', async () => {
+    const [pair, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    const point = other.spki.subarray(26);
+    const exchanged = pair.pkcs8.slice();
+    exchanged.set(point, exchanged.length - 65);
+    await fails('key_invalid', () => identityFromPkcs8(exchanged), 'in SEC1');
+    await fails('key_invalid', () => parseIdentities(pem('PRIVATE KEY', exchanged)), 'in SEC1, in PEM');
+    // RFC 5958 section 2: version 2 (written as 1) has the public key as [1], and either version attributes as [0].
+    const withItems = (version: number, ...extra: Uint8Array[]): Uint8Array => {
+      const body = join([pair.pkcs8.subarray(3), ...extra]);
+      body[2] = version;
+      return join([Uint8Array.of(0x30, 0x81, body.length), body]);
+    };
+    const publicKey = (point: Uint8Array): Uint8Array => Uint8Array.of(0x81, point.length + 1, 0, ...point);
+    const own = pair.spki.subarray(26);
+    const attributes = Uint8Array.of(0xa0, 0);
+    const container = await seal(backend, 'sealpin', [recipientFromSpki(pair.spki)], text('x'));
+    for (const [what, der] of [
+      ['version 1', withItems(0)],
+      ['attributes', withItems(0, attributes)],
+      ['version 2', withItems(1)],
+      ['its point', withItems(1, publicKey(own))],
+      ['its point, compressed', withItems(1, publicKey(backend.p256.compress(own)))],
+      ['attributes and its point', withItems(1, attributes, publicKey(own))],
+    ] as const)
+      equal(await unseal(backend, pieces(container), [identityFromPkcs8(der)]), text('x'), what);
+    for (const [what, der] of [
+      ['another point', withItems(1, publicKey(backend.p256.compress(point)))],
+      ['a point in version 1', withItems(0, publicKey(own))],
+      ['version 3', withItems(2)],
+      ['a trailing item', withItems(1, publicKey(backend.p256.compress(own)), Uint8Array.of(5, 0))],
+      ['the wrong order', withItems(1, publicKey(backend.p256.compress(own)), attributes)],
+      ['bytes after it', join([pair.pkcs8, Uint8Array.of(0)])],
+      ['an item after it', join([pair.pkcs8, Uint8Array.of(5, 0)])],
+    ] as const)
+      await fails('key_invalid', () => identityFromPkcs8(der), what);
+    await fails('key_invalid', () => recipientFromSpki(join([pair.spki, Uint8Array.of(5, 0)])), 'after SPKI');
+    const longer = join([Uint8Array.of(0x30, pair.spki.length), pair.spki.subarray(2), Uint8Array.of(5, 0)]);
+    await fails('key_invalid', () => recipientFromSpki(longer), 'in SPKI');
+  });
+
+  tool.test('a key in Bech32 has the length of its kind', async () => {
+    for (const [prefix, bytes] of [
+      ['age', 33],
+      ['age', 31],
+      ['age1tag', 32],
+      ['age1tag', 65],
+      ['age1pq', 1215],
+      ['age1tagpq', 1250],
+    ] as const)
+      await fails('key_invalid', () => parseRecipients(encodeKey(prefix, new Uint8Array(bytes).fill(2))), prefix);
+    for (const prefix of ['age-secret-key-', 'age-secret-key-pq-', 'sealpin-secret-key-pq-'])
+      for (const bytes of [31, 33, 64])
+        await fails(
+          'key_invalid',
+          () => parseIdentities(encodeKey(prefix, new Uint8Array(bytes).fill(2)).toUpperCase()),
+          `${prefix} of ${bytes}`,
+        );
+  });
+
+  tool.test('text around PEM is ignored, but for what may be a key with a typing error', async () => {
+    const { privatePem, publicPem, recipient } = await generateKeyPair(backend);
+    const block = (file: string): string => file.slice(file.indexOf('-----BEGIN'));
+    // As openssl pkcs12 -nodes and openssl pkey -text write it.
+    const bag = 'Bag Attributes\n    friendlyName: me\n    localKeyID: 54 69 6D 65\nKey Attributes: <No Attributes>\n';
+    const dump =
+      'Private-Key: (256 bit)\npriv:\n    00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:\nASN1 OID: prime256v1\n';
+    for (const file of [bag + block(privatePem), block(privatePem) + dump, bag + privatePem + dump])
+      equal(parseIdentities(file).length, 1);
+    for (const file of [bag + block(publicPem), publicPem + dump, dump + publicPem + bag])
+      equal(
+        parseRecipients(file).map(({ text }) => text),
+        [recipient],
+      );
+    equal(parseRecipients(publicPem + x25519.recipient).length, 2, 'a key beside PEM');
+    const mistyped = x25519.recipient.replace('age1', 'aeg1');
+    await fails('key_invalid', () => parseRecipients(`${publicPem}${mistyped}\n`), 'a typing error');
+    await fails('key_invalid', () => parseRecipients(bag), 'text alone');
+    await fails('key_invalid', () => parseIdentities(bag), 'text alone');
+  });
+
+  tool.test('the errors of key files name what is wrong', async () => {
+    const [pair, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    equal(parseIdentities(pair.privatePem + pair.publicPem).length, 1, 'a pair in one file');
+    equal(parseIdentities(pair.publicPem + pair.privatePem).length, 1, 'the public key first');
+    // An EC key with explicit parameters: the curve stands as a sequence.
+    const explicit = pair.pkcs8.slice();
+    explicit[17] = 0x30;
+    const sec1 = Uint8Array.of(0x30, 0x29, 2, 1, 1, 4, 0x20, ...new Uint8Array(32).fill(5), 0xa0, 2, 0x30, 0);
+    for (const [file, says] of [
+      [pair.privatePem + other.publicPem, 'is not that of a private key in the file'],
+      [other.publicPem + pair.publicPem, 'This is a public key'],
+      [pem('PRIVATE KEY', explicit), 'lists the parameters of its curve'],
+      [pem('EC PRIVATE KEY', sec1), 'lists the parameters of its curve'],
+      [pair.privatePem.replace('KEY-----\n', 'KEY-----\nName: value\n\n'), 'PEM headers'],
+    ] as const) {
+      let message = 'it is read';
+      try {
+        parseIdentities(file);
+      } catch (error) {
+        ({ message } = error as Error);
+      }
+      ok(message.includes(says), `${message}, where it should say: ${says}`);
     }
   });
 

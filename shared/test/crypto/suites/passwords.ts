@@ -1,6 +1,8 @@
 import { parsePassword, passwordIdentity, passwordRecipient, type Backend } from '../../../crypto/index.ts';
+import { encodeBase64 } from '../../../crypto/bytes.ts';
+import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { equal, fails, type Tool } from '../check.ts';
-import { pieces, text } from '../streams.ts';
+import { join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 
 const cheap = { name: 'scrypt', logN: 10 } as const;
@@ -28,6 +30,32 @@ export function passwords(tool: Tool, backend: Backend): void {
       }
       const beforeNul = await seal(backend, 'sealpin', [passwordRecipient('a\0b', cheap)], text('x'));
       await fails('decrypt_failed', () => unseal(backend, pieces(beforeNul), [passwordIdentity('a')]));
+    },
+  );
+
+  tool.test(
+    'S41: where Unicode data of another age made another form C, the password opens as it is typed',
+    async () => {
+      // A runtime that knows no ü writes the decomposed form: here a container that was made with it.
+      const decomposed = 'Schlu\u0308ssel';
+      for (const format of ['age', 'sealpin'] as const) {
+        const fileKey = backend.random(format === 'age' ? 16 : 32);
+        const label = { age: 'age-encryption.org/v1/scrypt', sealpin: 'sealpin/v1 scrypt' }[format];
+        const salt = backend.random(16);
+        const key = await backend.scrypt(text(decomposed), join([text(label), salt]), { logN: 10, r: 8, p: 1 });
+        const aead = await (format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key));
+        const body = await aead.seal(new Uint8Array(12), fileKey);
+        const header = makeHeader(backend, format, fileKey, [{ args: ['scrypt', encodeBase64(salt), '10'], body }]);
+        const { preamble, chunks } = await newPayload(backend, format, fileKey);
+        const container = join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
+        equal(await unseal(backend, pieces(container), [passwordIdentity(decomposed)]), text('x'), format);
+        await fails('decrypt_failed', () =>
+          unseal(backend, pieces(container), [passwordIdentity(decomposed.normalize('NFC'))]),
+        );
+      }
+      const unassigned = '\u0378 pass';
+      const container = await seal(backend, 'sealpin', [passwordRecipient(unassigned, cheap)], text('x'));
+      equal(await unseal(backend, pieces(container), [passwordIdentity(unassigned)]), text('x'), 'unassigned');
     },
   );
 

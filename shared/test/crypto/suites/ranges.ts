@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import {
+  encrypt,
   encryptDetached,
   generateKeyPair,
   openAt,
@@ -7,7 +8,9 @@ import {
   parseRecipients,
   passwordIdentity,
   type Backend,
+  type Stanza,
 } from '../../../crypto/index.ts';
+import { maxHeaderBytes } from '../../../crypto/header.ts';
 import { equal, fails, ok, type Tool } from '../check.ts';
 import { collect, join, pattern, pieces, text } from '../streams.ts';
 import { seal } from './containers.ts';
@@ -28,6 +31,12 @@ function randomAccess(container: Uint8Array) {
       return pieces(container.slice(offset, offset + length), 50_000);
     },
   };
+}
+
+/** Where the payload begins. */
+function headerEnd(container: Uint8Array): number {
+  const latin = String.fromCharCode(...container.subarray(0, 1000));
+  return latin.indexOf('\n', latin.indexOf('\n--- ') + 1) + 1;
 }
 
 /** Any part of a container, of both formats. */
@@ -119,6 +128,32 @@ export function ranges(tool: Tool, backend: Backend): void {
       },
     );
   }
+
+  tool.test('a header of nearly 1 MiB is read in parts like any other', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const [ours] = parseRecipients(recipient);
+    for (const format of ['age', 'sealpin'] as const) {
+      const sizeOf = async (filler: number): Promise<Uint8Array> => {
+        const wrap = async (): Promise<Stanza> => ({ args: ['filler', 'x'.repeat(filler)], body: new Uint8Array(0) });
+        const container = await encrypt(pieces(pattern(100_000)), {
+          format,
+          recipients: [{ kind: 'key', wrap }, ours!],
+          backend,
+        });
+        return collect(container.stream);
+      };
+      const small = await sizeOf(1);
+      const payloadBytes = small.length - headerEnd(small);
+      const largest = await sizeOf(maxHeaderBytes - headerEnd(small) + 1);
+      equal(largest.length - payloadBytes, maxHeaderBytes, 'the header');
+      const opened = await openAt(randomAccess(largest), { identities: parseIdentities(privatePem), backend });
+      equal(
+        await collect(await opened.decryptRange({ start: 70_000, end: 70_010 })),
+        pattern(100_000).subarray(70_000, 70_010),
+        format,
+      );
+    }
+  });
 
   tool.test('a container of the encrypted mode is read in parts, too; what is no container is refused', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);

@@ -8,7 +8,10 @@ import ecdhJwk from '../../vectors/wycheproof/ecdh_secp256r1_webcrypto_test.json
 import hkdf256 from '../../vectors/wycheproof/hkdf_sha256_test.json' with { type: 'json' };
 import hkdf512 from '../../vectors/wycheproof/hkdf_sha512_test.json' with { type: 'json' };
 import hmac256 from '../../vectors/wycheproof/hmac_sha256_test.json' with { type: 'json' };
+import mlKem from '../../vectors/wycheproof/mlkem_768_test.json' with { type: 'json' };
+import mlKemKeys from '../../vectors/wycheproof/mlkem_768_keygen_seed_test.json' with { type: 'json' };
 import pbkdf2 from '../../vectors/wycheproof/pbkdf2_hmacsha512_test.json' with { type: 'json' };
+import { ml_kem768 } from '@noble/post-quantum/ml-kem.js';
 import type { Aead, Backend } from '../../../crypto/index.ts';
 import { openChunks } from '../../../crypto/chunks.ts';
 import { readCobblestone } from '../../../crypto/cobblestone.ts';
@@ -64,6 +67,9 @@ async function aeadVectors(
   }
 }
 
+/** A private key of a wrong length has no public one. */
+type MlKemTest = { tcId: number; result: string; seed: string; ek?: string; c: string; K: string };
+
 type EcdhTest = { tcId: number; result: string; shared: string };
 
 /** Agrees as `read` says; valid ones must give the shared secret, invalid ones must fail, acceptable ones may do either. */
@@ -97,9 +103,11 @@ const derOfPem = (pem: string): Uint8Array => fromBase64(pem.replace(/-----[^-]*
 
 export function wycheproof(tool: Tool, backend: Backend): void {
   const counts: string[] = [];
-  const family = (name: string, count: number, body: () => Promise<void>): void => {
-    counts.push(`${name} ${count}`);
-    tool.test(`Wycheproof ${name}: ${count} vectors`, body);
+  /** @param count how many run @param all how many the file has */
+  const family = (name: string, count: number, body: () => Promise<void>, all = count): void => {
+    const said = count === all ? `${count}` : `${count} of ${all}`;
+    counts.push(`${name} ${said}`);
+    tool.test(`Wycheproof ${name}: ${said} vectors`, body);
   };
   const sum = (groups: readonly { tests: readonly unknown[] }[]): number =>
     groups.reduce((total, { tests }) => total + tests.length, 0);
@@ -108,9 +116,19 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   const gcm = (aesGcm.testGroups as AeadGroup[]).filter(
     ({ ivSize, tagSize, keySize }) => ivSize === 96 && tagSize === 128 && keySize !== 192,
   );
-  family('AES-GCM with 96-bit nonces', sum(gcm), () => aeadVectors(gcm, (key) => backend.aesGcm(key)));
+  family(
+    'AES-GCM with 96-bit nonces',
+    sum(gcm),
+    () => aeadVectors(gcm, (key) => backend.aesGcm(key)),
+    sum(aesGcm.testGroups),
+  );
   const chaCha = (chaChaPoly.testGroups as AeadGroup[]).filter(({ ivSize }) => ivSize === 96);
-  family('ChaCha20-Poly1305', sum(chaCha), () => aeadVectors(chaCha, (key) => backend.chaChaPoly(key)));
+  family(
+    'ChaCha20-Poly1305',
+    sum(chaCha),
+    () => aeadVectors(chaCha, (key) => backend.chaChaPoly(key)),
+    sum(chaChaPoly.testGroups),
+  );
 
   family('ECDH P-256 with points', sum(ecdhPoint.testGroups), () =>
     ecdhVectors(backend, ecdhPoint.testGroups[0]!.tests, (test) => ({
@@ -171,6 +189,24 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       const derived = hex(await backend.pbkdf2(fromHex(password), fromHex(salt), iterationCount));
       const length = Math.min(dk.length, 64);
       equal(derived.slice(0, length), dk.slice(0, length), `${tcId}`);
+    }
+  });
+  // The backends have ML-KEM inside of the hybrids only: this is the implementation that those stand on.
+  family('ML-KEM-768', sum(mlKem.testGroups), async () => {
+    for (const { tcId, result, seed, c, K, ek } of mlKem.testGroups.flatMap(({ tests }): MlKemTest[] => tests)) {
+      let made: { ek: string; shared: string } | undefined;
+      const error = await errorOf(() => {
+        const { publicKey, secretKey } = ml_kem768.keygen(fromHex(seed));
+        made = { ek: hex(publicKey), shared: hex(ml_kem768.decapsulate(fromHex(c), secretKey)) };
+      });
+      equal(error === undefined, result === 'valid', `${tcId} (${String(error)})`);
+      if (result === 'valid') equal(made, { ek, shared: K }, `${tcId}`);
+    }
+  });
+  family('ML-KEM-768 key generation', sum(mlKemKeys.testGroups), async () => {
+    for (const { tcId, seed, ek, dk } of mlKemKeys.testGroups.flatMap(({ tests }) => tests)) {
+      const { publicKey, secretKey } = ml_kem768.keygen(fromHex(seed));
+      equal([hex(publicKey), hex(secretKey)], [ek, dk], `${tcId}`);
     }
   });
   family('C2SP chunked encryption', sum(cobblestone.testGroups), async () => {
