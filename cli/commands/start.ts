@@ -111,6 +111,7 @@ function tell(context: Context, line: string): void {
     status?: number;
     ms?: number;
     error?: string;
+    detail?: string;
     requestId?: string;
   };
   try {
@@ -122,7 +123,7 @@ function tell(context: Context, line: string): void {
   if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
   else
     context.output.warn(
-      `${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
+      `${entry.event}: ${entry.error ?? entry.detail ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
     );
 }
 

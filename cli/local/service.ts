@@ -2,12 +2,14 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
+import { SealpinError } from '../../shared/errors.ts';
 import { openAccount } from './account.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { listenForControl } from './control.ts';
 import type { Status } from './control.ts';
 import { lock } from './lock.ts';
 import { startNode } from './node/index.ts';
+import { isFull } from './node/reserve.ts';
 import { freePort, onFreePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
@@ -59,7 +61,7 @@ function cleaner() {
 /**
  * Starts the service of a data directory; resolves when it takes requests.
  *
- * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured
+ * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const paths = localPaths(options.dataDir);
@@ -77,7 +79,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);
     const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), code]);
-    const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean));
+    const ipfs = options.kubo ?? (await startEmbedded(paths.ipfs, secrets.rpcToken, clean, options.log));
     const startedAt = new Date().toISOString();
     const service = markProcess(process.pid)!;
     clean.add(() => saveRun(options.dataDir, undefined));
@@ -154,7 +156,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     };
   } catch (error) {
     await clean.run().catch(() => undefined); // the first error is the one to tell
-    throw error;
+    if (!isFull(error)) throw error;
+    throw new SealpinError(
+      'disk_full',
+      `the disk of ${options.dataDir} is full: the service needs some room to start`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -162,8 +171,13 @@ async function startEmbedded(
   dir: string,
   token: string,
   clean: ReturnType<typeof cleaner>,
+  log: ServiceOptions['log'],
 ): Promise<{ url: string; token?: string }> {
-  const node = await startNode({ dir, token });
+  const node = await startNode({
+    dir,
+    token,
+    note: (detail) => log(JSON.stringify({ event: 'node.recovered', detail: `${detail} (in ${dir})` })),
+  });
   clean.add(() => node.close());
   return { url: node.url, token };
 }
