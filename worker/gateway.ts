@@ -104,7 +104,14 @@ async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   if (services.length > 0) return services.map((id) => serviceOf(c.env, id));
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
-  throw new SealpinError(gone ? 'gone' : 'not_found');
+  if (gone) throw new SealpinError('gone');
+  throw new SealpinError(
+    'not_found',
+    'no file with this CID lives here; blocks below a root are not served by themselves',
+    {
+      hint: 'ask for the root CID of a whole file: format=car gives all of its blocks, entity-bytes those of a part',
+    },
+  );
 }
 
 function headersOf(c: Ctx, cid: string, form: Form, variant = ''): Headers {

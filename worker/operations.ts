@@ -47,8 +47,8 @@ export type Operation = {
 const json = 'application/json';
 const bytes = 'application/octet-stream';
 const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large'];
-const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout'];
-const reading: readonly Code[] = [...pinning, 'content_mismatch'];
+const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];
+const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'];
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
 

@@ -103,6 +103,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
             },
           ]),
           IPFS_TOKEN: ipfs.token ?? '',
+          SERVICE_ID: secrets.serviceId,
           MAX_UPLOAD_BYTES: '',
           PUBLIC_GATEWAY: 'on',
           CORS_ORIGINS: '',

@@ -13,7 +13,15 @@ import type { ProcessMark } from './process.ts';
 /** The version of the files below; a higher one was written by a newer sealpin. */
 const version = 1;
 
-export type Secrets = { v: 1; adminToken: string; rpcToken: string; account?: string; apiKey?: string };
+/** `serviceId`: tells the pins of this service from those of others on the same Kubo. */
+export type Secrets = {
+  v: 1;
+  adminToken: string;
+  rpcToken: string;
+  serviceId: string;
+  account?: string;
+  apiKey?: string;
+};
 
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
@@ -103,9 +111,12 @@ async function writeState(path: string, value: Secrets | Run): Promise<void> {
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
   const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
-  if (found !== undefined) return found;
+  if (found?.serviceId !== undefined) return found;
   const token = () => randomBytes(32).toString('base64url');
-  const secrets: Secrets = { v: 1, adminToken: token(), rpcToken: token() };
+  const secrets: Secrets = {
+    ...(found ?? { v: 1, adminToken: token(), rpcToken: token() }),
+    serviceId: randomBytes(16).toString('hex'),
+  };
   await writeState(path, secrets);
   return secrets;
 }

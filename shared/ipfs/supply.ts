@@ -128,8 +128,12 @@ export function supply(
 function summary(failures: readonly Failure[]): SealpinError {
   const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!told) return new SealpinError('not_found', 'there is no source to ask');
-  const { code, retryAfterSeconds } = told.error;
+  const { code, hint, retryAfterSeconds } = told.error;
   const detail = failures.map(({ id, error }) => `${id}: ${error.message}`).join('; ');
   const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));
-  return new SealpinError(code, detail, { cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) });
+  return new SealpinError(code, detail, {
+    cause,
+    ...(hint !== undefined && { hint }),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
 }
