@@ -68,7 +68,9 @@ function receiptText(receipt: Receipt): string[] {
       'its key is in its header and went with the bytes: copies that others hold still open with the password or key',
     none: 'it was not encrypted, or carried its own header: copies that others hold stay as readable as they were',
   }[receipt.key];
-  const pins = receipt.pins.map(({ service, status }) => `${service}: ${status}`).join(', ');
+  const pins = receipt.pins
+    .map(({ service, status }) => `${service}: ${status === 'kept' ? 'kept, as others have pinned it there' : status}`)
+    .join(', ');
   return [
     `deleted ${receipt.fileId}: ${key}`,
     `${pins === '' ? 'nothing was pinned' : `pins: ${pins}`}; whoever fetched the bytes before may keep them`,

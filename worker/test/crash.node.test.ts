@@ -211,6 +211,29 @@ describe('the pinning service', () => {
     expect(await pinned(service)).toContain(other.cid);
   });
 
+  it('S67: says a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
+    const v0 = `Qm${'a'.repeat(44)}`;
+    const removed: string[] = [];
+    let isThere = true;
+    peer.onCommand = async (turn) => {
+      if (turn.command === 'add') {
+        (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: v0, Size: '1' })));
+      } else if (turn.cid !== v0) (await turn.pass()).deliver();
+      else if (turn.command === 'pin/ls' && isThere) {
+        turn.answer(200, JSON.stringify({ Keys: { [v0]: { Type: 'recursive', Name: 'sealpin' } } }), json);
+      } else if (turn.command === 'pin/rm' && isThere) {
+        isThere = false;
+        removed.push(v0);
+        turn.answer(200, JSON.stringify({ Pins: [v0] }), json);
+      } else
+        turn.answer(500, JSON.stringify({ Message: `path '/ipfs/${v0}' is not pinned`, Code: 0, Type: 'error' }), json);
+    };
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(removed).toEqual([v0]);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
   it('cannot remove a pin: the receipt says so, and it is tried again until it can', async () => {
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
     answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
