@@ -9,7 +9,7 @@ import { listenForControl } from './control.ts';
 import type { Status } from './control.ts';
 import { lock } from './lock.ts';
 import { startNode } from './node/index.ts';
-import { isFull } from './node/reserve.ts';
+import { isFull, keepRoom } from './node/reserve.ts';
 import { freePort, onFreePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
@@ -75,6 +75,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await rm(paths.tmp, { recursive: true, force: true });
     await mkdir(paths.tmp, { mode: 0o700 });
     clean.add(() => rm(paths.tmp, { recursive: true, force: true }));
+    const room = keepRoom(paths.reserve, (detail) => options.log(JSON.stringify({ event: 'disk.full', detail })));
+    clean.add(() => room.close());
     if (options.port !== 0) await freePort(options.port); // told before anything is done
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);

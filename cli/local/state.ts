@@ -1,7 +1,8 @@
 /**
  * What the local service keeps in `local/` of the data directory:
  * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the service that
- * runs now), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `tmp/` and `cache/` (which may go).
+ * runs now), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a full
+ * disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
@@ -40,6 +41,7 @@ export function localPaths(dataDir: string) {
     ipfs: join(local, 'ipfs'),
     tmp: join(local, 'tmp'),
     cache: join(local, 'cache'),
+    reserve: join(local, 'reserve'),
   };
 }
 

@@ -12,7 +12,8 @@ import { blockWriter } from '../../blocks.ts';
 import { errnoOf } from '../../errno.ts';
 import { catalogError, openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
 import { partSuffix, recover } from './recover.ts';
-import { openReserve } from './reserve.ts';
+import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
+import { RpcError } from './rpc.ts';
 
 /** A file on its way in. */
 export interface Writer {
@@ -135,6 +136,8 @@ export async function openStore(
   }
 
   async function writer({ keep }: { keep: boolean }): Promise<Writer> {
+    // The last room on the disk is for deletions.
+    if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
     const file = randomBytes(16).toString('hex');
     const part = join(data, file + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;

@@ -121,7 +121,7 @@ test('what the node did not write goes to data/lost, with its content', async ()
 test.each([
   [
     'of a newer sealpin',
-    (path: string) => {
+    async (path: string) => {
       const db = new DatabaseSync(path);
       db.exec('PRAGMA user_version = 2');
       db.close();
