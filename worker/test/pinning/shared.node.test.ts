@@ -1,12 +1,13 @@
 /** Several services, and a user's own pins, on one node: nobody destroys what is somebody else's. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { DatabaseSync } from 'node:sqlite';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNode } from '../../../cli/local/node/index.ts';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { rpcToken, startService, type Service } from '../service.ts';
 import { askNode, newOwner, sweep, type Owner } from '../world.ts';
@@ -155,6 +156,39 @@ function ownPins(start: () => Promise<Node>): void {
     });
   });
 }
+
+test('rows of the first version are taken over', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
+  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  let service = await startService({ dir, node });
+  try {
+    const owner = await newOwner(service);
+    const bytes = randomBytes(1000);
+    const file = await owner.call.store('plain', bytes);
+    await service.close();
+    let changed = 0;
+    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
+      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
+      const db = new DatabaseSync(join(dir, 'state', path));
+      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined) {
+        db.exec('ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored');
+        changed += 1;
+      }
+      db.close();
+    }
+    expect(changed).toBe(1);
+    service = await startService({ dir, node });
+    const user: User = { service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } };
+    expect(await reads(user, file, bytes)).toBe(true);
+    expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+    expect(await remove(user, file)).toBe('unpinned');
+    expect(await names(user)).toEqual({});
+  } finally {
+    await service.close();
+    await node.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+});
 
 describe('the embedded node', () => ownPins(embedded));
 
