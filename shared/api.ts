@@ -75,7 +75,7 @@ export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),
   recoverableUntil: v.optional(Timestamp),
-  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['unpinned', 'scheduled']) })),
+  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) })),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 

@@ -92,13 +92,26 @@ const table = {
     title: 'Something went wrong on our side',
     hint: 'tell the operator the requestId',
   },
-  misconfigured: { status: 500, exit: 1, fault: 'system', title: 'The service is configured wrongly' },
+  misconfigured: {
+    status: 500,
+    exit: 1,
+    fault: 'system',
+    title: 'The service is configured wrongly',
+    hint: 'tell the operator: the log of the service says what is wrong',
+  },
   pinning_failed: {
     status: 502,
     exit: 1,
     fault: 'system',
     title: 'The pinning service gave a bad answer',
     hint: 'nothing was kept; try again',
+  },
+  pinning_lost: {
+    status: 502,
+    exit: 1,
+    fault: 'system',
+    title: 'The pinning service no longer has this file (asked offline)',
+    hint: 'store the same bytes again, or put them back on the node of the pinning service',
   },
   content_mismatch: {
     status: 502,

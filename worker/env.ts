@@ -14,6 +14,7 @@ export type Env = {
   KEY_LIMIT?: RateLimit;
   ADDRESS_LIMIT?: RateLimit;
   PINNING_SERVICES: string;
+  SERVICE_ID?: string;
   MAX_UPLOAD_BYTES?: string;
   UPLOAD_IDLE_SECONDS?: string;
   PUBLIC_GATEWAY?: string;
@@ -56,6 +57,19 @@ export function uploadIdleMs(env: Env): number {
   return Number(text) * 1000;
 }
 
+/**
+ * What tells the pins of this service from those of others on the same node. Unset, it follows from the namespace of the
+ * Durable Objects, which is where the references to the pins live: another deployment has another one.
+ * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
+ */
+export function serviceId(env: Env): string {
+  const id = env.SERVICE_ID ?? '';
+  if (id === '') return env.PIN.idFromName('service').toString().slice(0, 32);
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(id))
+    throw new SealpinError('misconfigured', 'SERVICE_ID is not 1 to 64 letters, digits, - and _');
+  return id;
+}
+
 const services = new WeakMap<Env, PinningService[]>();
 
 /**
@@ -66,10 +80,11 @@ export function servicesOf(env: Env): PinningService[] {
   let known = services.get(env);
   if (known === undefined) {
     const secrets: Record<string, unknown> = env;
-    known = pinningServices(env.PINNING_SERVICES, (name) => {
+    const secretOf = (name: string): string | undefined => {
       const secret = secrets[name];
       return typeof secret === 'string' ? secret : undefined;
-    });
+    };
+    known = pinningServices(env.PINNING_SERVICES, secretOf, `sealpin:${serviceId(env)}`);
     services.set(env, known);
   }
   return known;

@@ -127,7 +127,14 @@ async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   if (services.length > 0) return configured(c, services);
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
-  throw new SealpinError(gone ? 'gone' : 'not_found');
+  if (gone) throw new SealpinError('gone');
+  throw new SealpinError(
+    'not_found',
+    'no file with this CID lives here; blocks below a root are not served by themselves',
+    {
+      hint: 'ask for the root CID of a whole file: format=car gives all of its blocks, entity-bytes those of a part',
+    },
+  );
 }
 
 /** One that is not configured now is left out as long as there is another one. */

@@ -31,11 +31,12 @@ export const named: MiddlewareHandler<App> = async (c, next) => {
   });
 };
 
-/** Turns what was thrown into an answer; what is our fault goes to the log. */
+/** Turns what was thrown into an answer; what the operator has to see goes to the log. */
 export const failed: ErrorHandler<App> = (error, c) => {
   const { requestId } = c.var;
   const code = error instanceof SealpinError ? error.code : 'internal';
-  if (describe(code).fault === 'system')
+  const { fault, status } = describe(code);
+  if (fault === 'system' || status >= 500)
     log({ event: 'error', requestId, code, error: errorText(error), cause: errorText(error.cause) });
   const answer = problem(error, requestId);
   // For a content coding, and for no other reason of a 415 (RFC 9110 section 12.5.3).

@@ -145,6 +145,7 @@ async function store(
 
   let about: About | undefined;
   let record: FileRecord | undefined;
+  let other: string | null = null;
   /** Everything about the body is known, and the pinning service cannot keep it yet. */
   const beforeLast = async (): Promise<void> => {
     const { cid, bytes } = await measure.result;
@@ -164,7 +165,9 @@ async function store(
       service: service.id,
       header: encrypted === undefined ? null : await encrypted.header(fileId, about),
     };
-    record = { ...file, ...(await settled(caller.account.intend(caller.key.hash, file, o.claim))) };
+    const intended = await settled(caller.account.intend(caller.key.hash, file, o.claim));
+    other = intended.other;
+    record = { ...file, createdAt: intended.createdAt };
   };
 
   const bytes = bodyBytes(c, o);
@@ -177,8 +180,9 @@ async function store(
     throw new SealpinError('pinning_failed', 'the pinning service answered early');
   if (pinned.cid !== record.cid) {
     await settled(caller.account.withdraw(fileId, pinned.cid));
-    throw new SealpinError('pinning_failed', 'the pinning service computed another CID');
+    throw new SealpinError('pinning_failed', `${service.id} computed another CID, ${pinned.cid}, for ${record.cid}`);
   }
+  if (other !== null) await service.share(record.cid, other, o.signal);
   await settled(caller.account.ready(fileId, o.claim));
   return { record, about };
 }

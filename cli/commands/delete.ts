@@ -88,16 +88,18 @@ function receiptText(receipt: Receipt, what: string): string[] {
     'in-container': 'anyone who already has a copy can still open it with the password or key',
     none: 'anyone who already has a copy can still read it as before',
   }[receipt.key];
-  const at = (status: 'unpinned' | 'scheduled'): string =>
+  const at = (status: Receipt['pins'][number]['status']): string =>
     receipt.pins
       .filter((pin) => pin.status === status)
       .map(({ service }) => service)
       .join(', ');
   const unpinned = at('unpinned');
+  const kept = at('kept');
   const scheduled = at('scheduled');
   return [
     `deleted ${what}: ${key}`,
     ...(unpinned === '' ? [] : [`unpinned at: ${unpinned}`]),
+    ...(kept === '' ? [] : [`still pinned by others at: ${kept}`]),
     ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
     ...(receipt.recoverableUntil === undefined
       ? []

@@ -136,6 +136,7 @@ function tell(context: Context, line: string): void {
     status?: number;
     ms?: number;
     error?: string;
+    detail?: string;
     requestId?: string;
     service?: string;
   };
@@ -150,7 +151,7 @@ function tell(context: Context, line: string): void {
     context.output.warn(`a deleted file is still pinned at ${entry.service} (${entry.error}); it is tried again later`);
   else
     context.output.warn(
-      `${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
+      `${entry.event}: ${entry.error ?? entry.detail ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
     );
 }
 

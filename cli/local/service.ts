@@ -2,6 +2,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
+import { SealpinError } from '../../shared/errors.ts';
 import { openAccount } from './account.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { listenForControl } from './control.ts';
@@ -9,6 +10,7 @@ import type { Homes, Status } from './control.ts';
 import { lock } from './lock.ts';
 import { startNode } from './node/index.ts';
 import { type Kubo, type KuboWish, askHomes, chooseKubo, homesOf, kuboId, rememberKubo } from './kubo.ts';
+import { isFull, keepRoom } from './node/reserve.ts';
 import { freePort, onFreePort } from './port.ts';
 import { endProcess, markProcess } from './process.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal, saveRun } from './state.ts';
@@ -61,7 +63,7 @@ function cleaner() {
 /**
  * Starts the service of a data directory; resolves when it takes requests.
  *
- * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, the codes of `chooseKubo`
+ * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the codes of `chooseKubo`
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const paths = localPaths(options.dataDir);
@@ -75,13 +77,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await rm(paths.tmp, { recursive: true, force: true });
     await mkdir(paths.tmp, { mode: 0o700 });
     clean.add(() => rm(paths.tmp, { recursive: true, force: true }));
+    const room = keepRoom(paths.reserve, (detail) => options.log(JSON.stringify({ event: 'disk.full', detail })));
+    clean.add(() => room.close());
     if (options.port !== 0) await freePort(options.port); // told before anything is done
     const choice = await chooseKubo(options.dataDir, options.kubo);
     await rememberKubo(options.dataDir, choice);
     // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
     const code = Promise.all([bundleWorker(), bundleGuard()]);
     const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), code]);
-    const ipfs = await startEmbedded(paths.ipfs, secrets.rpcToken, clean);
+    const ipfs = await startEmbedded(paths.ipfs, secrets.rpcToken, clean, options.log);
     const startedAt = new Date().toISOString();
     const service = markProcess(process.pid)!;
     clean.add(() => saveRun(options.dataDir, undefined));
@@ -99,6 +103,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
           PINNING_SERVICES: JSON.stringify(pinningServices(ipfs.url, choice.kubo)),
           IPFS_TOKEN: ipfs.token,
           KUBO_TOKEN: choice.kubo?.token ?? '',
+          SERVICE_ID: secrets.serviceId,
           MAX_UPLOAD_BYTES: '',
           PUBLIC_GATEWAY: 'on',
           CORS_ORIGINS: '',
@@ -154,7 +159,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     };
   } catch (error) {
     await clean.run().catch(() => undefined); // the first error is the one to tell
-    throw error;
+    if (!isFull(error)) throw error;
+    throw new SealpinError(
+      'disk_full',
+      `the disk of ${options.dataDir} is full: the service needs some room to start`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -162,8 +174,13 @@ async function startEmbedded(
   dir: string,
   token: string,
   clean: ReturnType<typeof cleaner>,
+  log: ServiceOptions['log'],
 ): Promise<{ url: string; token: string }> {
-  const node = await startNode({ dir, token });
+  const node = await startNode({
+    dir,
+    token,
+    note: (detail) => log(JSON.stringify({ event: 'node.recovered', detail: `${detail} (in ${dir})` })),
+  });
   clean.add(() => node.close());
   return { url: node.url, token };
 }

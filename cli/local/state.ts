@@ -1,7 +1,8 @@
 /**
  * What the local service keeps in `local/` of the data directory:
  * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the service that
- * runs now), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `tmp/` and `cache/` (which may go).
+ * runs now), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable
+ * Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
@@ -13,7 +14,15 @@ import type { ProcessMark } from './process.ts';
 /** The version of the files below; a higher one was written by a newer sealpin. */
 const version = 1;
 
-export type Secrets = { v: 1; adminToken: string; rpcToken: string; account?: string; apiKey?: string };
+/** `serviceId`: tells the pins of this service from those of others on the same Kubo. */
+export type Secrets = {
+  v: 1;
+  adminToken: string;
+  rpcToken: string;
+  serviceId: string;
+  account?: string;
+  apiKey?: string;
+};
 
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
@@ -36,6 +45,7 @@ export function localPaths(dataDir: string) {
     ipfs: join(local, 'ipfs'),
     tmp: join(local, 'tmp'),
     cache: join(local, 'cache'),
+    reserve: join(local, 'reserve'),
   };
 }
 
@@ -107,9 +117,12 @@ async function writeState(path: string, value: Secrets | Run | KuboMark): Promis
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
   const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
-  if (found !== undefined) return found;
+  if (found?.serviceId !== undefined) return found;
   const token = () => randomBytes(32).toString('base64url');
-  const secrets: Secrets = { v: 1, adminToken: token(), rpcToken: token() };
+  const secrets: Secrets = {
+    ...(found ?? { v: 1, adminToken: token(), rpcToken: token() }),
+    serviceId: randomBytes(16).toString('hex'),
+  };
   await writeState(path, secrets);
   return secrets;
 }

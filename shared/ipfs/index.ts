@@ -2,7 +2,7 @@
  * IPFS as Sealpin uses it: the CID of a stream of bytes, CAR files, and reading from sources that nobody has to trust.
  * One layout only, the profile `unixfs-v1-2025` of IPIP-499: CIDv1, sha2-256, raw leaves of 1 MiB, 1,024 links, balanced.
  */
-export { leafBytes, parseCid, type Cid } from './cid.ts';
+export { bytesOfCid, cidOf, leafBytes, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type Measure } from './builder.ts';
 export { measured } from './measured.ts';
 export { openFile, readBlock, type BlockSource, type IpfsFile, type Limits, type OpenOptions } from './file.ts';

@@ -128,13 +128,14 @@ export function supply(
 function summary(failures: readonly Failure[]): SealpinError {
   const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!told) return new SealpinError('not_found', 'there is no source to ask');
-  const { code, reason, retryAfterSeconds } = told.error;
+  const { code, reason, hint, retryAfterSeconds } = told.error;
   // A source that was asked again and failed in the same way is named once.
   const detail = [...new Set(failures.map(({ id, error }) => `${id}: ${error.message}`))].join('; ');
   const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));
   return new SealpinError(code, detail, {
     cause,
     ...(reason !== undefined && { reason }),
+    ...(hint !== undefined && { hint }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   });
 }

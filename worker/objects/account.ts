@@ -11,8 +11,8 @@ import type { Recovery } from '../recovery.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { claims, type Claim } from './idempotency.ts';
 import { files, type FileRecord, type NewFile } from './files.ts';
-import { outbox, unrefer, type Message } from './outbox.ts';
-import { pinOf } from './pin.ts';
+import { lesser, outbox, unrefer, type Message } from './outbox.ts';
+import { pinOf, type Removal } from './pin.ts';
 import { recoveryRow, type StoredRecovery } from './recovery.ts';
 import { beyond, isSameHash, locksOut, registry, type KeyRecord, type NewKey, type RevokeOptions } from './registry.ts';
 import { schema, type AccountRow } from './schema.ts';
@@ -205,8 +205,15 @@ export class Account extends DurableObject<Env> {
     return { ok: true };
   }
 
-  /** Before the last bytes go out: the pending row, then the reference. After this, row and reference say what to undo. */
-  async intend(hash: string, file: NewFile, claim?: Claim): Promise<Answer<{ createdAt: number }>> {
+  /**
+   * Before the last bytes go out: the pending row, then the reference. After this, row and reference say what to undo.
+   * `other`: the name of a pin of these bytes that is not ours, and that the upload overwrites.
+   */
+  async intend(
+    hash: string,
+    file: NewFile,
+    claim?: Claim,
+  ): Promise<Answer<{ createdAt: number; other: string | null }>> {
     const caller = this.#authorize(hash, 'write');
     if (!caller.ok) return caller;
     const createdAt = this.now();
@@ -215,14 +222,14 @@ export class Account extends DurableObject<Env> {
     this.#files.add(file, caller.key.id, createdAt, createdAt + pendingMs);
     await this.#alarm.by(createdAt + pendingMs);
     const { cid, service, fileId } = file;
-    let answer: Answer;
+    let answer: Answer<{ other: string | null }>;
     try {
       answer = await (await pinOf(this.env, cid)).refer({ cid, service, fileId, account: caller.account.id });
     } catch (error) {
       log({ event: 'account.refer', error: errorText(error) });
       answer = refuse('overloaded', undefined, 2);
     }
-    if (answer.ok) return { ok: true, createdAt };
+    if (answer.ok) return { ok: true, createdAt, other: answer.other };
     await this.withdraw(fileId);
     return answer;
   }
@@ -295,7 +302,7 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Deletes a file: header and row in one transaction before anything else, then the reference. */
-  async remove(hash: string, fileId: string): Promise<Answer<{ file: FileRecord; status: 'unpinned' | 'scheduled' }>> {
+  async remove(hash: string, fileId: string): Promise<Answer<{ file: FileRecord; status: Removal }>> {
     const caller = this.#authorize(hash, 'delete');
     if (!caller.ok) return caller;
     const removed = this.ctx.storage.transactionSync(() => {
@@ -305,8 +312,8 @@ export class Account extends DurableObject<Env> {
       return { file, message: this.#outbox.add(unrefer(file), this.now()) };
     });
     if (removed === undefined) return refuse('not_found');
-    const done = await this.#deliver([removed.message]);
-    return { ok: true, file: { ...removed.file, header: null }, status: done ? 'unpinned' : 'scheduled' };
+    const status = await this.#deliver([removed.message]);
+    return { ok: true, file: { ...removed.file, header: null }, status };
   }
 
   /** Gives up pending uploads whose time is up, and delivers what is left in the outbox. */
@@ -378,17 +385,15 @@ export class Account extends DurableObject<Env> {
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: number[]): Promise<boolean> {
+  async #deliver(ids: number[]): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    let done = true;
-    for (const id of ids) {
-      const each = await this.#outbox.flush((message) => this.#send(message), this.now(), id);
-      done &&= each;
-    }
-    return done;
+    let result: Removal = 'unpinned';
+    for (const id of ids)
+      result = lesser(result, await this.#outbox.flush((message) => this.#send(message), this.now(), id));
+    return result;
   }
 
-  async #send(message: Message): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
+  async #send(message: Message): Promise<Answer<{ status: Removal }>> {
     if (message.op === 'forget') {
       await this.env.API_KEYS.delete(edgeName(message.target));
       return { ok: true, status: 'unpinned' };

@@ -3,6 +3,7 @@ import { type Answer } from '../answer.ts';
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './files.ts';
+import type { Removal } from './pin.ts';
 
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
@@ -14,15 +15,15 @@ export function unrefer({ cid, service, fileId }: FileRecord): Message {
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-export type Delivery = (message: Message) => Promise<Answer<{ status: 'unpinned' | 'scheduled' }>>;
+export type Delivery = (message: Message) => Promise<Answer<{ status: Removal }>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
 export type Outbox = {
   /** Writes a message, due at once; its id. */
   add(message: Message, nowMs: number): number;
-  /** Delivers what is due, or the one message of that id; whether all that it tried was acknowledged as done. */
-  flush(deliver: Delivery, nowMs: number, id?: number): Promise<boolean>;
+  /** Delivers what is due, or the one message of that id. What the answers come to; `scheduled` when one is still missing. */
+  flush(deliver: Delivery, nowMs: number, id?: number): Promise<Removal>;
   nextDue(): number | undefined;
 };
 
@@ -51,19 +52,16 @@ export function outbox(sql: SqlStorage): Outbox {
         id === undefined
           ? sql.exec<OutboxRow>('SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?', nowMs, batch).toArray()
           : sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
-      let done = true;
+      let result: Removal = 'unpinned';
       for (const row of rows) {
         const attempts = row.attempts + 1;
         // Before the message goes out: the next ringing must not send it once more while this one waits.
         sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, nowMs + backoffMs(attempts), row.id);
         const acknowledged = await attempt(deliver, row);
-        if (acknowledged === undefined) done = false;
-        else {
-          sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
-          done &&= acknowledged === 'unpinned';
-        }
+        if (acknowledged !== undefined) sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+        result = lesser(result, acknowledged ?? 'scheduled');
       }
-      return done;
+      return result;
     },
     nextDue() {
       const [row] = sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
@@ -72,7 +70,13 @@ export function outbox(sql: SqlStorage): Outbox {
   };
 }
 
-async function attempt(deliver: Delivery, row: OutboxRow): Promise<'unpinned' | 'scheduled' | undefined> {
+/** What two removals come to: the one that leaves more. */
+export function lesser(a: Removal, b: Removal): Removal {
+  const order: Removal[] = ['scheduled', 'kept', 'unpinned'];
+  return order.find((each) => each === a || each === b)!;
+}
+
+async function attempt(deliver: Delivery, row: OutboxRow): Promise<Removal | undefined> {
   const { op, target, service, file_id: fileId, attempts } = row;
   try {
     const answer = await deliver({ op, target, service, fileId });

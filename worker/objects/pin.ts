@@ -2,14 +2,17 @@
  * Pin: who refers to which CID at which pinning service. 256 objects hold all CIDs, by the first byte of SHA-256 of the CID's
  * text. A set of references, never a counter, so that adding and removing may be repeated. Only `Account` calls what writes.
  *
+ * `was_there`: the pin of the CID is somebody else's, under the name `other`; `anchored`: we may have one of our own besides it.
+ *
  * A row goes `live → unpinning → away`; one operation at a time per CID. While a row is `unpinning` nobody can tell what the
  * service does with a late request of ours, so a new reference waits until it is away.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { isSealpinError } from '../../shared/errors.ts';
-import { refuse, type Answer } from '../answer.ts';
+import { refusalOf, refuse, type Answer } from '../answer.ts';
 import { serviceOf, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
+import type { Held } from '../pinning/contract.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { shardName } from './shard.ts';
 
@@ -17,6 +20,8 @@ import { shardName } from './shard.ts';
 const waitMs = 10_000;
 /** How long one question to a pinning service may take here. */
 const askMs = 8_000;
+/** How long the same may take where a pin has to be renamed: the service may walk over the whole file. */
+const renameMs = 60_000;
 
 /** A file of an account that needs a CID at a service. */
 export type Reference = { cid: string; service: string; account: string; fileId: string };
@@ -25,13 +30,30 @@ type PinRow = {
   service: string;
   state: 'live' | 'unpinning';
   was_there: number;
+  other: string | null;
+  anchored: number;
   due: number | null;
   attempts: number;
 };
 
+/** What became of a pin. `kept`: it is not ours, so it stays. */
+export type Removal = 'unpinned' | 'kept' | 'scheduled';
+
 /** The object that knows a CID. */
 export async function pinOf(env: Env, cid: string): Promise<DurableObjectStub<Pin>> {
   return env.PIN.getByName(await shardName(cid));
+}
+
+/**
+ * What a row says of a pin that is about to be made, from what the service holds now and what the row said before. `wasThere`: the
+ * pin of the CID itself is not ours, so it is not ours to remove; `other`: its name, where the service keeps names.
+ */
+function ownership(held: Held, row: PinRow | undefined): Pick<PinRow, 'other' | 'anchored'> & { wasThere: number } {
+  if (held.pin === 'foreign') return { wasThere: 1, other: held.name, anchored: 1 };
+  if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0 };
+  // Our name may stand on the pin of somebody else, from an upload that has not given the name back yet.
+  if (row !== undefined) return { wasThere: row.was_there, other: row.other, anchored: row.anchored };
+  return { wasThere: held.pin === 'ours' ? 0 : 1, other: null, anchored: 0 };
 }
 
 export class Pin extends DurableObject<Env> {
@@ -40,14 +62,29 @@ export class Pin extends DurableObject<Env> {
   readonly #queues = new Map<string, Promise<void>>();
   #exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
 
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    // Objects of the first version.
+    if (
+      this.#exists &&
+      this.#sql.exec(`SELECT 1 FROM pragma_table_info('pin') WHERE name = 'other'`).toArray().length === 0
+    ) {
+      this.#sql.exec('ALTER TABLE pin ADD COLUMN other TEXT');
+      this.#sql.exec('ALTER TABLE pin ADD COLUMN anchored INTEGER NOT NULL DEFAULT 0');
+    }
+  }
+
   /** The clock, in ms. */
   protected now(): number {
     return Date.now();
   }
 
-  /** Adds a reference. The first one of a CID asks the service whether it has the pin already: then it is not ours to remove. */
-  async refer(reference: Reference): Promise<Answer> {
-    return await this.#alone(reference.cid, async () => {
+  /**
+   * Adds a reference, and asks the service whose pin of the CID it holds. `other`: the name of a pin that is not ours; after the
+   * upload the bytes have to be shared with it.
+   */
+  async refer(reference: Reference): Promise<Answer<{ other: string | null }>> {
+    return await this.#alone<{ other: string | null }>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       this.#create();
       let row = this.#row(cid, service);
@@ -56,23 +93,24 @@ export class Pin extends DurableObject<Env> {
         row = this.#row(cid, service);
         if (row !== undefined) return refuse('overloaded', 'the same bytes are being removed', 5);
       }
-      let wasThere = false;
-      if (row === undefined) {
-        try {
-          wasThere = (await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(askMs))) === 'pinned';
-        } catch (error) {
-          log({ event: 'pin.stat', service, error: errorText(error) });
-          return isSealpinError(error)
-            ? refuse(error.code, undefined, error.retryAfterSeconds)
-            : refuse('pinning_unavailable');
-        }
+      let held: Held;
+      try {
+        held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(askMs));
+      } catch (error) {
+        log({ event: 'pin.stat', service, error: errorText(error) });
+        return isSealpinError(error) ? refusalOf(error) : refuse('pinning_unavailable');
       }
+      const { wasThere, other, anchored } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
         this.#sql.exec(
-          `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'live', ?, 0) ON CONFLICT DO NOTHING`,
+          `INSERT INTO pin (cid, service, state, was_there, other, anchored, attempts) VALUES (?, ?, 'live', ?, ?, ?, 0)
+           ON CONFLICT (cid, service) DO UPDATE SET
+             was_there = excluded.was_there, other = excluded.other, anchored = excluded.anchored`,
           cid,
           service,
-          wasThere ? 1 : 0,
+          wasThere,
+          other,
+          anchored,
         );
         this.#sql.exec(
           'INSERT INTO reference (cid, service, account, file_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
@@ -82,13 +120,13 @@ export class Pin extends DurableObject<Env> {
           fileId,
         );
       });
-      return { ok: true };
+      return { ok: true, other };
     });
   }
 
   /** Removes a reference, and with the last one the pin. `unpinned`: as far as this reference goes, nothing is left to do. */
-  async unrefer(reference: Reference): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
-    return await this.#alone<{ status: 'unpinned' | 'scheduled' }>(reference.cid, async () => {
+  async unrefer(reference: Reference): Promise<Answer<{ status: Removal }>> {
+    return await this.#alone<{ status: Removal }>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       if (!this.#exists) return { ok: true, status: 'unpinned' };
       const row = this.ctx.storage.transactionSync(() => {
@@ -104,20 +142,16 @@ export class Pin extends DurableObject<Env> {
           .toArray();
         const row = this.#row(cid, service);
         if (left.length > 0 || row === undefined) return undefined;
-        if (row.was_there === 1) {
-          this.#sql.exec('DELETE FROM pin WHERE cid = ? AND service = ?', cid, service);
-          return undefined;
-        }
         this.#sql.exec(`UPDATE pin SET state = 'unpinning' WHERE cid = ? AND service = ?`, cid, service);
         return row;
       });
-      return { ok: true, status: row === undefined || (await this.#unpin(row)) ? 'unpinned' : 'scheduled' };
+      return { ok: true, status: row === undefined ? 'unpinned' : await this.#unpin(row) };
     });
   }
 
   /** Removes a pin that a service made under a CID which is not that of the bytes, unless somebody refers to that one. */
-  async discard(cid: string, service: string): Promise<Answer<{ status: 'unpinned' | 'scheduled' }>> {
-    return await this.#alone<{ status: 'unpinned' | 'scheduled' }>(cid, async () => {
+  async discard(cid: string, service: string): Promise<Answer<{ status: Removal }>> {
+    return await this.#alone<{ status: Removal }>(cid, async () => {
       this.#create();
       this.#sql.exec(
         `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'unpinning', 0, 0) ON CONFLICT DO NOTHING`,
@@ -126,7 +160,7 @@ export class Pin extends DurableObject<Env> {
       );
       const row = this.#row(cid, service);
       if (row?.state !== 'unpinning') return { ok: true, status: 'unpinned' };
-      return { ok: true, status: (await this.#unpin(row)) ? 'unpinned' : 'scheduled' };
+      return { ok: true, status: await this.#unpin(row) };
     });
   }
 
@@ -168,22 +202,33 @@ export class Pin extends DurableObject<Env> {
     }
   }
 
-  /** Asks the service to remove a pin; whether it did. When it did not, the row says when to try again. */
-  async #unpin(row: PinRow): Promise<boolean> {
+  /** Asks the service to remove our pin. When it did not (`scheduled`), the row says when to try again. */
+  async #unpin(row: PinRow): Promise<Removal> {
     const { cid, service } = row;
     const attempts = row.attempts + 1;
     const due = this.now() + backoffMs(attempts);
     // Before the request goes out: an object that dies while it waits must find the row due.
     this.#sql.exec(`UPDATE pin SET attempts = ?, due = ? WHERE cid = ? AND service = ?`, attempts, due, cid, service);
     await this.#alarm.by(due);
+    let kept: boolean;
     try {
-      await serviceOf(this.env, service).unpin(cid, AbortSignal.timeout(askMs));
+      kept = await this.#release(row);
     } catch (error) {
       log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
-      return false;
+      return 'scheduled';
     }
     this.#sql.exec(`DELETE FROM pin WHERE cid = ? AND service = ? AND state = 'unpinning'`, cid, service);
-    return true;
+    return kept ? 'kept' : 'unpinned';
+  }
+
+  /** Removes what is ours of a pin; whether one that is not ours is still there. */
+  async #release({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
+    const service = serviceOf(this.env, id);
+    const shared =
+      anchored === 1 ? await service.unshare(cid, other ?? undefined, AbortSignal.timeout(renameMs)) : undefined;
+    // One that was there before us, at a service that keeps no names: nobody can tell whether it still is.
+    if (wasThere === 1) return shared !== 'absent';
+    return (await service.unpin(cid, AbortSignal.timeout(askMs))) === 'foreign';
   }
 
   #row(cid: string, service: string): PinRow | undefined {
@@ -215,6 +260,7 @@ export class Pin extends DurableObject<Env> {
     this.#sql.exec(`
       CREATE TABLE IF NOT EXISTS pin (
         cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
+        other TEXT, anchored INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (cid, service)) WITHOUT ROWID;
       CREATE INDEX IF NOT EXISTS pin_due ON pin (due) WHERE state = 'unpinning';
       CREATE TABLE IF NOT EXISTS reference (

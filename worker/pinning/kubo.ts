@@ -2,12 +2,18 @@
  * The adapter for Kubo's RPC: a Kubo of one's own, the embedded node, and what else speaks it. Documented at
  * https://docs.ipfs.tech/reference/kubo/rpc/. An old Kubo ignores flags that it does not know: who calls `put` compares CIDs.
  */
+import { SealpinError } from '../../shared/errors.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
-import type { PinningService } from './contract.ts';
+import { anchorOf } from './anchor.ts';
+import type { Held, PinningService } from './contract.ts';
 import { upload } from './multipart.ts';
 import { rpc, type Answer, type RpcOptions } from './rpc.ts';
 
-export type KuboOptions = RpcOptions & { timeouts?: Partial<Timeouts> };
+export type KuboOptions = RpcOptions & {
+  /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
+  pinName: string;
+  timeouts?: Partial<Timeouts>;
+};
 
 export type Timeouts = {
   /** The longest wait for an answer, and of an upload for the service to take a piece: 30 s. */
@@ -26,8 +32,11 @@ const profile = {
   trickle: 'false',
 };
 
-/** A constant: no filename ever goes to a service. */
-const pinName = 'sealpin';
+/** The name that earlier versions gave to pins, whatever the service. */
+const earlierName = 'sealpin';
+
+/** What a CID may look like that we do not know, in any encoding: enough to unpin what was pinned under it. */
+const anyCid = /^[A-Za-z0-9]{32,128}$/;
 
 /** The largest block that is taken (trustless gateway specification: 2 MiB). */
 const maxBlockBytes = 2_097_152;
@@ -35,11 +44,73 @@ const maxBlockBytes = 2_097_152;
 /** A pinning service behind Kubo's RPC. */
 export function kubo(o: KuboOptions): PinningService {
   const { answerMs, pinMs } = { answerMs: 30_000, pinMs: 120_000, ...o.timeouts };
-  const { failed, unavailable, late, within, send, whole, answer } = rpc(o);
+  const { pinName } = o;
+  const { failed, refused, unavailable, late, within, send, whole, answer } = rpc(o);
 
   /** One command with a small answer. */
-  function ask(command: string, query: Record<string, string>, signal: AbortSignal): Promise<Answer> {
-    return within(signal, answerMs, async (limited) => answer(await send(command, query, limited)));
+  function ask(
+    command: string,
+    query: Record<string, string>,
+    signal: AbortSignal,
+    timeoutMs = answerMs,
+  ): Promise<Answer> {
+    return within(signal, timeoutMs, async (limited) => answer(await send(command, query, limited)));
+  }
+
+  async function stat(cid: string, signal: AbortSignal): Promise<Held> {
+    const result = await ask('pin/ls', { arg: cid, type: 'recursive', names: 'true' }, signal);
+    if ('message' in result) {
+      if (/is not pinned/.test(result.message)) return { pin: 'absent' };
+      throw refused(result.message);
+    }
+    const { Keys } = result.records[0]!;
+    if (typeof Keys !== 'object' || Keys === null) throw failed('its answer to pin/ls has no Keys');
+    if (!Object.hasOwn(Keys, cid)) return { pin: 'absent' };
+    const name = (Keys as Record<string, { Name?: unknown } | null>)[cid]?.Name;
+    if (typeof name !== 'string') return { pin: 'unknown' };
+    return name === pinName || name === earlierName ? { pin: 'ours' } : { pin: 'foreign', name };
+  }
+
+  /** Pins what the node has. With `timeout`, because a node on the network looks for a missing block for ever. */
+  async function pin(cid: string, name: string, signal: AbortSignal): Promise<void> {
+    const query = { arg: cid, name, progress: 'false', timeout: `${Math.ceil(pinMs / 1000)}s` };
+    const result = await ask('pin/add', query, signal, pinMs);
+    if ('message' in result) throw refused(result.message);
+    const { Pins } = result.records[0]!;
+    if (!Array.isArray(Pins) || !Pins.includes(cid)) throw failed('its answer to pin/add does not name the pin');
+  }
+
+  async function unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'> {
+    const held = await stat(cid, signal);
+    if (held.pin === 'absent' || held.pin === 'foreign') return held.pin;
+    const result = await ask('pin/rm', { arg: cid }, signal);
+    if ('records' in result) {
+      const { Pins } = result.records[0]!;
+      if (!Array.isArray(Pins) || !Pins.includes(cid)) throw failed('its answer to pin/rm does not name the pin');
+      return 'removed';
+    }
+    // The second is what the proxy of IPFS Cluster says.
+    if (/not pinned|not part of the pinset/.test(result.message)) return 'absent';
+    throw refused(result.message);
+  }
+
+  /** Pins a node of our own above the root; whether the service can store one. */
+  async function anchor(root: string, signal: AbortSignal): Promise<boolean> {
+    const { cid, bytes } = await anchorOf(root, pinName);
+    const body = new FormData();
+    body.append('file', new Blob([bytes]));
+    const query = { 'cid-codec': 'dag-pb', mhtype: 'sha2-256', pin: 'false' };
+    const stored = await within(signal, answerMs, async (limited) => {
+      const response = await send('block/put', query, limited, { upload: { body }, also: 404 });
+      if (response.status !== 404) return await answer(response);
+      await response.body?.cancel();
+      return undefined;
+    });
+    if (stored === undefined) return false;
+    if ('message' in stored) throw refused(stored.message);
+    if (stored.records[0]!['Key'] !== cid) throw failed('its answer to block/put has another CID');
+    await pin(cid, pinName, signal);
+    return true;
   }
 
   /** Reading never makes the node search the network (`offline`): what was pinned is there, or it is lost. */
@@ -47,13 +118,19 @@ export function kubo(o: KuboOptions): PinningService {
     const response = await send(command, { ...query, offline: 'true' }, signal);
     if (response.status === 200) return response;
     const error = await answer(response);
-    throw failed('message' in error ? error.message : `it has nothing for ${command}`);
+    if (!('message' in error)) throw failed(`it has nothing for ${command}`);
+    if (/not found locally|could not find/.test(error.message))
+      throw new SealpinError('pinning_lost', `${o.id}: ${error.message}`);
+    throw refused(error.message);
   }
 
+  /** A CID that is none of ours is kept as it is: what was pinned under it has to be unpinned. */
   function cidOf(record: Record<string, unknown>): string {
+    const text = String(record['Hash']);
     try {
-      return parseCid(String(record['Hash'])).text;
+      return parseCid(text).text;
     } catch (cause) {
+      if (anyCid.test(text)) return text;
       throw failed('the last record of its answer has no CID', cause);
     }
   }
@@ -85,14 +162,11 @@ export function kubo(o: KuboOptions): PinningService {
       }
 
       const { sent, ...body } = upload(file, { bytes, beforeLast, signal: either, handOver });
-      const answered = send(
-        'add',
-        { ...profile, pin: 'true', 'pin-name': pinName, progress: 'false' },
-        either,
-        body,
-      ).then(async (response) => {
+      const answered = send('add', { ...profile, pin: 'true', 'pin-name': pinName, progress: 'false' }, either, {
+        upload: body,
+      }).then(async (response) => {
         const result = await answer(response);
-        if ('message' in result) throw failed(result.message);
+        if ('message' in result) throw refused(result.message);
         return cidOf(result.records.at(-1)!);
       });
       try {
@@ -113,26 +187,21 @@ export function kubo(o: KuboOptions): PinningService {
       }
     },
 
-    async stat(cid, signal) {
-      const result = await ask('pin/ls', { arg: cid, type: 'recursive' }, signal);
-      if ('records' in result) {
-        const { Keys } = result.records[0]!;
-        if (typeof Keys !== 'object' || Keys === null) throw failed('its answer to pin/ls has no Keys');
-        return Object.hasOwn(Keys, cid) ? 'pinned' : 'absent';
-      }
-      if (/is not pinned/.test(result.message)) return 'absent';
-      throw failed(result.message);
+    stat,
+    unpin,
+
+    async share(cid, name, signal) {
+      const anchored = await anchor(cid, signal);
+      const held = await stat(cid, signal);
+      if (held.pin === 'ours') await pin(cid, name, signal);
+      else if (held.pin === 'absent' && !anchored) throw failed('the pin that was there is gone');
     },
 
-    async unpin(cid, signal) {
-      const result = await ask('pin/rm', { arg: cid }, signal);
-      if ('records' in result) {
-        const { Pins } = result.records[0]!;
-        if (!Array.isArray(Pins) || !Pins.includes(cid)) throw failed('its answer to pin/rm does not name the pin');
-        return 'removed';
-      }
-      if (/not pinned/.test(result.message)) return 'absent';
-      throw failed(result.message);
+    async unshare(cid, name, signal) {
+      const held = await stat(cid, signal);
+      if (held.pin === 'ours' && name !== undefined) await pin(cid, name, signal);
+      await unpin((await anchorOf(cid, pinName)).cid, signal);
+      return held.pin === 'absent' ? 'absent' : 'foreign';
     },
 
     block: (cid, signal) =>
@@ -149,7 +218,7 @@ export function kubo(o: KuboOptions): PinningService {
 
     async ping(signal) {
       const result = await ask('version', {}, signal);
-      if ('message' in result) throw failed(result.message);
+      if ('message' in result) throw refused(result.message);
       const { Version } = result.records[0]!;
       if (typeof Version !== 'string') throw failed('its answer to version has no Version');
       return { version: Version };

@@ -24,6 +24,27 @@ export function rpc(o: RpcOptions) {
     return new SealpinError('pinning_failed', `${o.id}: ${detail}`, { cause });
   }
 
+  /** The configuration names a service that cannot be used: no request will succeed before the operator changes it. */
+  function misconfigured(detail: string, hint: string): SealpinError {
+    return new SealpinError('misconfigured', `${o.id} at ${root}: ${detail}`, { hint });
+  }
+
+  /** The address leads to something that is not Kubo's RPC. */
+  function notKubo(detail: string): SealpinError {
+    return misconfigured(
+      detail,
+      'what answers at the address of the pinning service is not the RPC API of Kubo: the operator has to check the address (of the API, usually port 5001, without /api/v0)',
+    );
+  }
+
+  /** The error for the message of Kubo's error. */
+  function refused(message: string): SealpinError {
+    if (!/no space left on device|disk quota exceeded/i.test(message)) return failed(message);
+    return new SealpinError('disk_full', `the disk of the pinning service ${o.id} is full`, {
+      hint: 'nothing was kept; the operator has to make room there',
+    });
+  }
+
   function unavailable(what: string, cause: unknown): SealpinError {
     return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
   }
@@ -52,15 +73,18 @@ export function rpc(o: RpcOptions) {
     }
   }
 
-  /** Sends a command. What comes back has status 200, or 500 with an error of Kubo's in it. */
+  /**
+   * Sends a command. What comes back has status 200, or 500 with an error of Kubo's in it.
+   * @param o.also another status that the caller wants to see
+   */
   async function send(
     command: string,
     query: Record<string, string>,
     signal: AbortSignal,
-    upload?: { body: ReadableStream<Uint8Array>; contentType: string },
+    { upload, also }: { upload?: { body: BodyInit; contentType?: string }; also?: number } = {},
   ): Promise<Response> {
     const { fetch } = o;
-    const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
+    const headers = { ...o.headers, ...(upload?.contentType !== undefined && { 'content-type': upload.contentType }) };
     // Node wants `duplex` with a streamed body; workerd does not know it.
     const init: RequestInit & { duplex?: 'half' } = {
       method: 'POST',
@@ -74,9 +98,9 @@ export function rpc(o: RpcOptions) {
       response = await fetch(`${root}/api/v0/${command}?${new URLSearchParams(query).toString()}`, init);
     } catch (cause) {
       signal.throwIfAborted();
-      throw unavailable('cannot be reached', cause);
+      throw unavailable(`at ${root} cannot be reached`, cause);
     }
-    if (response.status === 200 || response.status === 500) return response;
+    if ([200, 500, also].includes(response.status)) return response;
     await response.body?.cancel();
     if ([429, 502, 503, 504].includes(response.status)) {
       const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
@@ -86,8 +110,14 @@ export function rpc(o: RpcOptions) {
         retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
       );
     }
-    if (response.status === 401 || response.status === 403)
-      throw failed(`it refused our credentials for ${command} (${response.status})`);
+    if (response.status === 401 || response.status === 403) {
+      throw misconfigured(
+        `it refused our credentials for ${command} (${response.status})`,
+        'the pinning service refused the credentials of this service: the operator has to check the token and what it allows',
+      );
+    }
+    if ([404, 405].includes(response.status) || isRedirect(response.status))
+      throw notKubo(`it answered ${response.status || 'a redirect'} to ${command}`);
     throw failed(`it answered ${response.status} to ${command}`);
   }
 
@@ -112,6 +142,10 @@ export function rpc(o: RpcOptions) {
 
   /** A whole answer in JSON. After a first record Kubo can no longer change the status, so the last one tells. */
   async function answer(response: Response): Promise<Answer> {
+    if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
+      await response.body?.cancel();
+      throw notKubo('it answered with a page in HTML');
+    }
     const lines = new TextDecoder()
       .decode(await whole(response, maxAnswerBytes))
       .trim()
@@ -125,7 +159,12 @@ export function rpc(o: RpcOptions) {
     return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { records };
   }
 
-  return { failed, unavailable, late, within, send, whole, answer };
+  return { failed, refused, unavailable, late, within, send, whole, answer };
+}
+
+/** A browser's fetch hides the status of a redirect that it does not follow. */
+function isRedirect(status: number): boolean {
+  return status === 0 || (status >= 300 && status < 400);
 }
 
 function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {

@@ -10,12 +10,14 @@ const fields = ['id', 'type', 'url', 'tokenSecret', 'headers'];
 
 /**
  * Parses `PINNING_SERVICES`: `[{"id", "type": "kubo", "url", "tokenSecret"?, "headers"?}]`, at least one.
- * @param secret the value of a secret by its name
+ * @param secret the value of a secret by its name: a bearer token, or a whole value of `Authorization` that begins with its scheme
+ * @param pinName the name of this service's pins
  * @throws misconfigured, naming the entry and the field
  */
 export function pinningServices(
   json: string,
   secret: (name: string) => string | undefined,
+  pinName: string,
   fetcher: typeof fetch = fetch,
 ): PinningService[] {
   const entries = parseList(json);
@@ -47,10 +49,10 @@ export function pinningServices(
         throw wrong('tokenSecret must be the name of a secret');
       const token = secret(tokenSecret);
       if (!token) throw wrong(`the secret ${tokenSecret} is not set`);
-      all['authorization'] = `Bearer ${token}`;
+      all['authorization'] = /^(basic|bearer) /i.test(token) ? token : `Bearer ${token}`;
       if (!isHeaders(all)) throw wrong(`the secret ${tokenSecret} has characters that HTTP does not take`);
     }
-    return adapters[type as keyof typeof adapters]({ id, url: root.href, headers: all, fetch: fetcher });
+    return adapters[type as keyof typeof adapters]({ id, url: root.href, headers: all, pinName, fetch: fetcher });
   });
 }
 

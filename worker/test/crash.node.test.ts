@@ -161,6 +161,16 @@ describe('the pinning service', () => {
     peer.onCommand = async (turn) => (turn.command === command ? answer(turn) : (await turn.pass()).deliver());
   };
 
+  async function addToNode(text: string, name: string): Promise<void> {
+    const form = new FormData();
+    form.append('file', new Blob([text]));
+    await fetch(`${service.node}/api/v0/add?cid-version=1&chunker=size-1048576&pin-name=${name}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${rpcToken}` },
+      body: form,
+    });
+  }
+
   it('S69 S82: refuses the last bytes: nothing is left', async () => {
     answering('add', (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
@@ -177,6 +187,7 @@ describe('the pinning service', () => {
     await jsonOf(owner.call(`/v1/storage/${other.fileId}`, { method: 'DELETE' }));
     answering('add', async (turn) => {
       const { deliver } = await turn.pass();
+      await addToNode(`other ${count}`, 'sealpin');
       deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' })));
     });
     peer.seen.length = 0;
@@ -200,6 +211,29 @@ describe('the pinning service', () => {
     expect(await pinned(service)).toContain(other.cid);
   });
 
+  it('S67: says a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
+    const v0 = `Qm${'a'.repeat(44)}`;
+    const removed: string[] = [];
+    let isThere = true;
+    peer.onCommand = async (turn) => {
+      if (turn.command === 'add') {
+        (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: v0, Size: '1' })));
+      } else if (turn.cid !== v0) (await turn.pass()).deliver();
+      else if (turn.command === 'pin/ls' && isThere) {
+        turn.answer(200, JSON.stringify({ Keys: { [v0]: { Type: 'recursive', Name: 'sealpin' } } }), json);
+      } else if (turn.command === 'pin/rm' && isThere) {
+        isThere = false;
+        removed.push(v0);
+        turn.answer(200, JSON.stringify({ Pins: [v0] }), json);
+      } else
+        turn.answer(500, JSON.stringify({ Message: `path '/ipfs/${v0}' is not pinned`, Code: 0, Type: 'error' }), json);
+    };
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(removed).toEqual([v0]);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
   it('cannot remove a pin: the receipt says so, and it is tried again until it can', async () => {
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
     answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
@@ -212,17 +246,11 @@ describe('the pinning service', () => {
   });
 
   it('had the pin before us: it keeps it after us', async () => {
-    const form = new FormData();
-    form.append('file', new Blob([bytes]));
-    const query = 'cid-version=1&raw-leaves=true&chunker=size-1048576&pin=true';
-    await fetch(`${service.node}/api/v0/add?${query}`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${rpcToken}` },
-      body: form,
-    });
+    await addToNode(bytes, '');
     expect(await pinned(service)).toContain(cid);
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
-    await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'kept' }]);
     expect(await afterSweep()).toEqual({ ...nothing, pinned: true });
   });
 });

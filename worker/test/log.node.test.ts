@@ -1,6 +1,6 @@
 /** What the operator sees: the state of the pinning services, and a log without secrets. */
 import { expect, it } from 'vitest';
-import type { NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
+import type { Health, NewApiKeyAnswer, Problem, StoredFile } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer } from './peer.ts';
@@ -102,6 +102,44 @@ it('S61: a line for each request and each fault, with its id and without what no
     await service.close();
   }
 });
+
+it.each([
+  [
+    'a wrong token',
+    { vars: { KUBO_TOKEN: 'not-the-token' } },
+    /refused the credentials/,
+    / it refused our credentials for add \(403\)$/,
+  ],
+  [
+    'a wrong address',
+    { through: (url: string) => `${url}/api/v0` },
+    /not the RPC API of Kubo/,
+    / it answered 404 to add$/,
+  ],
+])(
+  'S68: %s of a pinning service is told to the client in a hint, and to the operator with the address',
+  async (_, o, hint, text) => {
+    const service = await startService(o);
+    try {
+      const { apiKey } = await service.account();
+      const answer = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
+      const problem = await answer.json<Problem>();
+      expect([answer.status, problem.code]).toEqual([500, 'misconfigured']);
+      expect(problem.hint).toMatch(hint);
+      expect(JSON.stringify(problem)).not.toContain('127.0.0.1');
+      const line = service.log
+        .map((each) => JSON.parse(each) as Record<string, string>)
+        .find((each) => each['event'] === 'error')!;
+      expect(line['error']).toContain(`node at ${service.node}`);
+      expect(line['error']).toMatch(text);
+      expect(service.log.join('')).not.toContain('not-the-token');
+      const { services } = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'));
+      expect(services).toEqual([{ id: 'node', status: 'failing', code: 'misconfigured' }]);
+    } finally {
+      await service.close();
+    }
+  },
+);
 
 it('without an operator’s token there is no operator', async () => {
   const service = await startService({ vars: { ADMIN_TOKEN: '' } });

@@ -205,7 +205,7 @@ describe('a file that is deleted while it is opened', () => {
       });
     const answer = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
     peer.onCommand = undefined;
-    expect(answer).toEqual([502, 'pinning_failed']);
+    expect(answer).toEqual([502, 'pinning_lost']);
   });
 });
 

@@ -144,7 +144,9 @@ describe.each(['encrypted', 'plain'] as const)(
           else {
             expect(received.status).toBeGreaterThanOrEqual(500);
             expect(JSON.parse(received.body.toString())).toMatchObject({
-              code: expect.stringMatching(/^(content_mismatch|pinning_(failed|unavailable|timeout))$/) as string,
+              code: expect.stringMatching(
+                /^(content_mismatch|misconfigured|pinning_(failed|unavailable|timeout|lost))$/,
+              ) as string,
             });
           }
           if (received.status < 300 && 'Accept' in headers) {
@@ -211,7 +213,7 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     const answer = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
     expect([answer.status, (await answer.json<{ code: string }>()).code]).toEqual([
       expect.any(Number),
-      expect.stringMatching(/^pinning_/),
+      expect.stringMatching(/^(pinning_|misconfigured$)/),
     ]);
     expect(answer.status).toBeGreaterThanOrEqual(500);
     peer.onCommand = undefined;
@@ -396,7 +398,7 @@ it('S73: bytes that the pinning service has lost are an error, not a file', asyn
   for (const size of [100, 1_200_000]) {
     const file = await owner.call.store('plain', randomBytes(size));
     await askNode(service, 'pin/rm', { arg: file.cid });
-    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
+    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_lost']);
     expect((await jsonOf<StoredFile>(owner.call(`/v1/storage/${file.fileId}?data=false`))).cid).toBe(file.cid);
   }
 });

@@ -3,6 +3,7 @@
  * that is on the disk when the call returns. Calls do not wait, so none can come between the statements of another.
  */
 import { DatabaseSync } from 'node:sqlite';
+import { SealpinError } from '../../../shared/errors.ts';
 
 /** A block of a file on disk: a leaf is its bytes; an interior node has `node`, and covers the bytes below it. */
 export type BlockRow = { cid: string; offset: number; bytes: number; node: Uint8Array | null };
@@ -28,8 +29,12 @@ export interface Catalog {
   stage(file: string, blocks: readonly BlockRow[]): void;
   /** Forgets the rows ahead of a file that will not come. */
   unstage(file: string): void;
-  /** Takes files in, all or none. Returns the names on disk that are not needed, because the same bytes are held already. */
-  publish(files: readonly NewFile[]): string[];
+  /**
+   * Takes files in, all or none. A file whose bytes are held already replaces the older copy, which may be damaged or
+   * missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
+   * @param forget dropped names whose removal is on the disk
+   */
+  publish(files: readonly NewFile[], forget?: readonly string[]): string[];
   find(cid: string): Place | undefined;
   pin(cid: string, name: string): void;
   /** Removes pins, all or none; the first that is none is returned, and nothing was removed then. */
@@ -37,10 +42,14 @@ export interface Catalog {
   pins(cid?: string): Pin[];
   /** Blocks under pins that are not pinned themselves. */
   indirect(cid?: string): Indirect[];
-  /** Forgets every file that nothing pins and whose time is over. Returns its blocks' CIDs and names on disk. */
+  /** Drops every file that nothing pins and whose time is over. Returns its blocks' CIDs and names on disk, as `publish` does. */
   collect(now: number): { cids: string[]; files: string[] };
   /** The names on disk that belong to complete files. */
   files(): Set<string>;
+  /** Names on disk that were dropped and may still be there: their removal may have been interrupted. */
+  removed(): Set<string>;
+  /** Forgets dropped names; only after their removal is on the disk. */
+  forget(names: readonly string[]): void;
   close(): void;
 }
 
@@ -54,24 +63,62 @@ const schema = `
   PRAGMA user_version = 1;
 `;
 
-/** Opens the catalog, for this process alone. */
+/** Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and SQLITE_NOTADB. */
+const damageCodes = [11, 26];
+
+/** Whether SQLite says that the catalog is damaged. */
+export function isDamage(thrown: unknown): boolean {
+  return thrown instanceof Error && 'errcode' in thrown && damageCodes.includes(Number(thrown.errcode) & 0xff);
+}
+
+/** The error to show for one that SQLite threw: a damaged catalog gets an explanation, any other error stays as it is. */
+export function catalogError(path: string, thrown: unknown): unknown {
+  if (!isDamage(thrown)) return thrown;
+  return new SealpinError('config_invalid', `${path}, the index of the built-in IPFS node, is damaged`, {
+    hint: 'move it away together with node.db-wal and start again: the index is rebuilt from the files in data/',
+    cause: thrown,
+  });
+}
+
+/**
+ * Opens the catalog, for this process alone.
+ * @throws config_invalid when the file is damaged or of a newer sealpin; it is left as it is
+ */
 export function openCatalog(path: string): Catalog {
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: 1000 });
+  try {
+    return catalogOf(db, path);
+  } catch (cause) {
+    db.close();
+    throw catalogError(path, cause);
+  }
+}
+
+function catalogOf(db: DatabaseSync, path: string): Catalog {
   db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
   const version = Number(db.prepare('PRAGMA user_version').get()?.['user_version']);
-  if (version > 1) throw new Error(`${path} was written by a newer sealpin`);
+  if (version > 1) {
+    throw new SealpinError(
+      'config_invalid',
+      `${path}, the index of the built-in IPFS node, was written by a newer sealpin`,
+      {
+        hint: 'install the newest version, or move the file away and start again: the index is rebuilt from the files in data/',
+      },
+    );
+  }
   if (version === 0) transaction(() => db.exec(schema));
+  // Not part of the schema's version: an older sealpin does without it.
+  db.exec('CREATE TABLE IF NOT EXISTS removed (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID');
   // Rows ahead of a file that never became complete.
   db.exec('DELETE FROM file WHERE cid IS NULL');
 
   const insertFile = db.prepare('INSERT INTO file (name, keep_until) VALUES (?, 0) ON CONFLICT (name) DO NOTHING');
   const fileId = db.prepare('SELECT id FROM file WHERE name = ?');
-  const fileOf = db.prepare('SELECT id FROM file WHERE cid = ?');
+  const copyOf = db.prepare('SELECT id, name, keep_until FROM file WHERE cid = ?');
   const insertBlock = db.prepare(
     'INSERT INTO block (cid, file, start, bytes, node) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   );
   const complete = db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?');
-  const keepLonger = db.prepare('UPDATE file SET keep_until = max(keep_until, ?) WHERE cid = ?');
   const place = db.prepare(
     'SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE block.cid = ? AND file.cid IS NOT NULL LIMIT 1',
   );
@@ -98,6 +145,8 @@ export function openCatalog(path: string): Catalog {
   const cidsOf = db.prepare('SELECT cid FROM block WHERE file = ?');
   const deleteStaged = db.prepare('DELETE FROM file WHERE name = ? AND cid IS NULL');
   const deleteFile = db.prepare('DELETE FROM file WHERE id = ?');
+  const insertRemoved = db.prepare('INSERT INTO removed (name) VALUES (?) ON CONFLICT DO NOTHING');
+  const deleteRemoved = db.prepare('DELETE FROM removed WHERE name = ?');
 
   function transaction<T>(work: () => T): T {
     db.exec('BEGIN IMMEDIATE');
@@ -111,11 +160,21 @@ export function openCatalog(path: string): Catalog {
     }
   }
 
+  function names(table: 'file' | 'removed'): Set<string> {
+    const rows = db.prepare(`SELECT name FROM ${table}`).all();
+    return new Set(rows.map((row) => String(row['name'])));
+  }
+
   function insert(file: string, blocks: readonly BlockRow[]): number {
     insertFile.run(file);
     const id = Number(fileId.get(file)!['id']);
     for (const block of blocks) insertBlock.run(block.cid, id, block.offset, block.bytes, block.node);
     return id;
+  }
+
+  function drop(id: number, name: string): void {
+    deleteFile.run(id);
+    insertRemoved.run(name);
   }
 
   function setPin(cid: string, name: string): void {
@@ -127,18 +186,17 @@ export function openCatalog(path: string): Catalog {
   return {
     stage: (file, blocks) => transaction(() => void insert(file, blocks)),
     unstage: (file) => void deleteStaged.run(file),
-    publish: (files) =>
+    publish: (files, forget = []) =>
       transaction(() => {
+        for (const name of forget) deleteRemoved.run(name);
         const spare: string[] = [];
         for (const { file, cid, blocks, pin, keepUntil } of files) {
-          if (fileOf.get(cid)) {
-            keepLonger.run(pin ? 0 : keepUntil, cid);
-            const staged = fileId.get(file);
-            if (staged) deleteFile.run(Number(staged['id']));
-            spare.push(file);
-          } else {
-            complete.run(cid, keepUntil, insert(file, blocks));
+          const older = copyOf.get(cid);
+          if (older) {
+            drop(Number(older['id']), String(older['name']));
+            spare.push(String(older['name']));
           }
+          complete.run(cid, Math.max(keepUntil, Number(older?.['keep_until'] ?? 0)), insert(file, blocks));
           if (pin) setPin(cid, pin.name);
         }
         return spare;
@@ -159,17 +217,13 @@ export function openCatalog(path: string): Catalog {
           if (held.get(Number(id))) continue;
           gone.cids.push(...cidsOf.all(Number(id)).map((row) => String(row['cid'])));
           gone.files.push(String(name));
-          deleteFile.run(Number(id));
+          drop(Number(id), String(name));
         }
         return gone;
       }),
-    files: () =>
-      new Set(
-        db
-          .prepare('SELECT name FROM file')
-          .all()
-          .map((row) => String(row['name'])),
-      ),
+    files: () => names('file'),
+    removed: () => names('removed'),
+    forget: (dropped) => transaction(() => dropped.forEach((name) => deleteRemoved.run(name))),
     close: () => db.close(),
   };
 }

@@ -2,6 +2,7 @@
 import { createReadStream, readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
+import { errnoOf } from '../../errno.ts';
 import { add } from './add.ts';
 import type { Place } from './catalog.ts';
 import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';
@@ -25,11 +26,21 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     return place;
   }
 
+  /** A file that is missing on the disk is as lost as one that never was here. */
+  function opened(place: Place): number {
+    try {
+      return store.open(place);
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENOENT') throw cause;
+      throw new RpcError('block was not found locally (offline): its data file is missing', { cause });
+    }
+  }
+
   async function cat({ query, response }: Call): Promise<void> {
     const place = find(cid(query));
     const offset = Math.min(count(query, 'offset') ?? 0, place.bytes);
     const length = Math.min(count(query, 'length') ?? place.bytes, place.bytes - offset);
-    const fd = store.open(place);
+    const fd = opened(place);
     response.writeHead(200, {
       'content-type': 'text/plain',
       'content-length': length,
@@ -58,7 +69,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   function leaf(place: Place): Uint8Array {
-    const fd = store.open(place);
+    const fd = opened(place);
     try {
       const block = Buffer.alloc(place.bytes);
       if (readSync(fd, block, 0, place.bytes, place.offset) !== place.bytes)

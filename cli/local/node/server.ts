@@ -18,6 +18,8 @@ export type NodeOptions = {
   port?: number;
   /** The clock in milliseconds since 1970. */
   now?(): number;
+  /** Gets a sentence for each thing that the start found to be wrong with the files on disk, and what it did. */
+  note?(text: string): void;
 };
 
 /** A node that runs. */
@@ -33,9 +35,18 @@ const drainMs = 2_000;
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
-/** Starts a node in its directory. */
-export async function startNode({ dir, token, port = 0, now = Date.now }: NodeOptions): Promise<RunningNode> {
-  const store = await openStore(dir, now);
+/**
+ * Starts a node in its directory.
+ * @throws port_in_use; config_invalid when its index is damaged or of a newer sealpin
+ */
+export async function startNode({
+  dir,
+  token,
+  port = 0,
+  now = Date.now,
+  note = () => undefined,
+}: NodeOptions): Promise<RunningNode> {
+  const store = await openStore(dir, now, note);
   const digest = (value: string) => createHash('sha256').update(value).digest();
   const expected = digest(`Bearer ${token}`);
   const table = commands(store, expected);

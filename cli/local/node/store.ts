@@ -1,16 +1,19 @@
 /**
  * Bytes on disk: each added file once, flat, in `data/`; its interior nodes and the place of each block in the catalog. A raw
- * leaf is a slice of its file. The commit of the catalog is the moment at which a file exists; before it, file and folder are
- * on the disk (fsync), and what is not in the catalog is swept at the next start.
+ * leaf is a slice of its file. A file on its way in is called `<name>.part`. The commit of the catalog is the moment at which it
+ * exists; before it, file and folder are on the disk (fsync), and after it the file loses its suffix.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { mkdir, open, readdir, unlink } from 'node:fs/promises';
-import { openSync } from 'node:fs';
+import { mkdir, open, unlink } from 'node:fs/promises';
+import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
 import { blockWriter } from '../../blocks.ts';
-import { openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
-import { openReserve } from './reserve.ts';
+import { errnoOf } from '../../errno.ts';
+import { catalogError, openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
+import { partSuffix, recover } from './recover.ts';
+import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
+import { RpcError } from './rpc.ts';
 
 /** A file on its way in. */
 export interface Writer {
@@ -29,7 +32,10 @@ export interface Store {
   /** `keep: false` computes the CID only. */
   writer(o: { keep: boolean }): Promise<Writer>;
   publish(files: readonly Written[], o: { pin: { name: string } | undefined }): Promise<void>;
-  /** Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed. */
+  /**
+   * Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed.
+   * @throws ENOENT when the file is missing on the disk
+   */
   open(place: Place): number;
   /** Removes what nothing holds; also what was added within the last hour, if `all`. Returns the CIDs of the blocks. */
   collect(o?: { all: boolean }): Promise<string[]>;
@@ -38,25 +44,57 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** Computes the CID of a file from its leaves, in order. */
+export interface Indexer {
+  /** Takes the next leaf: `leafBytes`, or fewer at the end. */
+  write(leaf: Uint8Array): Promise<void>;
+  finish(): Promise<Written>;
+  /** Drops what went ahead to the catalog. */
+  abort(): void;
+}
+
 /** How long an added file that nobody pinned is kept. */
 export const unpinnedMs = 3_600_000;
 
 /** Rows that are kept in memory before they go to the catalog: those of 4 GiB. */
 const rowsAhead = 4096;
 
-/** Opens the store in `dir`, and sweeps what an interrupted process left. */
-export async function openStore(dir: string, now: () => number): Promise<Store> {
+/**
+ * Opens the store in `dir`, and puts right what an interrupted process or a lost catalog left.
+ * @param note gets a sentence for each thing that was found to be wrong
+ * @throws config_invalid when the catalog is damaged or of a newer sealpin
+ */
+export async function openStore(
+  dir: string,
+  now: () => number,
+  note: (text: string) => void = () => undefined,
+): Promise<Store> {
   const data = join(dir, 'data');
   await mkdir(data, { recursive: true, mode: 0o700 });
   const catalog = openCatalog(join(dir, 'node.db'));
-  const known = catalog.files();
-  await Promise.all((await readdir(data)).filter((name) => !known.has(name)).map((name) => unlink(join(data, name))));
   const folder = await open(data, 'r');
-  await folder.sync();
+  try {
+    await recover({ data, folder, catalog, indexer, note });
+  } catch (cause) {
+    catalog.close();
+    await folder.close();
+    throw catalogError(join(dir, 'node.db'), cause);
+  }
 
   const reserve = openReserve(join(dir, 'reserve'));
+  /** Dropped names whose file is gone from the folder, though perhaps not yet from the disk. */
+  let unlinked: string[] = [];
 
-  const remove = (files: readonly string[]) => Promise.all(files.map((file) => unlink(join(data, file))));
+  async function remove(names: readonly string[]): Promise<void> {
+    await Promise.all(
+      names.map((name) =>
+        unlink(join(data, name)).catch((cause: unknown) => {
+          if (errnoOf(cause) !== 'ENOENT') throw cause;
+        }),
+      ),
+    );
+    unlinked.push(...names);
+  }
 
   async function collect({ all } = { all: false }): Promise<string[]> {
     const { cids, files } = reserve.freeing(() => catalog.collect(all ? Number.MAX_SAFE_INTEGER : now()));
@@ -65,9 +103,8 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     return cids;
   }
 
-  async function writer({ keep }: { keep: boolean }): Promise<Writer> {
-    const file = randomBytes(16).toString('hex');
-    const handle = keep ? await open(join(data, file), 'wx', 0o600) : undefined;
+  /** Computes CID and rows of a file. `keep`: rows of a large one go ahead to the catalog. */
+  function indexer(file: string, keep: boolean): Indexer {
     const blocks: BlockRow[] = [];
     let position = 0;
     let nodeBytes = 0;
@@ -86,30 +123,49 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
         blocks.push({ cid, offset: position - bytes, bytes, node });
       },
     });
+    return {
+      write: (block) => builder.write(block),
+      async finish() {
+        const { cid, bytes } = await builder.finish();
+        return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks };
+      },
+      abort() {
+        if (staged) catalog.unstage(file);
+      },
+    };
+  }
+
+  async function writer({ keep }: { keep: boolean }): Promise<Writer> {
+    // The last room on the disk is for deletions.
+    if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
+    const file = randomBytes(16).toString('hex');
+    const part = join(data, file + partSuffix);
+    const handle = keep ? await open(part, 'wx', 0o600) : undefined;
+    const index = indexer(file, keep);
     const sink = blockWriter(handle, leafBytes);
     return {
       async write(bytes) {
         for (let rest = bytes; rest.length > 0;) {
           const taken = sink.fill(rest);
           rest = rest.subarray(taken);
-          if (sink.full()) await builder.write(await sink.flush());
+          if (sink.full()) await index.write(await sink.flush());
         }
       },
       async finish() {
         const last = await sink.flush();
-        await builder.write(last);
-        const { cid, bytes } = await builder.finish();
+        await index.write(last);
+        const written = await index.finish();
         await sink.drain();
         await handle?.sync();
         await handle?.close();
-        return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks };
+        return written;
       },
       async abort() {
-        // Whoever gives up knows why: an error of a write is no news here.
+        // The caller knows why it gives up: an error of a write adds nothing.
         await sink.drain().catch(() => undefined);
         await handle?.close();
-        if (staged) catalog.unstage(file);
-        if (keep) await unlink(join(data, file));
+        index.abort();
+        if (keep) await unlink(part);
       },
     };
   }
@@ -118,14 +174,32 @@ export async function openStore(dir: string, now: () => number): Promise<Store> 
     catalog,
     writer,
     async publish(files, { pin }) {
-      await folder.sync();
-      const spare = catalog.publish(
+      const gone = unlinked;
+      unlinked = [];
+      await folder.sync(); // the new files, and the removals of `gone`
+      const replaced = catalog.publish(
         files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })),
+        gone,
       );
-      // They exist now, so nothing may look as if they did not; what cannot be removed here is swept at the next start.
-      await remove(spare).catch(() => undefined);
+      // The files exist now, so nothing may fail any more: the next start finishes what is left undone here.
+      for (const { file } of files) {
+        try {
+          renameSync(join(data, file + partSuffix), join(data, file));
+        } catch {
+          // `open` finds it under either name.
+        }
+      }
+      await remove(replaced).catch(() => undefined);
     },
-    open: (place) => openSync(join(data, place.file), 'r'),
+    open(place) {
+      const path = join(data, place.file);
+      try {
+        return openSync(path, 'r');
+      } catch (cause) {
+        if (errnoOf(cause) !== 'ENOENT') throw cause;
+        return openSync(path + partSuffix, 'r');
+      }
+    },
     collect,
     async unpin(cids) {
       const missing = reserve.freeing(() => catalog.unpin(cids));

@@ -60,6 +60,41 @@ async function everyFile(dir: string): Promise<Buffer> {
 const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
   new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
 
+test('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
+  const first = await startLocal();
+  const { dataDir } = first;
+  const data = bytes(2_500_000);
+  const file = await store(first, 'encrypted', data);
+  await first.end();
+  const { ipfs } = localPaths(dataDir);
+  for (const name of await readdir(ipfs)) if (name.startsWith('node.db')) await rm(join(ipfs, name));
+  const second = await started({ dataDir });
+  expect(second.stderr()).toContain('node.db did not know 1 file in data/');
+  expect((await fetched(second, file.fileId)).equals(Buffer.from(data))).toBe(true);
+  const receipt = await call(second, `/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  expect(await receipt.json()).toMatchObject({ pins: [{ service: 'local', status: 'unpinned' }] });
+  expect(await readdir(join(ipfs, 'data'))).toEqual([]);
+});
+
+test('its id for pins is made once, also in a data directory of an earlier version', async () => {
+  const first = await startLocal();
+  const { dataDir } = first;
+  const { secrets } = localPaths(dataDir);
+  const idIn = async () => (JSON.parse(await readFile(secrets, 'utf8')) as { serviceId?: string }).serviceId;
+  const id = await idIn();
+  expect(id).toMatch(/^[0-9a-f]{32}$/);
+  await first.end();
+  const again = await startLocal({ dataDir });
+  expect(await idIn()).toBe(id);
+  await again.end();
+  const { serviceId, ...earlier } = JSON.parse(await readFile(secrets, 'utf8')) as Record<string, unknown>;
+  await writeFile(secrets, JSON.stringify(earlier));
+  const upgraded = await started({ dataDir });
+  expect(upgraded.apiKey).toBe(first.apiKey);
+  expect(await idIn()).toMatch(/^[0-9a-f]{32}$/);
+  expect(await idIn()).not.toBe(serviceId);
+});
+
 describe('the local service', () => {
   test('keeps what is stored, its account and its key over a stop and a start', async () => {
     const first = await started();

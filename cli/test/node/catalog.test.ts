@@ -20,7 +20,7 @@ test('rows ahead of a file are seen by nobody, and go when it does not come', as
   again.close();
 });
 
-test('a file with rows ahead is found once it is published, and is spare when the same is there', async () => {
+test('a file with rows ahead is found once it is published, and replaces an older copy of the same bytes', async () => {
   const catalog = openCatalog(join(await directory(), 'node.db'));
   const published = (file: string) => {
     catalog.stage(file, [leaf('x')]);
@@ -28,10 +28,13 @@ test('a file with rows ahead is found once it is published, and is spare when th
   };
   expect(published('a')).toEqual([]);
   expect(['x', 'y'].map((cid) => catalog.find(cid)?.file)).toEqual(['a', 'a']);
-  expect(published('b')).toEqual(['b']);
-  expect(catalog.files()).toEqual(new Set(['a']));
-  catalog.unstage('a');
-  expect(catalog.files()).toEqual(new Set(['a']));
-  expect(catalog.collect(5)).toEqual({ cids: ['x', 'y'], files: ['a'] });
+  expect(published('b')).toEqual(['a']);
+  expect(catalog.files()).toEqual(new Set(['b']));
+  catalog.unstage('b');
+  expect(catalog.files()).toEqual(new Set(['b']));
+  expect(catalog.collect(5)).toEqual({ cids: ['x', 'y'], files: ['b'] });
+  expect(catalog.removed()).toEqual(new Set(['a', 'b']));
+  catalog.forget(['a']);
+  expect(catalog.removed()).toEqual(new Set(['b']));
   catalog.close();
 });

@@ -325,6 +325,9 @@ describe('what is not here', () => {
 
   test('no part of a stored file is a root', async () => {
     expect(await problemOf(get(`${await leaf(0)}?format=raw`))).toEqual([404, 'not_found']);
+    const told = await (await get(`${await leaf(0)}?format=raw`)).json<{ detail: string; hint: string }>();
+    expect(told.detail).toContain('blocks below a root are not served by themselves');
+    expect(told.hint).toContain('format=car');
   });
 
   test('only-if-cached of what is here is what is here', async () => {

@@ -56,12 +56,12 @@ for (const [name, open] of Object.entries(runtimes)) {
     const say = (status: number, body: string | Uint8Array, headers: Record<string, string> = {}) =>
       afterBody((_, response) => response.writeHead(status, headers).end(body));
 
-    test('put asks for exactly the profile, under a constant name, and keeps the length where it is known', async () => {
+    test('put asks for exactly the profile, under the name of the service, and keeps the length where it is known', async () => {
       const answer = say(200, `{"Name":"x","Bytes":5}\n{"Name":"x","Hash":"${other}","Size":"0"}\n`);
       const known = await before(answer, calls['put']!);
       expect(known.value).toEqual({ cid: other });
       expect(known.service.commands).toEqual([
-        '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false&pin=true&pin-name=sealpin&progress=false',
+        '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false&pin=true&pin-name=sealpin%3Atested&progress=false',
       ]);
       if (name === 'workerd') expect(Number(known.service.lengths[0])).toBeGreaterThan(700_000);
       const unknown = await before(answer, calls['put of unknown length']!);
@@ -112,11 +112,13 @@ for (const [name, open] of Object.entries(runtimes)) {
 
     describe('lying', () => {
       const html = '<!doctype html><title>Just a moment…</title>';
-      test.each(Object.entries(json))('%s: HTML with status 200 or 500 is no answer', async (_, scenario) => {
-        for (const status of [200, 500]) {
-          expect((await before(say(status, html, { 'content-type': 'text/html' }), scenario)).error).toMatchObject({
-            code: 'pinning_failed',
-          });
+      test.each(Object.entries(json))('%s: HTML is no answer; with status 200 it is not Kubo', async (_, scenario) => {
+        for (const [status, code] of [
+          [200, 'misconfigured'],
+          [500, 'pinning_failed'],
+        ] as const) {
+          const { error } = await before(say(status, html, { 'content-type': 'text/html' }), scenario);
+          expect(error).toMatchObject({ code });
         }
       });
 
@@ -146,11 +148,49 @@ for (const [name, open] of Object.entries(runtimes)) {
       );
 
       test('put: an error in the last record, though the status is 200', async () => {
-        const body = `{"Name":"x","Bytes":5}\n{"Message":"no space left on device","Code":0,"Type":"error"}\n`;
+        const body = `{"Name":"x","Bytes":5}\n{"Message":"it broke","Code":0,"Type":"error"}\n`;
         expect((await before(say(200, body), calls['put']!)).error).toMatchObject({
           code: 'pinning_failed',
-          message: 'tested: no space left on device',
+          message: 'tested: it broke',
         });
+      });
+
+      test('a full disk of the service is disk_full', async () => {
+        for (const [status, message] of [
+          [200, 'write /data/x: no space left on device'],
+          [500, 'disk quota exceeded'],
+        ] as const) {
+          const body = JSON.stringify({ Message: message, Code: 0, Type: 'error' });
+          expect((await before(say(status, body), calls['put']!)).error).toMatchObject({
+            code: 'disk_full',
+            message: 'the disk of the pinning service tested is full',
+          });
+        }
+      });
+
+      test('put: a CID of another kind is told in the words of the service, so that its pin can be removed', async () => {
+        const v0 = 'QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o';
+        expect((await before(say(200, `{"Name":"x","Hash":"${v0}","Size":"1"}`), calls['put']!)).value).toEqual({
+          cid: v0,
+        });
+        const { value, service } = await before(
+          say(200, `{"Keys":{"${v0}":{"Type":"recursive","Name":"sealpin:tested"}},"Pins":["${v0}"]}`),
+          { ...calls['unpin']!, cid: v0 } as Scenario,
+        );
+        expect(value).toBe('removed');
+        expect(service.commands.at(-1)).toBe(`/api/v0/pin/rm?arg=${v0}`);
+      });
+
+      test('unpin: the words of the proxy of IPFS Cluster for a pin that is not there', async () => {
+        const cluster = afterBody((request, response) => {
+          const isList = request.url!.includes('pin/ls');
+          const body = isList
+            ? { Keys: { [cid]: { Type: 'recursive' } } }
+            : { Message: 'pin is not part of the pinset', Code: 0, Type: 'error' };
+          response.writeHead(isList ? 200 : 500).end(JSON.stringify(body));
+        });
+        expect((await before(cluster, calls['unpin']!)).value).toBe('absent');
+        expect((await before(cluster, calls['stat']!)).value).toEqual({ pin: 'unknown' });
       });
 
       test.each(['stat', 'unpin'])('%s: another error of Kubo is not taken for absence', async (method) => {
@@ -172,7 +212,7 @@ for (const [name, open] of Object.entries(runtimes)) {
 
       test.each(Object.entries(calls))('S65: %s follows no redirect', async (_, scenario) => {
         const { error, service } = await before(say(307, '', { location: 'http://127.0.0.1:1/' }), scenario);
-        expect(error).toMatchObject({ code: 'pinning_failed', message: expect.stringContaining('307') });
+        expect(error).toMatchObject({ code: 'misconfigured', message: expect.stringContaining('307') });
         expect(service.commands).toHaveLength(1);
       });
     });
@@ -226,7 +266,7 @@ for (const [name, open] of Object.entries(runtimes)) {
         };
         const { error, cancelled } = await before(refuse, { url: '', method: 'put', bytes: 3_000_000, body: 'stalls' });
         expect(error).toMatchObject({
-          code: 'pinning_failed',
+          code: 'misconfigured',
           message: expect.stringContaining('refused our credentials'),
         });
         expect(cancelled).toBe(true);
@@ -250,10 +290,23 @@ for (const [name, open] of Object.entries(runtimes)) {
       });
 
       test.each(Object.entries(calls))(
-        'S68: %s: 400, 401, 403, 404, 409 and 413 are not worth another attempt',
+        'S68: %s: 400, 409 and 413 are not worth another attempt; 401, 403, 404 and 405 are a wrong configuration',
         async (_, scenario) => {
-          for (const status of [400, 401, 403, 404, 409, 413])
+          for (const status of [400, 409, 413])
             expect((await before(say(status, 'no'), scenario)).error).toMatchObject({ code: 'pinning_failed' });
+          for (const [status, hint] of [
+            [401, 'refused the credentials'],
+            [403, 'refused the credentials'],
+            [404, 'not the RPC API of Kubo'],
+            [405, 'not the RPC API of Kubo'],
+          ] as const) {
+            const { error, service } = await before(say(status, 'no'), scenario);
+            expect(error).toMatchObject({
+              code: 'misconfigured',
+              message: expect.stringMatching(`^tested at ${service.url}: .*${status}`),
+              hint: expect.stringContaining(hint),
+            });
+          }
         },
       );
     });

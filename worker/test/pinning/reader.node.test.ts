@@ -65,6 +65,7 @@ describe('a stored file', () => {
       }) as typeof fetch;
       const service = kubo({
         id: 'kubo',
+        pinName: 'sealpin:tested',
         url: node.url,
         headers: { authorization: `Bearer ${token}` },
         fetch: counted,
@@ -108,7 +109,13 @@ describe('a stored file', () => {
       fetches.push(new URL(url).searchParams.get('length') ?? 'block');
       return fetch(url, init);
     }) as unknown as typeof fetch;
-    const service = kubo({ id: 'kubo', url: node.url, headers: { authorization: `Bearer ${token}` }, fetch: counted });
+    const service = kubo({
+      pinName: 'sealpin:tested',
+      id: 'kubo',
+      url: node.url,
+      headers: { authorization: `Bearer ${token}` },
+      fetch: counted,
+    });
     const { cid } = await service.put(new Blob([...pieces(10 * leafBytes)]).stream() as ReadableStream<Uint8Array>, {
       signal,
       beforeLast: async () => undefined,

@@ -5,11 +5,14 @@ import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 export type Scenario = {
   url: string;
   token?: string;
+  /** The id of the service that asks; `tested` when left out. */
+  owner?: string;
   timeouts?: Partial<Timeouts>;
   /** Aborts the caller's signal so long after the beginning. */
   abortAfterMs?: number;
 } & (
   | { method: 'stat' | 'unpin' | 'block'; cid: string }
+  | { method: 'share' | 'unshare'; cid: string; name: string }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
   | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'throws' }
@@ -18,7 +21,12 @@ export type Scenario = {
 /** `value`: bytes as latin1 text. `last`: whether `beforeLast` was called. */
 export type Outcome = {
   value?: unknown;
-  error?: { code: string | undefined; message: string; retryAfterSeconds: number | undefined };
+  error?: {
+    code: string | undefined;
+    message: string;
+    hint: string | undefined;
+    retryAfterSeconds: number | undefined;
+  };
   last: boolean;
   cancelled: boolean;
 };
@@ -44,6 +52,7 @@ export async function play(scenario: Scenario): Promise<Outcome> {
     id: 'tested',
     url: scenario.url,
     headers,
+    pinName: `sealpin:${scenario.owner ?? 'tested'}`,
     fetch,
     ...(scenario.timeouts && { timeouts: scenario.timeouts }),
   });
@@ -86,16 +95,18 @@ export async function play(scenario: Scenario): Promise<Outcome> {
       const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
       return text(new Uint8Array(await new Response(stream).arrayBuffer()));
     }
+    if (scenario.method === 'share' || scenario.method === 'unshare')
+      return await service[scenario.method](scenario.cid, scenario.name, signal);
     const value = await service[scenario.method](scenario.cid, signal);
-    return typeof value === 'string' ? value : text(value);
+    return value instanceof Uint8Array ? text(value) : value;
   }
 
   try {
     outcome.value = await call();
   } catch (cause) {
     const code = isSealpinError(cause) ? cause.code : undefined;
-    const retryAfterSeconds = isSealpinError(cause) ? cause.retryAfterSeconds : undefined;
-    outcome.error = { code, message: cause instanceof Error ? cause.message : String(cause), retryAfterSeconds };
+    const { hint, retryAfterSeconds } = isSealpinError(cause) ? cause : {};
+    outcome.error = { code, message: cause instanceof Error ? cause.message : String(cause), hint, retryAfterSeconds };
   }
   return outcome;
 }

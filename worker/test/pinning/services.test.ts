@@ -4,7 +4,7 @@ import { pinningServices } from '../../pinning/contract.ts';
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
-  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), (name) => secrets[name]);
+  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), (name) => secrets[name], 'sealpin:x');
 
 describe('PINNING_SERVICES', () => {
   it('gives the services in order, under their ids', () => {
@@ -14,7 +14,11 @@ describe('PINNING_SERVICES', () => {
     ]);
   });
 
-  it('sends the token and the headers to the address and its path', async () => {
+  it.each([
+    ['secret', 'Bearer secret'],
+    ['Bearer secret', 'Bearer secret'],
+    ['Basic dXNlcjpwYXNzd29yZA==', 'Basic dXNlcjpwYXNzd29yZA=='],
+  ])('sends the secret %s and the headers to the address and its path', async (secret, authorization) => {
     const asked: [string, Headers][] = [];
     const fetcher = (async (url: string, init: RequestInit) => {
       asked.push([url, new Headers(init.headers)]);
@@ -22,12 +26,13 @@ describe('PINNING_SERVICES', () => {
     }) as unknown as typeof fetch;
     const [service] = pinningServices(
       JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]),
-      () => 'secret',
+      () => secret,
+      'sealpin:x',
       fetcher,
     );
     expect(await service!.ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
     expect(asked[0]![0]).toBe('https://kubo.example.com/path/api/v0/version?');
-    expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual(['Bearer secret', 'b']);
+    expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual([authorization, 'b']);
   });
 
   it.each<[unknown, string]>([

@@ -36,7 +36,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
         last: true,
         cancelled: false,
       });
-      expect((await play({ method: 'stat', cid })).value).toBe('pinned');
+      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'ours' });
       const whole = latin1(bytesOf(bytes));
       if (bytes < 1_048_576) expect((await play({ method: 'block', cid })).value).toBe(whole);
       for (const [offset, length] of [
@@ -52,7 +52,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
       }
       expect((await play({ method: 'unpin', cid })).value).toBe('removed');
       expect((await play({ method: 'unpin', cid })).value).toBe('absent');
-      expect((await play({ method: 'stat', cid })).value).toBe('absent');
+      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
     }
   });
 
@@ -61,7 +61,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     await play({ method: 'put', bytes });
     await play({ method: 'put', bytes });
     expect((await play({ method: 'unpin', cid })).value).toBe('removed');
-    expect((await play({ method: 'stat', cid })).value).toBe('absent');
+    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
   test.each<[string, Rest<Scenario>, { code?: string; message?: string }]>([
@@ -95,16 +95,16 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
   ])('S69: %s pins nothing', async (_, scenario, error) => {
     const cid = 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru';
     expect((await play(scenario)).error).toMatchObject(error);
-    expect((await play({ method: 'stat', cid })).value).toBe('absent');
+    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
     // Nor does it appear later.
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect((await play({ method: 'stat', cid })).value).toBe('absent');
+    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
   test('what it does not hold is told at once', async () => {
     const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
-    expect((await play({ method: 'block', cid })).error).toMatchObject({ code: 'pinning_failed' });
-    expect((await play({ method: 'read', cid, offset: 0, length: 5 })).error).toMatchObject({ code: 'pinning_failed' });
+    expect((await play({ method: 'block', cid })).error).toMatchObject({ code: 'pinning_lost' });
+    expect((await play({ method: 'read', cid, offset: 0, length: 5 })).error).toMatchObject({ code: 'pinning_lost' });
   });
 
   test('ping tells the version; a wrong token is told apart', async () => {
@@ -116,8 +116,9 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     ] as Rest<Scenario>[]) {
       const { error } = await runtime.play({ ...scenario, url: honest.url, token: 'wrong' });
       expect(error).toMatchObject({
-        code: 'pinning_failed',
-        message: expect.stringContaining('refused our credentials'),
+        code: 'misconfigured',
+        message: expect.stringMatching(`^tested at ${honest.url}: it refused our credentials for .* \\(403\\)$`),
+        hint: expect.stringContaining('refused the credentials'),
       });
     }
   });

@@ -1,0 +1,113 @@
+/**
+ * What a start does about files in `data/` and a catalog that do not agree: after a crash, after the catalog was lost, and after an
+ * older one was put back. A file that the catalog does not know is indexed again, or kept aside in `data/lost/`. Two kinds alone
+ * are removed, and the node marked both itself: uploads that never became complete, and files that the catalog says it dropped.
+ */
+import { mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { leafBytes } from '../../../shared/ipfs/index.ts';
+import { isDamage, type Catalog } from './catalog.ts';
+import { isFull } from './reserve.ts';
+import type { Indexer } from './store.ts';
+
+/** At the end of the name of a file on its way in. */
+export const partSuffix = '.part';
+
+/** What a complete file is called. */
+const ownName = /^[0-9a-f]{32}$/;
+
+/** The name of the pin of a file that was indexed again: the one that services of Sealpin take as theirs, whatever their id. */
+const recoveredPin = 'sealpin';
+
+export type RecoverOptions = {
+  /** The folder, and its open handle. */
+  data: string;
+  folder: FileHandle;
+  catalog: Catalog;
+  indexer(file: string, keep: boolean): Indexer;
+  /** Gets a sentence for each thing that was found to be wrong. */
+  note(text: string): void;
+};
+
+/** Makes the catalog and the files agree. */
+export async function recover({ data, folder, catalog, indexer, note }: RecoverOptions): Promise<void> {
+  const known = catalog.files();
+  const removed = catalog.removed();
+  const entries = (await readdir(data, { withFileTypes: true })).filter((entry) => entry.isFile());
+  const present = new Set(entries.map((entry) => entry.name));
+  const indexed: { cid: string; bytes: number }[] = [];
+  let aside = 0;
+
+  for (const { name } of entries) {
+    const path = join(data, name);
+    const base = name.endsWith(partSuffix) ? name.slice(0, -partSuffix.length) : undefined;
+    if (known.has(name)) continue;
+    if (base !== undefined && known.has(base)) {
+      await rename(path, join(data, base));
+      present.add(base);
+    } else if (removed.has(name) || (base !== undefined && ownName.test(base))) {
+      await unlink(path);
+    } else if (ownName.test(name) && (await canRead(path))) {
+      const file = await reindex(path, name);
+      if (file !== undefined) indexed.push(file);
+    } else {
+      await mkdir(join(data, 'lost'), { recursive: true, mode: 0o700 });
+      await rename(path, join(data, 'lost', name));
+      aside += 1;
+    }
+  }
+  await folder.sync();
+  catalog.forget([...removed]);
+
+  if (indexed.length > 0) {
+    const bytes = indexed.reduce((sum, file) => sum + file.bytes, 0);
+    note(
+      `node.db did not know ${files(indexed.length)} in data/ (${bytes} bytes): each was hashed, indexed again and pinned`,
+    );
+  }
+  if (aside > 0) note(`${files(aside)} in data/ that this node did not write, or cannot read, went to data/lost/`);
+  const missing = [...known].filter((name) => !present.has(name)).length;
+  if (missing > 0)
+    note(`node.db names ${files(missing)} that data/ does not have: store the same bytes again, or put data/ back`);
+
+  async function reindex(path: string, name: string): Promise<{ cid: string; bytes: number } | undefined> {
+    const index = indexer(name, true);
+    const file = await open(path, 'r');
+    try {
+      for (;;) {
+        const leaf = Buffer.allocUnsafe(leafBytes);
+        let filled = 0;
+        for (let read = -1; read !== 0 && filled < leafBytes; filled += read)
+          read = (await file.read(leaf, filled, leafBytes - filled)).bytesRead;
+        if (filled > 0) await index.write(leaf.subarray(0, filled));
+        if (filled < leafBytes) break;
+      }
+      await file.sync();
+      const { cid, bytes, blocks } = await index.finish();
+      const replaced = catalog.publish([{ file: name, cid, blocks, pin: { name: recoveredPin }, keepUntil: 0 }]);
+      for (const older of replaced) await unlink(join(data, older)).catch(() => undefined);
+      return { cid, bytes };
+    } catch (cause) {
+      if (isDamage(cause)) throw cause;
+      const why = isFull(cause) ? 'the disk is full' : cause instanceof Error ? cause.message : 'unknown';
+      note(`${name} in data/ cannot be indexed (${why}): it stays there, and the next start tries again`);
+      return undefined;
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** Whether a file opens for reading. */
+async function canRead(path: string): Promise<boolean> {
+  try {
+    await (await open(path, 'r')).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function files(count: number): string {
+  return count === 1 ? '1 file' : `${count} files`;
+}

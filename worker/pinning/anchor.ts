@@ -1,0 +1,18 @@
+/**
+ * A node of a service's own above a root. Kubo holds one recursive pin per CID, with one name; where that pin belongs to somebody else,
+ * a service pins its anchor instead, which holds the whole DAG below it whatever becomes of the other pin.
+ */
+import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
+
+/** Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data; PBLink.Hash, .Name, .Tsize. */
+const tags = { links: 0x12, data: 0x0a, hash: 0x0a, name: 0x12, size: 0x18 };
+
+/** A dag-pb node with one link, to `root`, whose data is `owner`: at most 80 bytes of ASCII. */
+export async function anchorOf(root: string, owner: string): Promise<{ cid: string; bytes: Uint8Array<ArrayBuffer> }> {
+  const hash = bytesOfCid(parseCid(root));
+  const data = new TextEncoder().encode(owner);
+  if (data.length > 80) throw new RangeError('an owner has at most 80 bytes');
+  const link = [tags.hash, hash.length, ...hash, tags.name, 0, tags.size, 0];
+  const bytes = new Uint8Array([tags.links, link.length, ...link, tags.data, data.length, ...data]);
+  return { cid: cidOf('dag-pb', new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))).text, bytes };
+}

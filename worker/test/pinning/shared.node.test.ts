@@ -1,0 +1,228 @@
+/** Several services, and a user's own pins, on one node: nobody destroys what is somebody else's. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { DatabaseSync } from 'node:sqlite';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startNode } from '../../../cli/local/node/index.ts';
+import type { Receipt, StoredFile } from '../../../shared/api.ts';
+import { bytesOf, client, jsonOf } from '../client.ts';
+import { startPeer, type Peer } from '../peer.ts';
+import { rpcToken, startService, type Service } from '../service.ts';
+import { askNode, newOwner, sweep, type Owner } from '../world.ts';
+import { kuboProgram, noKubo, startKubo } from './real.ts';
+
+type Node = { url: string; close(): Promise<void> };
+type User = { service: Service; owner: Owner };
+
+async function embedded(): Promise<Node> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
+  const node = await startNode({ dir, token: rpcToken });
+  return {
+    url: node.url,
+    async close() {
+      await node.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts a node, a peer before it, and two services with ids of their own. */
+function onOneNode(
+  start: () => Promise<Node>,
+  tests: (world: { a: User; b: User; peer: Peer; bytes: Buffer }) => void,
+) {
+  const world = {} as { a: User; b: User; peer: Peer; bytes: Buffer };
+  let node: Node;
+  beforeAll(async () => {
+    node = await start();
+    world.peer = await startPeer(node.url);
+    for (const id of ['a', 'b'] as const) {
+      const service = await startService({
+        node,
+        entry: 'worker/test/clock.ts',
+        through: () => world.peer.url,
+        vars: { SERVICE_ID: id },
+      });
+      world[id] = { service, owner: await newOwner(service) };
+    }
+  });
+  afterAll(async () => {
+    await Promise.all([world.a.service.close(), world.b.service.close()]);
+    await world.peer.close();
+    await node.close();
+  });
+  beforeEach(() => {
+    world.bytes = randomBytes(1_500_000);
+    world.peer.onCommand = undefined;
+  });
+  tests(world);
+}
+
+const store = ({ owner }: User, bytes: Buffer): Promise<StoredFile> => owner.call.store('plain', bytes);
+
+async function remove({ owner }: User, { fileId }: StoredFile): Promise<string> {
+  const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+  return receipt.pins[0]!.status;
+}
+
+async function reads({ owner }: User, { fileId }: StoredFile, bytes: Buffer): Promise<boolean> {
+  const accept = { headers: { Accept: 'application/octet-stream' } };
+  return (await bytesOf(owner.call(`/v1/storage/${fileId}`, accept))).equals(bytes);
+}
+
+/** The names of all recursive pins, by CID. Kubo itself keeps an empty directory under a CIDv0. */
+async function names({ service }: User): Promise<Record<string, string>> {
+  const answer = await askNode(service, 'pin/ls', { type: 'recursive', names: 'true' });
+  const { Keys } = await answer.json<{ Keys: Record<string, { Name: string }> }>();
+  return Object.fromEntries(
+    Object.entries(Keys)
+      .filter(([cid]) => !cid.startsWith('Qm'))
+      .map(([cid, { Name }]) => [cid, Name]),
+  );
+}
+
+async function pinByHand({ service }: User, cid: string, name: string): Promise<void> {
+  expect((await askNode(service, 'pin/add', { arg: cid, name })).status).toBe(200);
+}
+
+async function addByHand({ service }: User, bytes: Buffer, name: string): Promise<void> {
+  const form = new FormData();
+  form.append('file', new Blob([new Uint8Array(bytes)]));
+  const query = `cid-version=1&raw-leaves=true&chunker=size-1048576&pin-name=${name}`;
+  const headers = { Authorization: `Bearer ${service.rpcToken}` };
+  const added = await fetch(`${service.node}/api/v0/add?${query}`, { method: 'POST', headers, body: form });
+  expect(added.status).toBe(200);
+}
+
+/** Names and pins, on any node. */
+function ownPins(start: () => Promise<Node>): void {
+  onOneNode(start, (world) => {
+    test('a pin carries the id of its service, and goes with the file', async () => {
+      const file = await store(world.a, world.bytes);
+      expect((await names(world.a))[file.cid]).toBe('sealpin:a');
+      expect(await remove(world.a, file)).toBe('unpinned');
+      expect(await names(world.a)).toEqual({});
+    });
+
+    test.each(['my-backup', ''])(
+      'a pin of the user’s, named "%s", that was there before stays, and so does its name',
+      async (name) => {
+        await addByHand(world.a, world.bytes, name);
+        const files = [await store(world.a, world.bytes), await store(world.a, world.bytes)];
+        expect((await names(world.a))[files[0]!.cid]).toBe(name);
+        expect(await remove(world.a, files[0]!)).toBe('unpinned');
+        expect(await reads(world.a, files[1]!, world.bytes)).toBe(true);
+        expect(await remove(world.a, files[1]!)).toBe('kept');
+        expect(await names(world.a)).toEqual({ [files[0]!.cid]: name });
+        await askNode(world.a.service, 'pin/rm', { arg: files[0]!.cid });
+      },
+    );
+
+    test('a pin that the user makes of a stored file stays, and so does its name', async () => {
+      const file = await store(world.a, world.bytes);
+      await pinByHand(world.a, file.cid, 'my-backup');
+      const again = await store(world.a, world.bytes);
+      expect((await names(world.a))[file.cid]).toBe('my-backup');
+      await remove(world.a, again);
+      expect(await remove(world.a, file)).toBe('kept');
+      expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
+      await askNode(world.a.service, 'pin/rm', { arg: file.cid });
+    });
+
+    test('a pin with the name of earlier versions counts as ours', async () => {
+      const file = await store(world.a, world.bytes);
+      await pinByHand(world.a, file.cid, 'sealpin');
+      expect(await remove(world.a, file)).toBe('unpinned');
+      expect(await names(world.a)).toEqual({});
+    });
+
+    test('an upload that dies before the name is back gives it back later', async () => {
+      await addByHand(world.a, world.bytes, 'my-backup');
+      world.peer.onCommand = async (turn) =>
+        turn.command === 'block/put' ? turn.answer(503, '') : (await turn.pass()).deliver();
+      const answer = await world.a.owner.call('/v1/storage/plain', {
+        method: 'POST',
+        body: new Uint8Array(world.bytes),
+      });
+      expect(answer.status).toBe(503);
+      const [[cid, name]] = Object.entries(await names(world.a)) as [[string, string]];
+      expect(name).toBe('sealpin:a');
+      world.peer.onCommand = undefined;
+      await sweep(world.a.service, [world.a.owner], [cid]);
+      expect(await names(world.a)).toEqual({ [cid]: 'my-backup' });
+      await askNode(world.a.service, 'pin/rm', { arg: cid });
+    });
+  });
+}
+
+test('rows of the first version are taken over', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
+  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  let service = await startService({ dir, node });
+  try {
+    const owner = await newOwner(service);
+    const bytes = randomBytes(1000);
+    const file = await owner.call.store('plain', bytes);
+    await service.close();
+    let changed = 0;
+    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
+      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
+      const db = new DatabaseSync(join(dir, 'state', path));
+      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined) {
+        db.exec('ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored');
+        changed += 1;
+      }
+      db.close();
+    }
+    expect(changed).toBe(1);
+    service = await startService({ dir, node });
+    const user: User = { service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } };
+    expect(await reads(user, file, bytes)).toBe(true);
+    expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+    expect(await remove(user, file)).toBe('unpinned');
+    expect(await names(user)).toEqual({});
+  } finally {
+    await service.close();
+    await node.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+});
+
+describe('the embedded node', () => ownPins(embedded));
+
+if (kuboProgram() === undefined) {
+  test.skip(noKubo);
+} else {
+  const kubo = () => startKubo({ token: rpcToken });
+  describe('a real Kubo', () => ownPins(kubo));
+
+  describe('a real Kubo with two services', () => {
+    onOneNode(kubo, (world) => {
+      test.each([
+        ['the first', 0],
+        ['the second', 1],
+      ] as const)('both store the same file, and %s deletes it: the other still reads it', async (_, first) => {
+        const users = [world.a, world.b];
+        const files = [await store(world.a, world.bytes), await store(world.b, world.bytes)];
+        expect((await names(world.a))[files[0]!.cid]).toBe('sealpin:a');
+        expect(await remove(users[first]!, files[first]!)).toBe(first === 0 ? 'unpinned' : 'kept');
+        await askNode(world.a.service, 'repo/gc').then((answer) => answer.text());
+        expect(await reads(users[1 - first]!, files[1 - first]!, world.bytes)).toBe(true);
+        expect(await remove(users[1 - first]!, files[1 - first]!)).toBe('unpinned');
+        expect(await names(world.a)).toEqual({});
+      });
+
+      test('the user removes a pin of their own: the file of the service stays', async () => {
+        await addByHand(world.a, world.bytes, 'my-backup');
+        const file = await store(world.a, world.bytes);
+        await askNode(world.a.service, 'pin/rm', { arg: file.cid });
+        await askNode(world.a.service, 'repo/gc').then((answer) => answer.text());
+        expect(await reads(world.a, file, world.bytes)).toBe(true);
+        expect(await remove(world.a, file)).toBe('unpinned');
+        expect(await names(world.a)).toEqual({});
+      });
+    });
+  });
+}
