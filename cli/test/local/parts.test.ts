@@ -88,6 +88,7 @@ describe('the control socket', () => {
       await mkdir(folder, { recursive: true });
       const path = join(folder, 'control.sock');
       const controls = await listenForControl(path, {
+        address: async () => ({ url: status.url }),
         status: async () => status,
         stop: async () => ({}),
         rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'mend it' })),
@@ -114,6 +115,7 @@ describe('the control socket', () => {
     await ended;
     await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
     const controls = await listenForControl(path, {
+      address: async () => ({ url: status.url }),
       status: async () => status,
       stop: async () => ({}),
       rebuild: async () => ({ bytes: 1, ms: 1 }),
