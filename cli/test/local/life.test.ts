@@ -1,16 +1,16 @@
-import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { remove, sealpin, startLocal } from './harness.ts';
+import { call, removeAll, sealpin, startLocal, store } from './harness.ts';
 import type { Running } from './harness.ts';
 
 const services: Running[] = [];
 afterEach(async () => {
-  await Promise.all(services.splice(0).map(remove));
+  await removeAll(services.splice(0));
 });
 async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   const service = await startLocal(o);
@@ -18,43 +18,10 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   return service;
 }
 
-function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
-  return fetch(service.url + path, {
-    ...init,
-    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
-  });
-}
-
-async function store(
-  service: Running,
-  mode: 'plain' | 'encrypted',
-  body: Uint8Array<ArrayBuffer>,
-): Promise<{ fileId: string; cid: string }> {
-  const answer = await call(service, `/v1/storage/${mode}`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/octet-stream',
-      'content-disposition': "attachment; filename*=UTF-8''a%20file.bin",
-    },
-    body,
-  });
-  expect(answer.status).toBe(201);
-  return (await answer.json()) as { fileId: string; cid: string };
-}
-
 async function fetched(service: Running, fileId: string): Promise<Buffer> {
   const answer = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
   expect(answer.status).toBe(200);
   return Buffer.from(await answer.arrayBuffer());
-}
-
-async function everyFile(dir: string): Promise<Buffer> {
-  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-  return Buffer.concat(
-    await Promise.all(
-      entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name))),
-    ),
-  );
 }
 
 const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
@@ -126,21 +93,6 @@ describe('the local service', () => {
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain(`${secrets} is damaged`);
     expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
-  });
-
-  test('holds a destroyed header in none of its files once it is stopped', async () => {
-    const service = await started();
-    const { fileId } = await store(service, 'encrypted', bytes(1000));
-    const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
-    const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
-    const stanza = /-> p256 (\S{40})/.exec(text)![1]!;
-    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(true);
-    expect(await (await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).json()).toMatchObject({
-      fileId,
-      key: 'destroyed',
-    });
-    await service.end();
-    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(false);
   });
 });
 

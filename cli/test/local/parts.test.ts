@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/bundle.ts';
@@ -14,22 +12,13 @@ import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
 import { freePort, onFreePort } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
-import { vacuum } from '../../local/vacuum.ts';
+import { helper } from './harness.ts';
 
 let dir: string;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sealpin-local-'));
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
-
-/** A Node process that runs `code` and prints a line when it is ready. */
-async function helper(code: string) {
-  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  await new Promise((resolve) => child.stdout.once('data', resolve));
-  return child;
-}
 
 describe('the lock of a data directory', () => {
   const module = JSON.stringify(join(import.meta.dirname, '../../local/lock.ts'));
@@ -151,24 +140,6 @@ describe('the state of the local service', () => {
     });
     expect(await readFile(localPaths(data).secrets, 'utf8')).toBe(text);
   });
-});
-
-test('what was deleted in a Durable Object is in none of its files after the vacuum', async () => {
-  const folder = join(dir, 'objects');
-  await mkdir(folder);
-  const canary = 'canary-in-a-destroyed-header';
-  const database = new DatabaseSync(join(folder, 'a.sqlite'));
-  database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)');
-  for (let row = 0; row < 100; row += 1) database.prepare('INSERT INTO t VALUES (?)').run(`${canary} ${row}`);
-  database.exec('DELETE FROM t WHERE rowid > 1');
-  const holds = async () =>
-    (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'latin1'))))
-      .join('')
-      .split(canary).length - 1;
-  expect(await holds()).toBeGreaterThan(1);
-  database.close();
-  await vacuum(folder);
-  expect(await holds()).toBe(1);
 });
 
 describe('the guard before the Worker', () => {
