@@ -1,6 +1,6 @@
 /** `sealpin start`: the whole service on this machine. */
 import { spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,6 +33,11 @@ export const command = defineCommand({
       description:
         'Store in this Kubo (its RPC address) instead of the built-in node; SEALPIN_KUBO_TOKEN is its bearer token',
     },
+    'cors-origin': {
+      type: 'string',
+      valueHint: 'origin',
+      description: 'Let pages of this origin call the service from a browser, to develop them',
+    },
     detach: { type: 'boolean', description: 'Return when it is ready and leave it running; see stop and status' },
   },
   examples: [
@@ -44,6 +49,7 @@ export const command = defineCommand({
     const port = parsePort(args.port);
     const kubo =
       args['kubo-api'] === undefined ? undefined : parseKubo(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
     if (args.detach) return await detach(context, args);
@@ -55,6 +61,7 @@ export const command = defineCommand({
       dataDir: context.dataDir,
       port,
       ...(kubo === undefined ? {} : { kubo }),
+      origins,
       log: (line) => tell(context, line),
     });
     await report(context, service.url, service.account);
@@ -84,6 +91,17 @@ function parseKubo(text: string, token: string | undefined): { url: string; toke
   return { url: text.replace(/\/+$/, ''), ...(token ? { token } : {}) };
 }
 
+/** An origin, as a browser writes it into `Origin` (RFC 6454 section 6.2). */
+function parseOrigin(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.origin !== text) {
+    throw new SealpinError('usage', `--cors-origin ${text} is not an origin`, {
+      hint: 'it is scheme, host and port of the page, such as http://localhost:3000',
+    });
+  }
+  return text;
+}
+
 async function report(context: Context, url: string, account: string): Promise<void> {
   const keyFile = localPaths(context.dataDir).secrets;
   context.output.note(`the service listens at ${url}`);
@@ -98,12 +116,9 @@ function curlLine(url: string, keyFile: string): string {
   return `curl -sS -H "Authorization: Bearer ${key}" ${url}/v1/storage`;
 }
 
-/** A line of the Worker's log: as it is with `--json`, in words for a person. */
+/** A line of the Worker's log, with the time: as JSON with `--json`, in words for a person. */
 function tell(context: Context, line: string): void {
-  if (context.output.json) {
-    context.stderr.write(`${line}\n`);
-    return;
-  }
+  const time = new Date().toISOString();
   let entry: {
     event?: string;
     method?: string;
@@ -111,30 +126,38 @@ function tell(context: Context, line: string): void {
     status?: number;
     ms?: number;
     error?: string;
+    reason?: string;
     requestId?: string;
   };
   try {
     entry = JSON.parse(line) as typeof entry;
   } catch {
-    context.output.warn(line); // workerd's own words
+    context.output.warn(`${time} ${line}`); // workerd's own words
     return;
   }
-  if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
-  else
-    context.output.warn(
-      `${entry.event}: ${entry.error ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
-    );
+  if (context.output.json) {
+    context.stderr.write(`${JSON.stringify({ time, ...entry })}\n`);
+    return;
+  }
+  const { event, method, route, status, ms, error = line, reason } = entry;
+  const id = entry.requestId === undefined ? '' : ` (request ${entry.requestId})`;
+  if (event !== 'request') context.output.warn(`${time} ${event}: ${error}${id}`);
+  else context.output.note(`${time} ${method} ${reason ?? route} ${status}, ${ms} ms${id}`);
 }
 
 /** Starts the same command as a process of its own and waits until it is ready. */
 async function detach(
   context: Context,
-  args: { port: string | undefined; 'kubo-api': string | undefined },
+  args: { port: string | undefined; 'kubo-api': string | undefined; 'cors-origin': string | undefined },
 ): Promise<number> {
   await makeLocal(context.dataDir);
   const paths = localPaths(context.dataDir);
-  const log = openSync(paths.log, 'w', 0o600);
-  const flags = Object.entries({ port: args.port, 'kubo-api': args['kubo-api'] }).flatMap(([name, value]) =>
+  if ((await control(paths.control, 'status').catch(notYet)) !== undefined) throw new SealpinError('already_running');
+  // For appending: another service may be about to write to it. The new one, once it holds the lock, rotates the log.
+  const log = openSync(paths.log, 'a', 0o600);
+  const { size } = fstatSync(log);
+  const { port, 'kubo-api': kubo, 'cors-origin': origin } = args;
+  const flags = Object.entries({ port, 'kubo-api': kubo, 'cors-origin': origin }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],
   );
   const child = spawn(
@@ -151,7 +174,7 @@ async function detach(
   let ended = false;
   child.once('exit', () => (ended = true));
   for (const end = performance.now() + readyMs; performance.now() < end; await sleep(50)) {
-    if (ended) return await failed(paths.log);
+    if (ended) return await failed(paths.log, size);
     if (context.signal.aborted) {
       child.kill('SIGTERM');
       throw context.signal.reason;
@@ -174,9 +197,10 @@ function notYet(error: unknown): undefined {
   throw error;
 }
 
-/** The process said why on its stderr, which is the log. */
-async function failed(log: string): Promise<never> {
-  const text = await readFile(log, 'utf8');
+/** The process said why on its stderr, which is the log: after what was there, unless it was rotated. */
+async function failed(log: string, before: number): Promise<never> {
+  const all = await readFile(log);
+  const text = all.subarray(all.length < before ? 0 : before).toString();
   const said = (word: string): string | undefined => new RegExp(`^sealpin: ${word}: (.*)$`, 'm').exec(text)?.[1];
   throw new SealpinError('internal', said('error') ?? 'the service ended at once', {
     hint: said('hint') ?? `see ${log}`,

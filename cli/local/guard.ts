@@ -86,10 +86,19 @@ function readerOf(stream: ReadableStream<Uint8Array>): Reader {
   }
 }
 
-/** Passes a body on, so that its end is known. A body that breaks stays broken: its length is announced, or its reader checks. */
-async function pass(from: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>): Promise<void> {
+/**
+ * Passes a body on, so that its end is known. A body that breaks stays broken: its length is announced, or its reader checks.
+ * A client that leaves ends the reading, also while the source hangs.
+ */
+async function pass(
+  from: ReadableStream<Uint8Array>,
+  to: WritableStream<Uint8Array>,
+  { signal }: Request,
+): Promise<void> {
   const reader = readerOf(from);
   const writer = to.getWriter();
+  const leave = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
+  signal.addEventListener('abort', leave, { once: true });
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) await writer.write(piece.value);
     await writer.close();
@@ -113,7 +122,7 @@ function throughFor({ headers }: Response): Through | undefined {
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/** Requests whose answers have not ended. workerd drops a request whose client is gone, without any `finally`. */
+/** Requests whose answers have not ended. workerd drops a request whose client left: its signal fires, no `finally` runs. */
 const running = new Set<Request>();
 
 function count(request: Request): () => void {
@@ -126,9 +135,9 @@ function count(request: Request): () => void {
 export * from './worker.js';
 export { LocalAccount as Account };
 export default {
-  async fetch(request: Request, env: Env, context: { waitUntil(work: Promise<unknown>): void }): Promise<Response> {
+  async fetch(request: Request, env: Env, context: unknown): Promise<Response> {
     if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
-    const origins = (env.LOCAL_ORIGINS ?? '').split(',').filter((origin) => origin !== '');
+    const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
     const why = refusal(request.headers, env.LOCAL_PORT, origins);
     if (why !== undefined) return refuse(request, why);
     const end = count(request);
@@ -138,8 +147,7 @@ export default {
       if (answer.body === null || request.method === 'HEAD') return answer;
       const through = throughFor(answer);
       if (through === undefined) return new Response(await answer.arrayBuffer(), answer);
-      body = pass(answer.body, through.writable).finally(end);
-      context.waitUntil(body);
+      body = pass(answer.body, through.writable, request).finally(end);
       return new Response(through.readable, answer);
     } finally {
       if (body === undefined) end();

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { packageRoot } from './bundle.ts';
+import { guardFlags, packageRoot } from './bundle.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
@@ -123,6 +123,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
         { type: 'ESModule', path: '/worker.js', contents: code.worker },
       ],
       compatibilityDate: date,
+      compatibilityFlags: guardFlags,
       kvNamespaces: ['API_KEYS'],
       durableObjects: {
         ACCOUNT: { className: 'Account', useSQLite: true },

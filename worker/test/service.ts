@@ -3,7 +3,7 @@ import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundle, bundleGuard } from '../../cli/local/bundle.ts';
+import { bundle, bundleGuard, guardFlags } from '../../cli/local/bundle.ts';
 import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
 import { onFreePort } from '../../cli/local/port.ts';
 import { childrenNamed } from '../../cli/local/process.ts';
@@ -86,6 +86,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       modulesRoot: '/',
       modules,
       compatibilityDate: '2026-11-01',
+      ...(guarded && { compatibilityFlags: guardFlags }),
       kvNamespaces: ['API_KEYS'],
       durableObjects: {
         ACCOUNT: { className: 'Account', useSQLite: true },
