@@ -127,6 +127,31 @@ describe('in the background', () => {
     await rm(dataDir, { recursive: true });
   });
 
+  test('the log is kept by a second start, and by the next service as service.log.1', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
+    const flag = `--data-dir=${dataDir}`;
+    const { log } = localPaths(dataDir);
+    const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
+    try {
+      const { url } = JSON.parse(began.stdout) as { url: string };
+      const id = (await fetch(`${url}/v1/health`)).headers.get('x-request-id')!;
+      await expect
+        .poll(() => readFile(log, 'utf8'))
+        .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
+      const before = await readFile(log, 'utf8');
+      expect(await sealpin(['start', '--detach', '--port=0', flag])).toMatchObject({ code: 1, stdout: '' });
+      expect(await readFile(log, 'utf8')).toBe(before);
+      await sealpin(['stop', flag]);
+      await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
+      expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
+      expect(await readFile(log, 'utf8')).not.toContain(id);
+      expect((await stat(`${log}.1`)).mode & 0o777).toBe(0o600);
+    } finally {
+      await sealpin(['stop', flag]);
+      await rm(dataDir, { recursive: true });
+    }
+  });
+
   test('rebuild waits for an upload that runs, which goes through', async () => {
     const service = await started();
     const body = Buffer.from(bytes(256 * 1024));

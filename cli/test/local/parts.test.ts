@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -114,6 +116,41 @@ describe('the control socket', () => {
   });
 });
 
+describe('service.log', () => {
+  const module = JSON.stringify(join(import.meta.dirname, '../../local/log.ts'));
+
+  async function write(stderr: string, log: string, lines: number): Promise<void> {
+    const code = `const { keepLog } = await import(${module}); const before = keepLog(${JSON.stringify(log)}, 100);
+      for (let line = 0; line < ${lines}; line += 1) { before(); process.stderr.write('line ' + line + ' of twenty.\\n'); }`;
+    const fd = openSync(stderr, 'a');
+    const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
+      stdio: ['ignore', 'ignore', fd],
+    });
+    closeSync(fd);
+    expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0);
+  }
+
+  test('is kept aside at a start, and whenever it has grown too large', async () => {
+    const log = join(dir, 'kept.log');
+    await writeFile(log, 'the reason of the last crash\n');
+    await write(log, log, 3);
+    expect(await readFile(`${log}.1`, 'utf8')).toBe('the reason of the last crash\n');
+    expect(await readFile(log, 'utf8')).toMatch(/^line 0 [^]*line 2 of twenty.\n$/);
+    await write(log, log, 20);
+    const [now, earlier] = await Promise.all([readFile(log, 'utf8'), readFile(`${log}.1`, 'utf8')]);
+    expect(now).toMatch(/^(line \d+ of twenty.\n)+$/);
+    expect(now.endsWith('line 19 of twenty.\n')).toBe(true);
+    expect(Math.max(now.length, earlier.length)).toBeLessThan(150);
+  });
+
+  test('of another service is left alone', async () => {
+    const [log, own] = [join(dir, 'others.log'), join(dir, 'own.log')];
+    await writeFile(log, 'the log of a service that runs\n'.repeat(10));
+    await write(own, log, 20);
+    expect(await readFile(log, 'utf8')).toBe('the log of a service that runs\n'.repeat(10));
+  });
+});
+
 describe('the state of the local service', () => {
   test('keeps its secrets for its owner only, and the same ones', async () => {
     const data = join(dir, 'state-a');
@@ -149,7 +186,7 @@ describe('the guard before the Worker', () => {
     const { pathname } = new URL(request.url);
     if (pathname === '/wait') await scheduler.wait(300);
     if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));
-    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable); }
+    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable, { headers: { 'content-length': '100' } }); }
     return new Response('through as ' + VERSION) } }; const VERSION = 1`;
   beforeAll(async () => {
     port = await freePort(0);
