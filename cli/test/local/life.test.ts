@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +93,19 @@ describe('the local service', () => {
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain(`${secrets} is damaged`);
     expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
+  });
+
+  test('S58: does not start over a damaged database of an account, and leaves it as it is', async () => {
+    const service = await started();
+    await service.end();
+    const dir = join(localPaths(service.dataDir).state, 'do/sealpin-Account');
+    const name = (await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))!;
+    const damaged = (await readFile(join(dir, name))).fill(0x5a, 0, 4096);
+    await writeFile(join(dir, name), damaged);
+    const ran = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(ran.stderr).toContain(`${name} is damaged`);
+    expect(Buffer.compare(await readFile(join(dir, name)), damaged)).toBe(0);
   });
 });
 

@@ -12,7 +12,7 @@ import { lock } from '../../local/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
-import { freePort, onFreePort } from '../../local/port.ts';
+import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
 import { helper } from './harness.ts';
 
@@ -278,6 +278,17 @@ describe('a port', () => {
     });
     await new Promise((resolve) => other.close(resolve));
     expect(await freePort(port)).toBe(port);
+  });
+
+  test('that a killed process still has is tried until it is free', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    const tried = untilReleased(() => freePort(port));
+    await expect(freePort(port)).rejects.toMatchObject({ code: 'port_in_use' });
+    await new Promise((resolve) => other.close(resolve));
+    expect(await tried).toBe(port);
+    await expect(untilReleased(() => Promise.reject(new TypeError('other')))).rejects.toThrow(TypeError);
   });
 
   test('that was taken in between is tried again with another, unless it is the wanted one', async () => {
