@@ -8,6 +8,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
+import { quietSqlite } from '../local/quiet.ts';
 import { loadSecrets, localPaths, makeLocal } from '../local/state.ts';
 import { makeDataDirectory } from '../paths.ts';
 
@@ -204,15 +205,5 @@ async function failed(log: string, before: number): Promise<never> {
   const said = (word: string): string | undefined => new RegExp(`^sealpin: ${word}: (.*)$`, 'm').exec(text)?.[1];
   throw new SealpinError('internal', said('error') ?? 'the service ended at once', {
     hint: said('hint') ?? `see ${log}`,
-  });
-}
-
-/** node:sqlite is a release candidate in Node 24, and Node says so on stderr; that is nothing for our users. */
-function quietSqlite(): void {
-  const others = process.listeners('warning');
-  process.removeAllListeners('warning');
-  process.on('warning', (warning) => {
-    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite')))
-      for (const other of others) other(warning);
   });
 }

@@ -1,9 +1,10 @@
 /** The workerd of a service that was killed: it goes on serving old code over the same files. */
 import { realpath } from 'node:fs/promises';
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { lock } from './lock.ts';
+import type { lock } from './lock.ts';
 import { endProcess, isRunning, processesWith } from './process.ts';
 import type { ProcessMark } from './process.ts';
+import { quietSqlite } from './quiet.ts';
 import { loadRun, localPaths, saveRun } from './state.ts';
 
 /** The variable in the environment of a workerd that names its state directory. */
@@ -42,9 +43,10 @@ export async function endLeftover(dataDir: string): Promise<boolean> {
 
 /** Takes the lock for `use`; undefined while a service holds it. */
 async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<T | undefined> {
+  quietSqlite();
   let held: ReturnType<typeof lock>;
   try {
-    held = lock(localPaths(dataDir).lock);
+    held = (await import('./lock.ts')).lock(localPaths(dataDir).lock);
   } catch (error) {
     // A directory that is not there, or is not ours, has no service either.
     if (isSealpinError(error, 'already_running') || !(error instanceof SealpinError)) return undefined;
