@@ -56,6 +56,15 @@ export default defineConfig({
         },
       },
       {
+        // The same tests through the guard of `sealpin start`: in the short form those that look at answers closely.
+        test: {
+          name: 'guard',
+          include: [`worker/test/${long ? '**/*' : '{reading,rest}'}.node.test.ts`],
+          env: { SEALPIN_TEST_GUARD: '1' },
+          ...timeouts,
+        },
+      },
+      {
         plugins: [cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } })],
         test: {
           name: 'workerd',

@@ -65,15 +65,15 @@ export async function send(c: Ctx, { headers, bytes, body, ranges }: Representat
     return new Response(null, { status: 304, headers });
   }
   headers.set('Accept-Ranges', ranges ? 'bytes' : 'none');
-  if (isHead(c)) {
-    headers.set('Content-Length', String(bytes));
-    return new Response(null, { headers });
-  }
+  headers.set('Content-Length', String(bytes));
+  if (isHead(c)) return new Response(null, { headers });
   const span = ranges ? rangeOf(c.req.raw.headers, etag, bytes) : undefined;
   if (span === undefined) return new Response(knownLength(await body(), bytes, c.var.requestId), { headers });
   if (span === 'outside') return outside(c, bytes);
+  const length = span.end - span.start;
   headers.set('Content-Range', `bytes ${span.start}-${span.end - 1}/${bytes}`);
-  return new Response(knownLength(await body(span), span.end - span.start, c.var.requestId), { status: 206, headers });
+  headers.set('Content-Length', String(length));
+  return new Response(knownLength(await body(span), length, c.var.requestId), { status: 206, headers });
 }
 
 function outside(c: Ctx, bytes: number): Response {

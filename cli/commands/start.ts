@@ -1,6 +1,6 @@
 /** `sealpin start`: the whole service on this machine. */
 import { spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import type { Context } from '../context.ts';
 import { type Homes, control } from '../local/control.ts';
 import { chooseKubo, describeLeft, describePeers, parseKuboWish } from '../local/kubo.ts';
 import { isRunning } from '../local/process.ts';
+import { quietSqlite } from '../local/quiet.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal } from '../local/state.ts';
 import { makeDataDirectory } from '../paths.ts';
 
@@ -35,6 +36,11 @@ export const command = defineCommand({
       description:
         'Store new files in this Kubo (its RPC address), at later starts too; none: in the built-in node again. SEALPIN_KUBO_TOKEN is its bearer token',
     },
+    'cors-origin': {
+      type: 'string',
+      valueHint: 'origin',
+      description: 'Let pages of this origin call the service from a browser, to develop them',
+    },
     detach: { type: 'boolean', description: 'Return when it is ready and leave it running; see stop and status' },
   },
   examples: [
@@ -48,6 +54,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const port = parsePort(args.port);
     const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
+    const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
     await refuseSecond(context.dataDir, args);
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
@@ -63,6 +70,7 @@ export const command = defineCommand({
       dataDir: context.dataDir,
       port,
       kubo,
+      origins,
       log: (line) => tell(context, line),
     });
     await report(context, service);
@@ -97,6 +105,17 @@ async function refuseSecond(
   });
 }
 
+/** An origin, as a browser writes it into `Origin` (RFC 6454 section 6.2). */
+function parseOrigin(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.origin !== text) {
+    throw new SealpinError('usage', `--cors-origin ${text} is not an origin`, {
+      hint: 'it is scheme, host and port of the page, such as http://localhost:3000',
+    });
+  }
+  return text;
+}
+
 async function report(
   context: Context,
   { url, account, homes }: { url: string; account: string; homes: Homes },
@@ -123,12 +142,9 @@ function curlLine(url: string, keyFile: string): string {
   return `sed -n '${header}' ${file} | curl -sS --config - ${url}/v1/storage`;
 }
 
-/** A line of the Worker's log: as it is with `--json`, in words for a person. */
+/** A line of the Worker's log, with the time: as JSON with `--json`, in words for a person. */
 function tell(context: Context, line: string): void {
-  if (context.output.json) {
-    context.stderr.write(`${line}\n`);
-    return;
-  }
+  const time = new Date().toISOString();
   let entry: {
     event?: string;
     method?: string;
@@ -137,33 +153,41 @@ function tell(context: Context, line: string): void {
     ms?: number;
     error?: string;
     detail?: string;
+    reason?: string;
     requestId?: string;
     service?: string;
   };
   try {
     entry = JSON.parse(line) as typeof entry;
   } catch {
-    context.output.warn(line); // workerd's own words
+    context.output.warn(`${time} ${line}`); // workerd's own words
     return;
   }
-  if (entry.event === 'request') context.output.note(`${entry.method} ${entry.route} ${entry.status}, ${entry.ms} ms`);
-  else if (entry.event === 'pin.unpin')
-    context.output.warn(`a deleted file is still pinned at ${entry.service} (${entry.error}); it is tried again later`);
-  else
-    context.output.warn(
-      `${entry.event}: ${entry.error ?? entry.detail ?? line}${entry.requestId === undefined ? '' : ` (request ${entry.requestId})`}`,
-    );
+  if (context.output.json) {
+    context.stderr.write(`${JSON.stringify({ time, ...entry })}\n`);
+    return;
+  }
+  const { event, method, route, status, ms, error, detail, service, reason } = entry;
+  const id = entry.requestId === undefined ? '' : ` (request ${entry.requestId})`;
+  if (event === 'request') context.output.note(`${time} ${method} ${reason ?? route} ${status}, ${ms} ms${id}`);
+  else if (event === 'pin.unpin')
+    context.output.warn(`${time} a deleted file is still pinned at ${service} (${error}); it is tried again later`);
+  else context.output.warn(`${time} ${event}: ${error ?? detail ?? line}${id}`);
 }
 
 /** Starts the same command as a process of its own and waits until it is ready. */
 async function detach(
   context: Context,
-  args: { port: string | undefined; 'kubo-api': string | undefined },
+  args: { port: string | undefined; 'kubo-api': string | undefined; 'cors-origin': string | undefined },
 ): Promise<number> {
   await makeLocal(context.dataDir);
   const paths = localPaths(context.dataDir);
-  const log = openSync(paths.log, 'w', 0o600);
-  const flags = Object.entries({ port: args.port, 'kubo-api': args['kubo-api'] }).flatMap(([name, value]) =>
+  if ((await control(paths.control, 'status').catch(notYet)) !== undefined) throw new SealpinError('already_running');
+  // For appending: another service may be about to write to it. The new one, once it holds the lock, rotates the log.
+  const log = openSync(paths.log, 'a', 0o600);
+  const { size } = fstatSync(log);
+  const { port, 'kubo-api': kubo, 'cors-origin': origin } = args;
+  const flags = Object.entries({ port, 'kubo-api': kubo, 'cors-origin': origin }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],
   );
   const child = spawn(
@@ -180,7 +204,7 @@ async function detach(
   let ended = false;
   child.once('exit', () => (ended = true));
   for (const end = performance.now() + readyMs; performance.now() < end; await sleep(50)) {
-    if (ended) return await failed(paths.log);
+    if (ended) return await failed(paths.log, size);
     if (context.signal.aborted) {
       child.kill('SIGTERM');
       throw context.signal.reason;
@@ -203,21 +227,12 @@ function notYet(error: unknown): undefined {
   throw error;
 }
 
-/** The process said why on its stderr, which is the log. */
-async function failed(log: string): Promise<never> {
-  const text = await readFile(log, 'utf8');
+/** The process said why on its stderr, which is the log: after what was there, unless it was rotated. */
+async function failed(log: string, before: number): Promise<never> {
+  const all = await readFile(log);
+  const text = all.subarray(all.length < before ? 0 : before).toString();
   const said = (word: string): string | undefined => new RegExp(`^sealpin: ${word}: (.*)$`, 'm').exec(text)?.[1];
   throw new SealpinError('internal', said('error') ?? 'the service ended at once', {
     hint: said('hint') ?? `see ${log}`,
-  });
-}
-
-/** node:sqlite is a release candidate in Node 24, and Node says so on stderr; that is nothing for our users. */
-function quietSqlite(): void {
-  const others = process.listeners('warning');
-  process.removeAllListeners('warning');
-  process.on('warning', (warning) => {
-    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite')))
-      for (const other of others) other(warning);
   });
 }

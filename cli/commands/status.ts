@@ -1,7 +1,9 @@
 /** `sealpin status`: how the local service is doing. */
+import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { type Homes, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/kubo.ts';
+import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
 
 export const command = defineCommand({
@@ -11,7 +13,16 @@ export const command = defineCommand({
   args: {},
   examples: [{ command: 'sealpin status --json', does: 'for scripts' }],
   async run({ context }) {
-    const status = await control(localPaths(context.dataDir).control, 'status');
+    const status = await control(localPaths(context.dataDir).control, 'status').catch(async (error: unknown) => {
+      if (!isSealpinError(error, 'not_running')) throw error;
+      const [left] = await leftoverOfStopped(context.dataDir);
+      if (left === undefined) throw error;
+      throw new SealpinError(
+        'not_running',
+        `No local service is running, but a killed one left its runtime, process ${left.pid}`,
+        { hint: 'end it with: sealpin stop' },
+      );
+    });
     await context.output.result(status, [
       `service   ${status.url}`,
       ...kuboLines(status),

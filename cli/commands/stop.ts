@@ -1,8 +1,9 @@
 /** `sealpin stop`: ends the local service and waits until it is gone. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { control } from '../local/control.ts';
+import { endLeftoverOfStopped } from '../local/leftover.ts';
 import { isRunning } from '../local/process.ts';
 import { loadRun, localPaths } from '../local/state.ts';
 
@@ -17,7 +18,14 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin stop', does: 'stops the service of your data directory' }],
   async run({ context }) {
     const run = await loadRun(context.dataDir);
-    await control(localPaths(context.dataDir).control, 'stop');
+    try {
+      await control(localPaths(context.dataDir).control, 'stop');
+    } catch (error) {
+      if (!isSealpinError(error, 'not_running') || (await endLeftoverOfStopped(context.dataDir)) === 0) throw error;
+      context.output.note('ended what a service that was killed had left running');
+      await context.output.result({ stopped: true }, []);
+      return;
+    }
     // A service in this very process (as tests run it) has stopped when it no longer tells of itself.
     const isGone = async (): Promise<boolean> =>
       run === undefined ||

@@ -57,6 +57,9 @@ export function bundleWorker(): Promise<string> {
   return bundle('worker/index.ts');
 }
 
+/** What the guard needs of workerd: `request.signal` fires when the client leaves. */
+export const guardFlags = ['enable_request_signal'];
+
 /** The module in front of it on a developer's machine; it imports the Worker as a module beside it. */
 export function bundleGuard(): Promise<string> {
   return bundle('cli/local/guard.ts', { ...workerOptions, external: [...workerOptions.external, './worker.js'] });

@@ -31,11 +31,19 @@ export type Status = {
 
 /** What a service lets others do; each answers with JSON. */
 export type Controls = {
+  /** Where this service takes requests. Answered only while its own workerd holds the port. */
+  address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   stop(): Promise<Record<string, never>>;
 };
 export type Control = keyof Controls;
+
+const names: readonly (string | undefined)[] = ['address', 'status', 'rebuild', 'stop'] satisfies Control[];
+
+function isControl(name: string | undefined): name is Control {
+  return names.includes(name);
+}
 
 /** Bytes of a socket's path that every system takes (sun_path is 104 bytes on macOS and 108 on Linux, with the final NUL). */
 const maxSocketPathBytes = 103;
@@ -68,11 +76,11 @@ export async function listenForControl(path: string, controls: Controls): Promis
     const name = incoming.url?.slice(1);
     const answer = (status: number, body: unknown) =>
       outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    if (incoming.method !== 'POST' || (name !== 'status' && name !== 'rebuild' && name !== 'stop')) {
+    if (incoming.method !== 'POST' || !isControl(name)) {
       answer(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
-    controls[name]().then(
+    (controls[name]() as Promise<unknown>).then(
       (body) => answer(200, body),
       (error: unknown) => {
         const told = isSealpinError(error) ? error : new SealpinError('internal', String(error));

@@ -5,12 +5,19 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { packageRoot } from './bundle.ts';
-import { childrenNamed } from './process.ts';
+import { guardFlags, packageRoot } from './bundle.ts';
+import { ownerVariable, workerdsOf } from './leftover.ts';
+import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
 // By `import`, Node reads all its 6 MB twice more to find out which kind of module it is.
-const { Miniflare, convertV4MiniflareOptions } = createRequire(import.meta.url)('miniflare') as typeof Module;
+const {
+  Log,
+  LogLevel,
+  Miniflare,
+  Response: MiniflareResponse,
+  convertV4MiniflareOptions,
+} = createRequire(import.meta.url)('miniflare') as typeof Module;
 
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
@@ -23,12 +30,22 @@ export type WorkerdOptions = {
   code: { worker: string; guard: string };
   /** Variables and secrets of the Worker. */
   vars: Record<string, string>;
+  /** Other origins whose pages may call. */
+  origins?: readonly string[];
+  /** Removes what an `Account` object deleted from its file; false when the file was busy. */
+  erase?(objectId: string): boolean | Promise<boolean>;
   /** Gets what the Worker logs, a line each. */
   log(line: string): void;
+  /** Runs each time a workerd that crashed was replaced. */
+  onRestart?(): void | Promise<void>;
 };
 
 export type Workerd = {
   processes: ProcessMark[];
+  /** Whether the workerd that took the port still runs, so that nobody else can have it. */
+  isReady(): boolean;
+  /** Resolves with the reason when workerd crashed and could not be replaced. */
+  failed: Promise<Error>;
   /** Requests whose answer has not ended. */
   running(): Promise<number>;
   /** Goes on with other code; state and port stay. */
@@ -70,6 +87,20 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // Only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');
   const date = compatibilityDate();
+  const { promise: failed, resolve: tellFailed } = Promise.withResolvers<Error>();
+  let processes: ProcessMark[] = [];
+  const note = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
+  /** Miniflare tells of a crash, and of a restart that failed, in its log only. */
+  class CrashLog extends Log {
+    override warn(message: string): void {
+      if (message.includes('crashed')) note('workerd.crashed', message);
+    }
+    override error(error: Error): void {
+      note('workerd.error', error.message);
+      if ((error as { code?: string }).code === 'ERR_RUNTIME_FAILURE') tellFailed(error);
+    }
+    override logWithLevel(): void {}
+  }
   const configure = (code: WorkerdOptions['code']) =>
     convertV4MiniflareOptions({
       host: '127.0.0.1',
@@ -77,6 +108,13 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
       logRequests: false,
       resourcePersistencePath: options.stateDir,
+      log: new CrashLog(LogLevel.WARN),
+      unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
+      unsafeHandleRuntimeRestart: async () => {
+        processes = workerdsOf(options.stateDir);
+        note('workerd.restarted', 'the Workers runtime was replaced after a crash');
+        await options.onRestart?.();
+      },
       handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
       name: 'sealpin',
       modulesRoot: '/',
@@ -85,12 +123,25 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
         { type: 'ESModule', path: '/worker.js', contents: code.worker },
       ],
       compatibilityDate: date,
+      compatibilityFlags: guardFlags,
       kvNamespaces: ['API_KEYS'],
       durableObjects: {
         ACCOUNT: { className: 'Account', useSQLite: true },
         PIN: { className: 'Pin', useSQLite: true },
       },
-      bindings: { ...options.vars, LOCAL_PORT: String(options.port), LOCAL_CONTROL: control },
+      bindings: {
+        ...options.vars,
+        LOCAL_PORT: String(options.port),
+        LOCAL_CONTROL: control,
+        LOCAL_ORIGINS: (options.origins ?? []).join(','),
+      },
+      serviceBindings: {
+        LOCAL_ERASURE: async (request: Module.Request) => {
+          const id = new URL(request.url).pathname.slice(1);
+          const erased = /^[0-9a-f]{64}$/.test(id) && ((await options.erase?.(id)) ?? true);
+          return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
+        },
+      },
       // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
       unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
     });
@@ -103,10 +154,13 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`);
     throw error;
   }
+  processes = workerdsOf(options.stateDir);
   return {
     get processes() {
-      return childrenNamed('workerd');
+      return processes;
     },
+    isReady: () => processes.length > 0 && processes.every(isRunning),
+    failed,
     async running() {
       const answer = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
       return ((await answer.json()) as { running: number }).running;
@@ -114,6 +168,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     async replace(code) {
       await miniflare.setOptions(configure(code));
       await miniflare.ready;
+      processes = workerdsOf(options.stateDir);
     },
     close: () => miniflare.dispose(),
   };

@@ -1,5 +1,6 @@
 /** Finding a port to listen on. */
 import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 
 /**
@@ -24,6 +25,24 @@ export async function freePort(wanted: number): Promise<number> {
     throw error;
   } finally {
     server.close();
+  }
+}
+
+/** A process that was killed keeps its port until the last of its threads is gone. */
+const releaseMs = 2_000;
+
+/**
+ * Runs `listen`, again for up to 2 s while the port is in use.
+ *
+ * @throws port_in_use
+ */
+export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
+  for (const end = performance.now() + releaseMs; ; await sleep(50)) {
+    try {
+      return await listen();
+    } catch (error) {
+      if (!isSealpinError(error, 'port_in_use') || performance.now() > end) throw error;
+    }
   }
 }
 

@@ -25,6 +25,18 @@ export function childrenNamed(name: string): ProcessMark[] {
   return pids.map(markProcess).filter((mark) => mark !== undefined);
 }
 
+/**
+ * Marks the processes of this user, children or not, whose command name is `name` and whose environment holds `variable`
+ * (`NAME=value`). Only Linux shows environments (proc(5)); elsewhere these are the children of this process.
+ */
+export function processesWith(name: string, variable: string): ProcessMark[] {
+  if (process.platform !== 'linux') return childrenNamed(name);
+  return pidsOnLinux()
+    .filter((pid) => statOnLinux(pid)?.name === name && environmentOf(pid).includes(variable))
+    .map(markProcess)
+    .filter((mark) => mark !== undefined);
+}
+
 /** Ends the marked process, politely first, and waits until it is gone. Does nothing when it already is. */
 export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {
   for (const [signal, waitMs] of [
@@ -62,18 +74,38 @@ function statOnLinux(pid: number): { name: string; ppid: number; state: string; 
 
 function startedOnLinux(pid: number): string | undefined {
   const stat = statOnLinux(pid);
-  if (stat === undefined || stat.state === 'Z') return undefined;
+  if (stat === undefined || (stat.state === 'Z' && threadsOf(pid) <= 1)) return undefined;
   return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${stat.startTicks}`;
 }
 
-function childrenOnLinux(name: string): number[] {
+/** The first thread of a process that was killed may be gone while others still hold its files and sockets. */
+function threadsOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length;
+  } catch {
+    return 0; // gone meanwhile
+  }
+}
+
+function environmentOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+  } catch {
+    return []; // gone, or of another user
+  }
+}
+
+function pidsOnLinux(): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^[0-9]+$/.test(entry))
-    .map(Number)
-    .filter((pid) => {
-      const stat = statOnLinux(pid);
-      return stat?.ppid === process.pid && stat.name === name;
-    });
+    .map(Number);
+}
+
+function childrenOnLinux(name: string): number[] {
+  return pidsOnLinux().filter((pid) => {
+    const stat = statOnLinux(pid);
+    return stat?.ppid === process.pid && stat.name === name;
+  });
 }
 
 function startedByPs(pid: number): string | undefined {

@@ -7,7 +7,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import { control } from './control.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
@@ -153,10 +154,24 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
   return writeState(localPaths(dataDir).kubo, kubo);
 }
 
-/** The running local service of a data directory and the API key of its account, if there is one. */
+/**
+ * The running local service of a data directory and the API key of its account, if there is one. The service itself says
+ * where it listens, on a socket that only this user can open: another user's program may have taken a port that a file
+ * names, and must not get the key.
+ *
+ * @throws service_unreachable when it runs and takes no requests
+ */
 export async function localService(dataDir: string): Promise<{ url: string; apiKey: string } | undefined> {
   const run = await loadRun(dataDir);
   if (run === undefined || !isRunning(run.service)) return undefined;
-  const secrets = await readState<Secrets>(localPaths(dataDir).secrets, ['adminToken', 'rpcToken']);
-  return secrets?.apiKey === undefined ? undefined : { url: run.url, apiKey: secrets.apiKey };
+  const paths = localPaths(dataDir);
+  const secrets = await readState<Secrets>(paths.secrets, ['adminToken', 'rpcToken']);
+  if (secrets?.apiKey === undefined) return undefined;
+  try {
+    const { url } = await control(paths.control, 'address');
+    return { url, apiKey: secrets.apiKey };
+  } catch (error) {
+    if (isSealpinError(error, 'not_running')) return undefined; // it is starting or stopping
+    throw error;
+  }
 }

@@ -1,23 +1,116 @@
-/** Making what was deleted in the Durable Objects gone from their files. */
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-
 /**
- * Rewrites every SQLite file below a folder without its free pages and without a write-ahead log. Nothing else may have
- * them open.
+ * Removes deleted data from the files of the Durable Objects. Miniflare keeps an object in `do/<class>/<id>.sqlite`, in WAL
+ * mode: pages from before a deletion stay in `….sqlite-wal` until the log is truncated (sqlite.org/wal.html).
  */
-export async function vacuum(dir: string): Promise<void> {
+import { readdir, rm, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { SealpinError } from '../../shared/errors.ts';
+
+/** SQLite's primary result codes for a file in use, and for one that is no database or holds nonsense (sqlite.org/rescode.html). */
+const SQLITE_BUSY = 5;
+const SQLITE_CORRUPT = 11;
+const SQLITE_NOTADB = 26;
+
+/** Miniflare's own file beside those of the objects. */
+const ownFile = 'metadata.sqlite';
+
+async function databases(dir: string): Promise<string[]> {
   const names = await readdir(dir, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
     throw error;
   });
-  for (const name of names.filter((name) => name.endsWith('.sqlite'))) {
-    const database = new DatabaseSync(join(dir, name));
-    try {
-      database.exec('PRAGMA secure_delete = ON; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);');
-    } finally {
-      database.close();
-    }
+  return names.filter((name) => name.endsWith('.sqlite')).map((name) => join(dir, name));
+}
+
+/** @throws config_invalid when the file is damaged; it is left as it is */
+function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeoutMs = 0): T {
+  const database = new DatabaseSync(path, { timeout: timeoutMs });
+  try {
+    return use(database);
+  } catch (error) {
+    const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
+    if (primary !== SQLITE_CORRUPT && primary !== SQLITE_NOTADB) throw error;
+    throw new SealpinError('config_invalid', `${path} is damaged`, {
+      hint: 'put back a copy of it; nothing was changed',
+      cause: error,
+    });
+  } finally {
+    database.close();
+  }
+}
+
+/** A page that was split or merged keeps copies of rows in its free space; only writing all pages again removes them. */
+const rewriteSql = 'PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; VACUUM';
+
+function rewrite(path: string): void {
+  withDatabase(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
+}
+
+/**
+ * Rewrites every SQLite file below a folder without its free pages and without a write-ahead log. Nothing else may have
+ * them open.
+ *
+ * @throws config_invalid when one of them is damaged
+ */
+export async function vacuum(dir: string): Promise<void> {
+  for (const path of await databases(dir)) rewrite(path);
+}
+
+/**
+ * Does the same for the files whose write-ahead log still holds pages, as a crash leaves them. Nothing else may have them
+ * open.
+ *
+ * @throws config_invalid when one of them is damaged
+ */
+export async function vacuumLogged(dir: string): Promise<void> {
+  for (const path of await databases(dir)) {
+    const log = await stat(`${path}-wal`).catch(() => undefined);
+    if (log !== undefined && log.size > 0) rewrite(path);
+  }
+}
+
+/** The largest database that is rewritten while it is in use: about a tenth of a second. A row of a file takes 1 KiB. */
+const maxLiveBytes = 32 * 2 ** 20;
+
+/**
+ * Removes what was deleted from a database that workerd has open and does not use meanwhile: a write of workerd at the same
+ * time would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until nothing has it open.
+ *
+ * @param timeoutMs how long to wait for readers and writers
+ * @returns false when they did not let go of it
+ */
+export async function vacuumLive(path: string, timeoutMs: number): Promise<boolean> {
+  const { size } = await stat(path);
+  return withDatabase(
+    path,
+    (database) => {
+      try {
+        if (size <= maxLiveBytes) database.exec(rewriteSql);
+      } catch (error) {
+        if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return false;
+        throw error;
+      }
+      const [row] = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').all() as { busy: number }[];
+      return row!.busy === 0;
+    },
+    timeoutMs,
+  );
+}
+
+/**
+ * Removes the files of accounts that do not exist: asking for one makes workerd create an empty database. Nothing else may
+ * have them open.
+ *
+ * @param dir of the objects of the class `Account`
+ */
+export async function removeEmpty(dir: string): Promise<void> {
+  for (const path of await databases(dir)) {
+    if (basename(path) === ownFile) continue;
+    const isEmpty = withDatabase(
+      path,
+      (database) => database.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).all().length === 0,
+    );
+    if (isEmpty) for (const suffix of ['', '-wal', '-shm']) await rm(path + suffix, { force: true });
   }
 }

@@ -59,6 +59,12 @@ export class Account extends DurableObject<Env> {
     return Date.now();
   }
 
+  /**
+   * Runs after headers or sealed keys are overwritten and before the answer. On Cloudflare there is nothing to do; a
+   * runtime that keeps old pages of its database in files overrides it.
+   */
+  protected async erased(): Promise<void> {}
+
   /** Makes the account with its first key. */
   async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Answer> {
     if (this.#id !== undefined) return refuse('conflict', 'the account exists');
@@ -170,6 +176,7 @@ export class Account extends DurableObject<Env> {
     });
     this.#load();
     await this.#alarm.by(now);
+    await this.erased();
     return { ok: true, ...gone };
   }
 
@@ -313,6 +320,7 @@ export class Account extends DurableObject<Env> {
     });
     if (removed === undefined) return refuse('not_found');
     const status = await this.#deliver([removed.message]);
+    await this.erased();
     return { ok: true, file: { ...removed.file, header: null }, status };
   }
 
@@ -382,6 +390,7 @@ export class Account extends DurableObject<Env> {
         .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now()));
     });
     await this.#deliver(messages);
+    await this.erased();
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

@@ -3,10 +3,12 @@ import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundle } from '../../cli/local/bundle.ts';
+import { bundle, bundleGuard, guardFlags } from '../../cli/local/bundle.ts';
 import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import { onFreePort } from '../../cli/local/port.ts';
 import { childrenNamed } from '../../cli/local/process.ts';
 import type { NewAccountAnswer } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
 
 export const adminToken = 'operator-of-the-tests';
 export const rpcToken = 'rpc-token-of-the-tests';
@@ -53,6 +55,17 @@ function bundled(entry: string): Promise<string> {
   return text;
 }
 
+/** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and has to behave the same. */
+const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
+let guard: Promise<string> | undefined;
+
+async function modulesOf(entry: string) {
+  const worker = { type: 'ESModule', path: '/worker.js', contents: await bundled(entry) } as const;
+  if (!guarded) return [worker];
+  guard ??= bundleGuard();
+  return [{ type: 'ESModule', path: '/guard.js', contents: await guard } as const, worker];
+}
+
 /** Starts the service with its IPFS node. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
@@ -60,7 +73,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
   const before = childrenNamed('workerd').map((each) => each.pid);
-  const miniflare = new Miniflare(
+  const modules = await modulesOf(o.entry ?? 'worker/index.ts');
+  const configure = (port: number) =>
     convertV4MiniflareOptions({
       host: '127.0.0.1',
       port: 0,
@@ -70,8 +84,9 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
       name: 'sealpin',
       modulesRoot: '/',
-      modules: [{ type: 'ESModule', path: '/worker.js', contents: await bundled(o.entry ?? 'worker/index.ts') }],
+      modules,
       compatibilityDate: '2026-11-01',
+      ...(guarded && { compatibilityFlags: guardFlags }),
       kvNamespaces: ['API_KEYS'],
       durableObjects: {
         ACCOUNT: { className: 'Account', useSQLite: true },
@@ -84,11 +99,25 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
         PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
         RECOVERY_DAYS: '0',
         ...o.vars,
+        ...(guarded && {
+          LOCAL_PORT: String(port),
+          LOCAL_CONTROL: rpcToken,
+          LOCAL_ORIGINS: o.vars?.['CORS_ORIGINS'] ?? '',
+        }),
       },
-      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
-    }),
-  );
-  await miniflare.ready;
+      unsafeDirectSockets: [{ host: '127.0.0.1', port }],
+    });
+  const miniflare = await onFreePort(0, async (port) => {
+    const one = new Miniflare(configure(port));
+    try {
+      await one.ready;
+      return one;
+    } catch (error) {
+      await one.dispose().catch(() => undefined); // the first error is the one to tell
+      if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE') throw new SealpinError('port_in_use');
+      throw error;
+    }
+  });
   const mine = childrenNamed('workerd').filter((each) => !before.includes(each.pid));
   const url = (await miniflare.unsafeGetDirectURL('sealpin')).origin;
   return {

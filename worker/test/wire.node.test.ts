@@ -273,7 +273,7 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
   const head = (path: string, lines: string[]): string =>
     [
       `POST ${path} HTTP/1.1`,
-      'Host: test',
+      `Host: ${new URL(service.url).host}`,
       `Authorization: Bearer ${owner.call.apiKey}`,
       'Content-Disposition: attachment; filename=x',
       ...lines,

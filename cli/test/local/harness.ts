@@ -1,6 +1,7 @@
 /** The real local service as a process of its own, for tests that need one. */
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -39,9 +40,10 @@ export async function startLocal(
   o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<Running> {
   const dataDir = o.dataDir ?? (await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-'))));
+  const port = o.args?.some((arg) => arg.startsWith('--port')) === true ? [] : ['--port=0'];
   const child = spawn(
     process.execPath,
-    [entry, 'start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
+    [entry, 'start', ...port, '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, NO_COLOR: '1', ...o.env },
@@ -92,4 +94,59 @@ export async function refusal(o: Parameters<typeof startLocal>[0]): Promise<stri
     },
     (error: Error) => error.message,
   );
+}
+
+/** Ends services, which may share a data directory, and removes what they kept. */
+export async function removeAll(services: readonly Running[]): Promise<void> {
+  await Promise.all(services.map((service) => service.end()));
+  for (const { dataDir } of services) await rm(dataDir, { recursive: true, force: true });
+}
+
+/** A request with the API key of the account. */
+export function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(service.url + path, {
+    ...init,
+    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
+  });
+}
+
+/** Stores bytes as `a file.bin`. */
+export async function store(
+  service: Running,
+  mode: 'plain' | 'encrypted',
+  body: Uint8Array<ArrayBuffer>,
+): Promise<{ fileId: string; cid: string }> {
+  const answer = await call(service, `/v1/storage/${mode}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-disposition': "attachment; filename*=UTF-8''a%20file.bin",
+    },
+    body,
+  });
+  if (answer.status !== 201) throw new Error(`not stored: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as { fileId: string; cid: string };
+}
+
+/** The wrapped file key of an encrypted file, as its header spells it. */
+export async function wrappedKey(service: Running, fileId: string): Promise<string> {
+  const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
+  const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
+  return /-> p256 (\S{40})/.exec(text)![1]!;
+}
+
+/** All that is below a directory. A file that goes away meanwhile holds nothing. */
+export async function everyFile(dir: string): Promise<Buffer> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return Buffer.concat(await Promise.all(files.map((file) => readFile(file).catch(() => Buffer.alloc(0)))));
+}
+
+/** A Node process that runs `code` and prints a line when it is ready. */
+export async function helper(code: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  return child;
 }

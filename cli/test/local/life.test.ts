@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { remove, sealpin, startLocal } from './harness.ts';
+import { call, removeAll, sealpin, startLocal, store } from './harness.ts';
 import type { Running } from './harness.ts';
 
 const services: Running[] = [];
 afterEach(async () => {
-  await Promise.all(services.splice(0).map(remove));
+  await removeAll(services.splice(0));
 });
 async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   const service = await startLocal(o);
@@ -18,43 +18,10 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   return service;
 }
 
-function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
-  return fetch(service.url + path, {
-    ...init,
-    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
-  });
-}
-
-async function store(
-  service: Running,
-  mode: 'plain' | 'encrypted',
-  body: Uint8Array<ArrayBuffer>,
-): Promise<{ fileId: string; cid: string }> {
-  const answer = await call(service, `/v1/storage/${mode}`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/octet-stream',
-      'content-disposition': "attachment; filename*=UTF-8''a%20file.bin",
-    },
-    body,
-  });
-  expect(answer.status).toBe(201);
-  return (await answer.json()) as { fileId: string; cid: string };
-}
-
 async function fetched(service: Running, fileId: string): Promise<Buffer> {
   const answer = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
   expect(answer.status).toBe(200);
   return Buffer.from(await answer.arrayBuffer());
-}
-
-async function everyFile(dir: string): Promise<Buffer> {
-  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
-  return Buffer.concat(
-    await Promise.all(
-      entries.filter((entry) => entry.isFile()).map((entry) => readFile(join(entry.parentPath, entry.name))),
-    ),
-  );
 }
 
 const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
@@ -163,19 +130,17 @@ describe('the local service', () => {
     expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
   });
 
-  test('holds a destroyed header in none of its files once it is stopped', async () => {
+  test('S58: does not start over a damaged database of an account, and leaves it as it is', async () => {
     const service = await started();
-    const { fileId } = await store(service, 'encrypted', bytes(1000));
-    const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
-    const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
-    const stanza = /-> p256 (\S{40})/.exec(text)![1]!;
-    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(true);
-    expect(await (await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).json()).toMatchObject({
-      fileId,
-      key: 'destroyed',
-    });
     await service.end();
-    expect((await everyFile(service.dataDir)).includes(stanza)).toBe(false);
+    const dir = join(localPaths(service.dataDir).state, 'do/sealpin-Account');
+    const name = (await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))!;
+    const damaged = (await readFile(join(dir, name))).fill(0x5a, 0, 4096);
+    await writeFile(join(dir, name), damaged);
+    const ran = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(ran.stderr).toContain(`${name} is damaged`);
+    expect(Buffer.compare(await readFile(join(dir, name)), damaged)).toBe(0);
   });
 });
 
@@ -208,6 +173,31 @@ describe('in the background', () => {
     const built = await sealpin(['rebuild', '--json', flag]);
     expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
     await rm(dataDir, { recursive: true });
+  });
+
+  test('the log is kept by a second start, and by the next service as service.log.1', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
+    const flag = `--data-dir=${dataDir}`;
+    const { log } = localPaths(dataDir);
+    const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
+    try {
+      const { url } = JSON.parse(began.stdout) as { url: string };
+      const id = (await fetch(`${url}/v1/health`)).headers.get('x-request-id')!;
+      await expect
+        .poll(() => readFile(log, 'utf8'))
+        .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
+      const before = await readFile(log, 'utf8');
+      expect(await sealpin(['start', '--detach', '--port=0', flag])).toMatchObject({ code: 1, stdout: '' });
+      expect(await readFile(log, 'utf8')).toBe(before);
+      await sealpin(['stop', flag]);
+      await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
+      expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
+      expect(await readFile(log, 'utf8')).not.toContain(id);
+      expect((await stat(`${log}.1`)).mode & 0o777).toBe(0o600);
+    } finally {
+      await sealpin(['stop', flag]);
+      await rm(dataDir, { recursive: true });
+    }
   });
 
   test('rebuild waits for an upload that runs, which goes through', async () => {

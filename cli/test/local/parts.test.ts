@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/bundle.ts';
@@ -12,24 +12,15 @@ import { lock } from '../../local/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
-import { freePort, onFreePort } from '../../local/port.ts';
+import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
-import { vacuum } from '../../local/vacuum.ts';
+import { helper } from './harness.ts';
 
 let dir: string;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sealpin-local-'));
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
-
-/** A Node process that runs `code` and prints a line when it is ready. */
-async function helper(code: string) {
-  const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  await new Promise((resolve) => child.stdout.once('data', resolve));
-  return child;
-}
 
 describe('the lock of a data directory', () => {
   const module = JSON.stringify(join(import.meta.dirname, '../../local/lock.ts'));
@@ -88,6 +79,7 @@ describe('the control socket', () => {
       await mkdir(folder, { recursive: true });
       const path = join(folder, 'control.sock');
       const controls = await listenForControl(path, {
+        address: async () => ({ url: status.url }),
         status: async () => status,
         stop: async () => ({}),
         rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'mend it' })),
@@ -114,12 +106,48 @@ describe('the control socket', () => {
     await ended;
     await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
     const controls = await listenForControl(path, {
+      address: async () => ({ url: status.url }),
       status: async () => status,
       stop: async () => ({}),
       rebuild: async () => ({ bytes: 1, ms: 1 }),
     });
     expect(await control(path, 'status')).toEqual(status);
     await controls.close();
+  });
+});
+
+describe('service.log', () => {
+  const module = JSON.stringify(join(import.meta.dirname, '../../local/log.ts'));
+
+  async function write(stderr: string, log: string, lines: number): Promise<void> {
+    const code = `const { keepLog } = await import(${module}); const before = keepLog(${JSON.stringify(log)}, 100);
+      for (let line = 0; line < ${lines}; line += 1) { before(); process.stderr.write('line ' + line + ' of twenty.\\n'); }`;
+    const fd = openSync(stderr, 'a');
+    const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
+      stdio: ['ignore', 'ignore', fd],
+    });
+    closeSync(fd);
+    expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0);
+  }
+
+  test('is kept aside at a start, and whenever it has grown too large', async () => {
+    const log = join(dir, 'kept.log');
+    await writeFile(log, 'the reason of the last crash\n');
+    await write(log, log, 3);
+    expect(await readFile(`${log}.1`, 'utf8')).toBe('the reason of the last crash\n');
+    expect(await readFile(log, 'utf8')).toMatch(/^line 0 [^]*line 2 of twenty.\n$/);
+    await write(log, log, 20);
+    const [now, earlier] = await Promise.all([readFile(log, 'utf8'), readFile(`${log}.1`, 'utf8')]);
+    expect(now).toMatch(/^(line \d+ of twenty.\n)+$/);
+    expect(now.endsWith('line 19 of twenty.\n')).toBe(true);
+    expect(Math.max(now.length, earlier.length)).toBeLessThan(150);
+  });
+
+  test('of another service is left alone', async () => {
+    const [log, own] = [join(dir, 'others.log'), join(dir, 'own.log')];
+    await writeFile(log, 'the log of a service that runs\n'.repeat(10));
+    await write(own, log, 20);
+    expect(await readFile(log, 'utf8')).toBe('the log of a service that runs\n'.repeat(10));
   });
 });
 
@@ -151,24 +179,6 @@ describe('the state of the local service', () => {
   });
 });
 
-test('what was deleted in a Durable Object is in none of its files after the vacuum', async () => {
-  const folder = join(dir, 'objects');
-  await mkdir(folder);
-  const canary = 'canary-in-a-destroyed-header';
-  const database = new DatabaseSync(join(folder, 'a.sqlite'));
-  database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)');
-  for (let row = 0; row < 100; row += 1) database.prepare('INSERT INTO t VALUES (?)').run(`${canary} ${row}`);
-  database.exec('DELETE FROM t WHERE rowid > 1');
-  const holds = async () =>
-    (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'latin1'))))
-      .join('')
-      .split(canary).length - 1;
-  expect(await holds()).toBeGreaterThan(1);
-  database.close();
-  await vacuum(folder);
-  expect(await holds()).toBe(1);
-});
-
 describe('the guard before the Worker', () => {
   let workerd: Workerd;
   let port: number;
@@ -176,7 +186,7 @@ describe('the guard before the Worker', () => {
     const { pathname } = new URL(request.url);
     if (pathname === '/wait') await scheduler.wait(300);
     if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));
-    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable); }
+    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable, { headers: { 'content-length': '100' } }); }
     return new Response('through as ' + VERSION) } }; const VERSION = 1`;
   beforeAll(async () => {
     port = await freePort(0);
@@ -268,6 +278,17 @@ describe('a port', () => {
     });
     await new Promise((resolve) => other.close(resolve));
     expect(await freePort(port)).toBe(port);
+  });
+
+  test('that a killed process still has is tried until it is free', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    const tried = untilReleased(() => freePort(port));
+    await expect(freePort(port)).rejects.toMatchObject({ code: 'port_in_use' });
+    await new Promise((resolve) => other.close(resolve));
+    expect(await tried).toBe(port);
+    await expect(untilReleased(() => Promise.reject(new TypeError('other')))).rejects.toThrow(TypeError);
   });
 
   test('that was taken in between is tried again with another, unless it is the wanted one', async () => {

@@ -1,0 +1,75 @@
+/** The workerd of a service that was killed: it goes on serving old code over the same files. */
+import { realpath } from 'node:fs/promises';
+import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import type { lock } from './lock.ts';
+import { endProcess, isRunning, processesWith } from './process.ts';
+import type { ProcessMark } from './process.ts';
+import { quietSqlite } from './quiet.ts';
+import { loadRun, localPaths, saveRun } from './state.ts';
+
+/** The variable in the environment of a workerd that names its state directory. */
+export const ownerVariable = 'SEALPIN_STATE_DIR';
+
+/** The state directory of a data directory, spelled the same however the data directory is named. */
+export async function stateDirOf(dataDir: string): Promise<string> {
+  return localPaths(await realpath(dataDir)).state;
+}
+
+/** The workerd processes that use a state directory, whichever service started them. */
+export function workerdsOf(stateDir: string): ProcessMark[] {
+  return processesWith('workerd', `${ownerVariable}=${stateDir}`);
+}
+
+/** The workerd processes of a data directory: those that its last service recorded, and on Linux any other one. */
+async function leftovers(dataDir: string): Promise<ProcessMark[]> {
+  const recorded = (await loadRun(dataDir))?.workerd ?? [];
+  const found = process.platform === 'linux' ? workerdsOf(await stateDirOf(dataDir)) : [];
+  const all = new Map([...recorded, ...found].map((mark) => [mark.pid, mark]));
+  return [...all.values()].filter(isRunning);
+}
+
+/**
+ * Ends what a killed service left. The caller holds the lock of the data directory.
+ *
+ * @returns whether the last service did not stop cleanly
+ */
+export async function endLeftover(dataDir: string): Promise<boolean> {
+  const run = await loadRun(dataDir);
+  const left = await leftovers(dataDir);
+  for (const mark of left) await endProcess(mark, 0);
+  await saveRun(dataDir, undefined);
+  return run !== undefined || left.length > 0;
+}
+
+/** Takes the lock for `use`; undefined while a service holds it. */
+async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<T | undefined> {
+  quietSqlite();
+  let held: ReturnType<typeof lock>;
+  try {
+    held = (await import('./lock.ts')).lock(localPaths(dataDir).lock);
+  } catch (error) {
+    // A directory that is not there, or is not ours, has no service either.
+    if (isSealpinError(error, 'already_running') || !(error instanceof SealpinError)) return undefined;
+    throw error;
+  }
+  try {
+    return await use();
+  } finally {
+    held.release();
+  }
+}
+
+/** Ends what a killed service left, if no service runs. @returns how many processes it ended */
+export async function endLeftoverOfStopped(dataDir: string): Promise<number> {
+  const ended = await whileStopped(dataDir, async () => {
+    const left = await leftovers(dataDir);
+    if (left.length > 0) await endLeftover(dataDir);
+    return left.length;
+  });
+  return ended ?? 0;
+}
+
+/** The processes that a killed service left, if no service runs. */
+export async function leftoverOfStopped(dataDir: string): Promise<ProcessMark[]> {
+  return (await whileStopped(dataDir, () => leftovers(dataDir))) ?? [];
+}

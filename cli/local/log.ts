@@ -1,0 +1,36 @@
+/** `service.log`: the stderr of a service in the background. It is rotated in place, because stderr stays the same file. */
+import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
+
+/** Bytes of the log and, at most, of the one before it (`service.log.1`). */
+const maxLogBytes = 10 * 2 ** 20;
+
+const stderr = 2;
+
+/** Whether the stderr of this process is the file at `path`. */
+function isStderr(path: string): boolean {
+  try {
+    const [own, named] = [fstatSync(stderr), statSync(path)];
+    return own.ino === named.ino && own.dev === named.dev;
+  } catch {
+    return false; // there is no such file
+  }
+}
+
+/**
+ * Keeps the log from before aside, and the log small from then on. Does nothing in a service whose stderr goes elsewhere.
+ * The file must be open for appending. The caller holds the lock of the data directory.
+ *
+ * @param path of the log
+ * @returns a function to call before each line
+ */
+export function keepLog(path: string, maxBytes = maxLogBytes): () => void {
+  if (!isStderr(path)) return () => undefined;
+  const rotate = (): void => {
+    copyFileSync(path, `${path}.1`);
+    ftruncateSync(stderr);
+  };
+  if (fstatSync(stderr).size > 0) rotate();
+  return () => {
+    if (fstatSync(stderr).size >= maxBytes) rotate();
+  };
+}

@@ -1,0 +1,9 @@
+/** Keeps Node's warning that node:sqlite is experimental from stderr. Call it before anything imports node:sqlite. */
+export function quietSqlite(): void {
+  const others = process.listeners('warning');
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => {
+    if (!(warning.name === 'ExperimentalWarning' && warning.message.includes('SQLite')))
+      for (const other of others) other(warning);
+  });
+}

@@ -1,0 +1,179 @@
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { loadRun, localPaths } from '../../local/state.ts';
+import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
+import { call, everyFile, helper, removeAll, startLocal, store, wrappedKey } from './harness.ts';
+import type { Running } from './harness.ts';
+
+const services: Running[] = [];
+afterEach(async () => {
+  await removeAll(services.splice(0));
+});
+async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
+  const service = await startLocal(o);
+  services.push(service);
+  return service;
+}
+
+const bytes = new Uint8Array(1000).fill(7);
+
+/** Stores encrypted files, several at a time, so that the pages of the database are split and filled again. */
+async function storeMany(service: Running, count: number): Promise<string[]> {
+  const files: string[] = [];
+  for (let left = count; left > 0; left -= 6) {
+    const some = await Promise.all(Array.from({ length: 6 }, () => store(service, 'encrypted', bytes)));
+    files.push(...some.map(({ fileId }) => fileId));
+  }
+  return files;
+}
+
+async function destroy(service: Running, fileId: string): Promise<void> {
+  const answer = await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' });
+  expect(await answer.json()).toMatchObject({ fileId, key: 'destroyed' });
+}
+
+async function accountFiles(service: Running): Promise<string[]> {
+  return (await readdir(join(localPaths(service.dataDir).state, 'do/sealpin-Account'))).filter(
+    (name) => name.endsWith('.sqlite') && name !== 'metadata.sqlite',
+  );
+}
+
+describe('the local service', () => {
+  test('holds a destroyed header in none of its files when the receipt comes, nor after a crash', async () => {
+    const service = await started();
+    const files = await storeMany(service, 60);
+    const gone: string[] = [];
+    for (const fileId of files.filter((_, index) => index % 6 === 2)) {
+      const wrapped = await wrappedKey(service, fileId);
+      expect((await everyFile(service.dataDir)).includes(wrapped)).toBe(true);
+      // Other uploads run at the same time.
+      const [, more] = await Promise.all([destroy(service, fileId), storeMany(service, 6)]);
+      gone.push(wrapped);
+      expect((await everyFile(service.dataDir)).includes(wrapped)).toBe(false);
+      expect(more).toHaveLength(6);
+    }
+    const { workerd } = (await loadRun(service.dataDir))!;
+    await service.end('SIGKILL');
+    for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
+    const left = await everyFile(service.dataDir);
+    expect(gone.filter((wrapped) => left.includes(wrapped))).toEqual([]);
+    const again = await started({ dataDir: service.dataDir });
+    const answer = await call(again, `/v1/storage/${files[0]}`, { headers: { accept: 'application/octet-stream' } });
+    expect(Buffer.compare(await answer.bytes(), bytes)).toBe(0);
+  });
+
+  test('holds what was sealed to a revoked key in none of its files when the answer comes', async () => {
+    const service = await started();
+    const made = await call(service, '/v1/keys', {
+      method: 'POST',
+      body: JSON.stringify({ label: 'reader', scopes: ['read'] }),
+    });
+    const { apiKey, key } = (await made.json()) as { apiKey: string; key: { id: string } };
+    const about = await fetch(`${service.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
+    const { sealed } = ((await about.json()) as { key: { sealed: string } }).key;
+    const isThere = async (): Promise<boolean[]> => {
+      const all = await everyFile(service.dataDir);
+      return [all.includes(Buffer.from(sealed, 'base64')), all.includes(sealed)];
+    };
+    expect(await isThere()).toEqual([true, true]);
+    expect((await call(service, `/v1/keys/${key.id}`, { method: 'DELETE' })).status).toBe(200);
+    expect(await isThere()).toEqual([false, false]);
+  });
+
+  test('stores and deletes at the same time without a failure', async () => {
+    const service = await started();
+    const files = await storeMany(service, 24);
+    const [stored] = await Promise.all([
+      Promise.all(Array.from({ length: 4 }, () => storeMany(service, 12))),
+      ...files.map((fileId) => destroy(service, fileId)),
+    ]);
+    expect(stored.flat()).toHaveLength(48);
+    expect(service.stderr()).not.toMatch(/erasure\.late|"error"/);
+  });
+
+  test('keeps no files of accounts that do not exist over a stop', async () => {
+    const service = await started();
+    const own = await accountFiles(service);
+    for (let each = 0; each < 5; each += 1) {
+      const id = String(each).repeat(22);
+      expect((await fetch(`${service.url}/v1/accounts/${id}/recovery`)).status).toBe(404);
+    }
+    await service.end();
+    expect(await accountFiles(service)).toEqual(own);
+  });
+});
+
+describe('the files of the Durable Objects', () => {
+  const canary = 'canary-in-a-destroyed-header';
+
+  async function folder(): Promise<string> {
+    const dir = await mkdtemp(join(tmpdir(), 'sealpin-objects-'));
+    onTestFinished(() => rm(dir, { recursive: true, force: true }));
+    return dir;
+  }
+  const holds = async (dir: string) => (await everyFile(dir)).toString('latin1').split(canary).length - 1;
+
+  test('hold nothing that was deleted after the vacuum', async () => {
+    const dir = join(await folder(), 'deep');
+    await mkdir(dir);
+    const database = new DatabaseSync(join(dir, 'a.sqlite'));
+    database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)');
+    for (let row = 0; row < 100; row += 1) database.prepare('INSERT INTO t VALUES (?)').run(`${canary} ${row}`);
+    database.exec('DELETE FROM t WHERE rowid > 1');
+    expect(await holds(dir)).toBeGreaterThan(1);
+    database.close();
+    await vacuum(dir);
+    expect(await holds(dir)).toBe(1);
+  });
+
+  test('hold nothing that was deleted before a crash, once their logs are vacuumed', async () => {
+    const dir = await folder();
+    const path = join(dir, 'a.sqlite');
+    const child = await helper(
+      `import { DatabaseSync } from 'node:sqlite';
+       const database = new DatabaseSync(${JSON.stringify(path)});
+       database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT); INSERT INTO t VALUES ('${canary}'); DELETE FROM t");
+       console.log('up'); setInterval(() => {}, 1000)`,
+    );
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await ended;
+    expect(await holds(dir)).toBeGreaterThan(0);
+    await vacuumLogged(dir);
+    expect(await holds(dir)).toBe(0);
+  });
+
+  test('are rewritten while another connection has them open, and not while it writes', async () => {
+    const dir = await folder();
+    const path = join(dir, 'a.sqlite');
+    const database = new DatabaseSync(path);
+    database.exec(
+      `PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT); INSERT INTO t VALUES ('${canary}'), ('kept'); BEGIN IMMEDIATE; DELETE FROM t WHERE rowid = 1`,
+    );
+    expect(await vacuumLive(path, 10)).toBe(false);
+    database.exec('COMMIT');
+    expect(await holds(dir)).toBeGreaterThan(0);
+    expect(await vacuumLive(path, 10)).toBe(true);
+    expect(await holds(dir)).toBe(0);
+    expect(database.prepare('SELECT x FROM t').all()).toEqual([{ x: 'kept' }]);
+    database.close();
+  });
+
+  test('are removed where the account does not exist, and only there', async () => {
+    const dir = await folder();
+    for (const [name, sql] of [
+      ['empty', 'CREATE TABLE t (x)'],
+      ['account', 'CREATE TABLE account (id)'],
+      ['metadata', 'CREATE TABLE t (x)'],
+    ] as const) {
+      const database = new DatabaseSync(join(dir, `${name}.sqlite`));
+      database.exec(sql);
+      database.close();
+    }
+    await removeEmpty(dir);
+    expect((await readdir(dir)).toSorted()).toEqual(['account.sqlite', 'metadata.sqlite']);
+  });
+});
