@@ -35,7 +35,7 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 if (process.exitCode === 0)
-  console.log('\nEverything is stopped and nothing is left behind. Now yours: npm run sealpin -- start');
+  console.log('\nEverything is stopped and nothing is left behind. Start your own service with: ./sealpin start');
 
 async function demo(): Promise<void> {
   const { size } = await stat(original);

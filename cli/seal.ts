@@ -94,7 +94,7 @@ function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): 
   throw new SealpinError(
     'too_large',
     `the file has ${sizeText(bytes)}, and this service takes ${sizeText(maxUploadBytes)} at most`,
-    { hint: 'use a service with a higher limit' },
+    { hint: 'use a service with a higher limit; the local one (sealpin start) takes any size' },
   );
 }
 

@@ -78,6 +78,10 @@ export async function givenPassword(source: PasswordSource, context: Context): P
     context.output.warn(
       'a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt',
     );
+    if (context.env['npm_lifecycle_event'] !== undefined)
+      context.output.warn(
+        'npm has written this password to its log files, and shows it to other users until the command ends: choose another one, and run ./sealpin without npm',
+      );
     return argument;
   }
   if (file !== undefined) return passwordFromFile(file, source.stdinTaken, context);

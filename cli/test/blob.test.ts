@@ -42,6 +42,8 @@ const { stream } = await encrypt(new Blob([plaintext]).stream(), {
 const container = Buffer.from(await new Response(stream).arrayBuffer());
 const blob = await blobOf(container);
 const other = await blobOf(Buffer.from('something else'));
+/** A section that is valid in any CAR. The header before it has 59 bytes. */
+const foreignSection = (await blobOf(Buffer.alloc(mib, 'x'))).car.subarray(59);
 
 const carType = { 'content-type': 'application/vnd.ipld.car; version=1; order=dfs; dups=y' };
 type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
@@ -210,19 +212,44 @@ describe('S64: a source that', () => {
     expect(ran.written?.equals(plaintext)).toBe(true);
   });
 
-  test('never ends is given up', async () => {
+  test.each([
+    { title: 'zeros', start: blob.car.subarray(0, 59), more: Buffer.alloc(65_536), says: 'a section of 0 bytes' },
+    {
+      title: 'one endless block',
+      start: Buffer.concat([blob.car.subarray(0, 59), Buffer.from([0xff, 0xff, 0xff, 0x7f])]),
+      more: Buffer.alloc(65_536),
+      says: 'a section of 268435455 bytes',
+    },
+    {
+      title: 'blocks that nobody asked for',
+      start: blob.car.subarray(0, 59),
+      more: foreignSection,
+      says: 'the CAR has other blocks instead of',
+    },
+    {
+      title: 'an endless header',
+      start: Buffer.alloc(0),
+      more: Buffer.alloc(65_536, 0xff),
+      says: 'its header has no length',
+    },
+  ])('gives $title, without end, is given up for that reason, and left', async ({ start, more, says }) => {
+    let left: () => void = () => undefined;
+    const closed = new Promise<void>((resolve) => (left = resolve));
     const ran = await decryptFrom([
       (_request, response) => {
+        response.once('close', left);
         response.writeHead(200, carType);
-        response.write(blob.car.subarray(0, 100));
-        const more = (): void => {
-          while (response.write(Buffer.alloc(65_536)));
-          response.once('drain', more);
+        response.write(start);
+        const send = (): void => {
+          while (!response.destroyed && response.write(more));
+          if (!response.destroyed) response.once('drain', send);
         };
-        more();
+        send();
       },
     ]);
-    expect(ran.exit).toBe(1);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain(says);
+    await closed;
   });
 });
 

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
@@ -25,11 +25,11 @@ type Ended = {
   readonly stderr: string;
 };
 
-/** Runs the command line as a process and sends it a signal after some time, or when a condition holds. */
+/** Runs the command line as a process and sends it a signal when a condition holds. */
 async function kill(
   argv: readonly string[],
   signal: NodeJS.Signals,
-  when: number | (() => Promise<boolean>),
+  when: () => Promise<boolean>,
   cwd: string,
 ): Promise<Ended> {
   const child = spawn(process.execPath, [entry, ...argv], {
@@ -42,8 +42,7 @@ async function kill(
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const closed = once(child, 'close') as Promise<[number | null, string | null]>;
-  if (typeof when === 'number') await Promise.race([sleep(when), closed]);
-  else while (child.exitCode === null && !(await when())) await sleep(2);
+  while (child.exitCode === null && !(await when())) await sleep(2);
   child.kill(signal);
   const [code, ended] = await closed;
   return { code, signal: ended, stdout, stderr };
@@ -99,16 +98,30 @@ describe('decrypt', () => {
 
   test('S50: SIGKILL at random moments leaves no file of the final name, and the next run cleans up', async () => {
     const directory = await temporaryDirectory();
+    const aside = await temporaryDirectory();
     await containerIn(directory, 32 * mib);
+    let killedWhileWriting = 0;
     for (let round = 0; round < (long ? 100 : 5); round += 1) {
-      const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], 'SIGKILL', 100 + Math.random() * 500, directory);
+      const delayMs = Math.random() * 40;
+      const soonAfterItWrites = async (): Promise<boolean> => {
+        if (!(await writing(directory))) return false;
+        await sleep(delayMs);
+        return true;
+      };
+      const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], 'SIGKILL', soonAfterItWrites, directory);
       const names = await readdir(directory);
-      if (ended.code === 0 || names.includes('out')) {
+      if (ended.code !== 0 && !names.includes('out')) killedWhileWriting += 1;
+      else {
         // It was through, or between its last two steps: then the file is whole.
         expect((await stat(join(directory, 'out'))).size).toBe(32 * mib);
-        break;
+        await rm(join(directory, 'out'));
       }
+      // What it left would count as writing in the next round.
+      for (const name of names)
+        if (name.startsWith('.sealpin-')) await rename(join(directory, name), join(aside, name));
     }
+    expect(killedWhileWriting).toBeGreaterThan(0);
+    for (const name of await readdir(aside)) await rename(join(aside, name), join(directory, name));
     const last = await run(['ecc-decrypt', './in', 'out', 'key', '--force', '--data-dir', local.dataDir], directory);
     expect(last.exit).toBe(0);
     expect((await readdir(directory)).toSorted()).toEqual(['in', 'key', 'out']);
@@ -142,13 +155,11 @@ describe('encrypt', () => {
     await writeFile(join(directory, 'in'), randomBytes(64 * mib));
     const before = await files();
     const blocksBefore = await blocks();
-    const ended = await kill(['ecc-encrypt', 'in', pair.recipient], signal, 700, directory);
-    // On a fast machine it may be through already.
-    if (ended.code !== 0) {
-      expect(ended).toMatchObject({ code, stdout: '' });
-      expect(await files()).toEqual(before);
-      await expect.poll(blocks, { timeout: 10_000 }).toBe(blocksBefore);
-    }
+    const uploading = async (): Promise<boolean> => (await blocks()) > blocksBefore;
+    const ended = await kill(['ecc-encrypt', 'in', pair.recipient], signal, uploading, directory);
+    expect(ended).toMatchObject({ code, stdout: '' });
+    expect(await files()).toEqual(before);
+    await expect.poll(blocks, { timeout: 10_000 }).toBe(blocksBefore);
     expect((await recall(local.dataDir)).damagedLines).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { commands } from '../main.ts';
@@ -53,17 +53,26 @@ test('the flags of all commands are told once', () => {
 });
 
 test('each variable that is read is in the manual, and no other', () => {
-  const files = ['secrets', 'service', 'paths', 'output', 'commands/start']
-    .map((name) => readFileSync(join(import.meta.dirname, '..', `${name}.ts`), 'utf8'))
+  const folder = join(import.meta.dirname, '..');
+  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !/^(test|bench)\b/.test(name))
+    .map((name) => readFileSync(join(folder, name), 'utf8'))
     .join('\n');
   const read = new Set(
-    Array.from(files.matchAll(/\b(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)\b/g), ([, name]) => name!),
-  );
-  const told = new Set(
-    Array.from(
-      manual.slice(manual.indexOf('| variable |')).matchAll(/`(SEALPIN_[A-Z_]+|NO_COLOR|XDG_DATA_HOME)`/g),
-      ([, name]) => name!,
+    [/\benv\??\.?\[\s*'(\w+)'\s*\]/g, /\b(SEALPIN_[A-Z_]+)\b/g].flatMap((form) =>
+      Array.from(sources.matchAll(form), ([, name]) => name!),
     ),
   );
+  expect(read).toContain('SEALPIN_PASSWORD');
+  // Set by npm, not by people.
+  expect(read.delete('npm_lifecycle_event')).toBe(true);
+  const table = manual.slice(manual.indexOf('| variable |')).split('\n\n')[0]!;
+  const told = new Set(
+    Array.from(table.matchAll(/^\| (`.*?) \|/gm), ([, cell]) =>
+      Array.from(cell!.matchAll(/`([A-Z_]+)`/g), ([, name]) => name!),
+    ).flat(),
+  );
+  // Node itself reads this one.
+  expect(told.delete('NODE_EXTRA_CA_CERTS')).toBe(true);
   expect([...told].toSorted()).toEqual([...read].toSorted());
 });

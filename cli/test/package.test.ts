@@ -1,6 +1,6 @@
 /** As a new user would: the packed tarball, installed globally into an empty prefix, on the versions of Node that it says it runs on. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { request } from 'node:http';
@@ -20,7 +20,9 @@ const quiet = ['--silent', '--no-audit', '--no-fund', '--prefer-offline'];
 const strange = 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH';
 
 function npm(argv: readonly string[], cwd: string): string {
-  const ran = spawnSync('npm', argv, { cwd, encoding: 'utf8', env: { ...process.env, npm_config_loglevel: 'error' } });
+  // A user's npm runs install scripts; ours does not in the checkout, and tells its children so.
+  const env = { ...process.env, npm_config_loglevel: 'error', npm_config_ignore_scripts: 'false' };
+  const ran = spawnSync('npm', argv, { cwd, encoding: 'utf8', env });
   if (ran.status !== 0) throw new Error(`npm ${argv.join(' ')}: ${ran.stdout}${ran.stderr}`);
   return ran.stdout.trim();
 }
@@ -98,7 +100,15 @@ describe.skipIf(missing !== undefined)(
       expect(await readdir(directory)).toEqual(['.local', 'in']);
     });
 
-    test('on an older Node: one line that says what is needed', async () => {
+    test('has every document that its README names', async () => {
+      const folder = join(room, 'prefix', 'lib', 'node_modules', 'sealpin');
+      const named = (await readFile(join(folder, 'README.md'), 'utf8')).matchAll(/`([\w/]+\.md|LICENSE)`/g);
+      const missing = Array.from(named, ([, name]) => name!).filter((name) => !existsSync(join(folder, name)));
+      expect(missing).toEqual([]);
+      expect(existsSync(join(folder, 'cli', 'README.md'))).toBe(true);
+    });
+
+    test('on an older Node: says what is needed and where to get it', async () => {
       const old = spawnSync('/usr/bin/env', ['-i', `PATH=/usr/local/bin:/usr/bin:/bin`, 'node', '--version'], {
         encoding: 'utf8',
       }).stdout;
@@ -111,7 +121,7 @@ describe.skipIf(missing !== undefined)(
       const ran = await installed(where, directory)('encrypt', 'in');
       expect(ran).toMatchObject({ code: 1, stdout: '' });
       expect(ran.stderr).toMatch(
-        /^sealpin: error: sealpin needs Node 22\.\d+ or newer, and this is Node \d+\.\d+\.\d+\n$/,
+        /^sealpin: error: sealpin needs Node 22\.\d+ or newer, and this is Node \d+\.\d+\.\d+\nsealpin: hint: install a newer one .*\n$/,
       );
     });
 

@@ -18,6 +18,15 @@ describe('S56: a password', () => {
     );
   });
 
+  test('on the command line of npm, which logs it, gets a sharper warning', async () => {
+    const context = contextIn('/', { env: { npm_lifecycle_event: 'sealpin' } });
+    expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
+    expect(context.stderr.text).toContain(
+      'sealpin: warning: npm has written this password to its log files, and shows it to other users until the command ends: choose another one, and run ./sealpin without npm\n',
+    );
+    expect(context.stderr.text).not.toContain('canary');
+  });
+
   test.each([
     { title: 'as it is', content: 'pass word', want: 'pass word' },
     { title: 'without one newline at its end', content: 'pass word\n', want: 'pass word' },

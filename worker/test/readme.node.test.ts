@@ -1,7 +1,7 @@
 /** The examples of worker/README.md, run in their order. */
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -67,6 +67,11 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
     expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
     expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
     expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
+    // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
+    const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
+    expect(commands.length).toBeGreaterThan(20);
+    expect(commands.filter((command) => /Bearer|\$\{?(KEY|ADMIN_TOKEN)\b/.test(command))).toEqual([]);
+    for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);
 
     const seen = service.log
       .map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number })

@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
 import { FileList, Problem, Receipt, StoredFile } from '../../shared/api.ts';
+import { cidBuilder } from '../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from './client.ts';
 import { startService, type Service } from './service.ts';
+import { pinned } from './world.ts';
 
 let service: Service;
 let key: string;
@@ -164,10 +166,19 @@ it('lists newest first, by cursor, and by CID', async () => {
 it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {
   const file = await call.store('plain', Buffer.from('one'));
   const other = Buffer.from('two');
+  const builder = cidBuilder();
+  await builder.write(other);
+  const { cid } = await builder.finish();
+  const before = await (await call('/v1/storage')).json();
+  const pins = await pinned(service);
   expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([
     422,
     'cid_mismatch',
   ]);
+  expect(await (await call('/v1/storage')).json()).toEqual(before);
+  expect(v.parse(FileList, await (await call(`/v1/storage?cid=${cid}`)).json()).files).toEqual([]);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual([404, 'not_found']);
+  expect(await pinned(service)).toEqual(pins);
   expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
 });
 
