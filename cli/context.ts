@@ -1,7 +1,7 @@
 /** What the outside hands in: the rim (`index.ts`) fills it from the process, a test from its own streams. */
 import type { Readable, Writable } from 'node:stream';
-import type { Pace } from './pace.ts';
-import type { Output } from './output.ts';
+import type { Pace } from './remote/timeouts.ts';
+import type { Output } from './terminal/output.ts';
 
 /** A stream that may be a terminal. */
 export type In = Readable & { readonly isTTY?: boolean };

@@ -4,8 +4,8 @@
  */
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
-import { errnoOf, readFailure, writeFailure } from './errno.ts';
-import { makeDataDirectory, pathsIn } from './paths.ts';
+import { errnoOf, readFailure, writeFailure } from './io/errno.ts';
+import { makeDataDirectory, pathsIn } from './io/paths.ts';
 
 export type Stored = {
   readonly v: 1;

@@ -20,10 +20,10 @@ const { setFlagsFromString } = await import('node:v8');
 setFlagsFromString('--semi-space-growth-factor=1');
 
 const { main } = await import('./main.ts');
-const { streamFailure } = await import('./output.ts');
+const { streamFailure } = await import('./terminal/output.ts');
 const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
-const { usualPace } = await import('./pace.ts');
+const { usualPace } = await import('./remote/timeouts.ts');
 
 /** The current directory; ends the process where that was deleted under our feet. */
 function here(): string {

@@ -3,7 +3,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { SealpinError } from '../shared/errors.ts';
 import type { Command } from './command.ts';
 import type { World } from './context.ts';
-import { output, write } from './output.ts';
+import { output, write } from './terminal/output.ts';
 
 type Entry = { readonly summary: string; readonly load: () => Promise<Command> };
 
@@ -80,7 +80,7 @@ export async function main(argv: readonly string[], world: World): Promise<numbe
       await write(world.stdout, `${packageJson.version}\n`);
       return 0;
     }
-    const { mainUsage, commandUsage } = await import('./usage.ts');
+    const { mainUsage, commandUsage } = await import('./terminal/usage.ts');
     const overview = (): string => mainUsage(Object.entries(entries).map(([name, { summary }]) => [name, summary]));
     if (first === undefined) {
       world.stderr.write(overview());
@@ -113,7 +113,7 @@ async function run(command: Command, words: readonly string[], world: World, jso
   try {
     const parsed = command.parse(words);
     voice = output({ ...world, json: parsed.json, quiet: parsed.quiet });
-    const { dataDirectory } = await import('./paths.ts');
+    const { dataDirectory } = await import('./io/paths.ts');
     const dataDir = dataDirectory({ ...world, flag: parsed.dataDir });
     const { statSync } = await import('node:fs');
     if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)

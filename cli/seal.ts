@@ -4,12 +4,12 @@ import type { StoredFile } from '../shared/api.ts';
 import { encrypt, type Format, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
-import { nodeBackend } from './crypto.ts';
+import { nodeBackend } from './keys/node-backend.ts';
 import { remember } from './history.ts';
-import { openInput } from './input.ts';
-import { sizeText } from './progress.ts';
-import { api, authorizedService } from './service.ts';
-import { store } from './store.ts';
+import { openInput } from './io/input.ts';
+import { sizeText } from './terminal/progress.ts';
+import { api, authorizedService } from './remote/client.ts';
+import { store } from './remote/store-blob.ts';
 
 export type Sealing = {
   /** A path, or `-`. */

@@ -1,14 +1,14 @@
 /** What the two decrypting commands share: find the container, open it with what was given, write the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { isBlobReference, openBlob, parseBlobId } from './blob.ts';
-import { bytesFrom, release } from './bytes.ts';
+import { isBlobReference, openBlob, parseBlobId } from './remote/fetch-blob.ts';
+import { bytesFrom, release } from './io/byte-stream.ts';
 import type { Context } from './context.ts';
-import { nodeBackend } from './crypto.ts';
-import { openSink, type Sink } from './files.ts';
-import { type FileIdentity, openInput } from './input.ts';
-import { silentProgress, sizeText } from './progress.ts';
-import { maxTries } from './secrets.ts';
+import { nodeBackend } from './keys/node-backend.ts';
+import { openSink, type Sink } from './io/output-file.ts';
+import { type FileIdentity, openInput } from './io/input.ts';
+import { silentProgress, sizeText } from './terminal/progress.ts';
+import { maxTries } from './keys/passwords.ts';
 
 export type Unsealing = {
   /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path with a `/` in it, or `-`. */

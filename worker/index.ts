@@ -1,18 +1,18 @@
 /** The edge service: every request takes its way down this list. */
 import { Hono } from 'hono';
 import { SealpinError } from '../shared/errors.ts';
-import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
-import type { App, Ctx } from './app.ts';
-import { download } from './download.ts';
-import { list, remove } from './files.ts';
-import { gateway } from './gateway.ts';
-import { health } from './health.ts';
-import { createKey, listKeys, revokeKey } from './keys.ts';
-import { perAddress } from './limits.ts';
-import { openapi } from './openapi.ts';
-import { problem } from './problem.ts';
-import { failed, knownQuery, named, shared } from './request.ts';
-import { upload } from './upload.ts';
+import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './routes/accounts.ts';
+import type { App, Ctx } from './http/app.ts';
+import { download } from './routes/read.ts';
+import { list, remove } from './routes/files.ts';
+import { gateway } from './routes/ipfs.ts';
+import { health } from './routes/health.ts';
+import { createKey, listKeys, revokeKey } from './routes/keys.ts';
+import { perAddress } from './auth/rate-limit.ts';
+import { openapi } from './routes/openapi.ts';
+import { problem } from './http/problem.ts';
+import { failed, knownQuery, named, shared } from './http/middleware.ts';
+import { upload } from './routes/upload.ts';
 
 export { Account } from './objects/account.ts';
 export { Pin } from './objects/pin.ts';

@@ -1,7 +1,7 @@
 import { passwordRecipient } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
 import { encryptAndStore } from '../seal.ts';
-import { newPassword, newPasswordArgs, refusePathAsPassword } from '../secrets.ts';
+import { newPassword, newPasswordArgs, refusePathAsPassword } from '../keys/passwords.ts';
 
 export const command = defineCommand({
   name: 'chacha-encrypt',

@@ -1,6 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { completions, shells } from '../completions.ts';
+import { completions, shells } from '../terminal/completion-scripts.ts';
 
 export const command = defineCommand({
   name: 'completions',

@@ -1,7 +1,7 @@
 import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
-import { readIdentities } from '../keys.ts';
-import { askPassword, givenPassword, passwordArgs, refuseEmpty, refusePathAsPassword } from '../secrets.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { askPassword, givenPassword, passwordArgs, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
 
 export const command = defineCommand({

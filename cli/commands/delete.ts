@@ -1,10 +1,10 @@
 import type { Receipt } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { parseBlobId } from '../blob.ts';
+import { parseBlobId } from '../remote/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, remember } from '../history.ts';
-import { type Api, api, authorizedService, refuseEmptyPage } from '../service.ts';
+import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 
 /** Far more than anybody stores of the same bytes; a hostile service must not keep us asking. */
 const maxFiles = 10_000;

@@ -1,7 +1,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { readIdentities } from '../keys.ts';
-import { givenPassword, passwordArgs } from '../secrets.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { givenPassword, passwordArgs } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
 
 export const command = defineCommand({

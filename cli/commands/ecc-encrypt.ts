@@ -1,6 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { readRecipients } from '../keys.ts';
+import { readRecipients } from '../keys/key-files.ts';
 import { encryptAndStore } from '../seal.ts';
 
 export const command = defineCommand({

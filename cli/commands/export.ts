@@ -1,8 +1,8 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, blobSize, parseBlobId } from '../blob.ts';
+import { blobAsCar, blobSize, parseBlobId } from '../remote/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
-import { openSink } from '../files.ts';
-import { sizeText } from '../progress.ts';
+import { openSink } from '../io/output-file.ts';
+import { sizeText } from '../terminal/progress.ts';
 
 export const command = defineCommand({
   name: 'export',

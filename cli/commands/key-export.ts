@@ -2,10 +2,10 @@ import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { parseApiKey, recipientFromSpki, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { openSink } from '../files.ts';
-import { protect } from '../keys.ts';
-import { newPassword, newPasswordArgs } from '../secrets.ts';
-import { api, authorizedService } from '../service.ts';
+import { openSink } from '../io/output-file.ts';
+import { protect } from '../keys/key-files.ts';
+import { newPassword, newPasswordArgs } from '../keys/passwords.ts';
+import { api, authorizedService } from '../remote/client.ts';
 
 export const command = defineCommand({
   name: 'key export',

@@ -2,7 +2,7 @@ import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { type Api, api, authorizedService } from '../service.ts';
+import { type Api, api, authorizedService } from '../remote/client.ts';
 
 const defaultScopes = 'read,write';
 const dayMs = 24 * 3600 * 1000;

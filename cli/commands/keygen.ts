@@ -2,12 +2,12 @@ import { join, resolve } from 'node:path';
 import { generateKeyPair, generatePostQuantumKeyPair, type PostQuantumKeyPair } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { nodeBackend } from '../crypto.ts';
-import { writeFailure } from '../errno.ts';
-import { openSink } from '../files.ts';
-import { protect } from '../keys.ts';
-import { makeDataDirectory, makeDirectories } from '../paths.ts';
-import { newPassword, newPasswordArgs } from '../secrets.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { writeFailure } from '../io/errno.ts';
+import { openSink } from '../io/output-file.ts';
+import { protect } from '../keys/key-files.ts';
+import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
+import { newPassword, newPasswordArgs } from '../keys/passwords.ts';
 
 export const command = defineCommand({
   name: 'keygen',

@@ -3,8 +3,8 @@ import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, type Stored } from '../history.ts';
-import { sizeText } from '../progress.ts';
-import { api, authorizedService, findService, refuseEmptyPage } from '../service.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { api, authorizedService, findService, refuseEmptyPage } from '../remote/client.ts';
 
 const pageFiles = 100;
 const defaultLimit = '100';

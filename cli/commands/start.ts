@@ -8,11 +8,11 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Homes, control } from '../local/control.ts';
-import { chooseKubo, describeLeft, describePeers, parseKuboWish } from '../local/kubo.ts';
+import { chooseKubo, describeLeft, describePeers, parseKuboWish } from '../local/external-kubo.ts';
 import { isRunning } from '../local/process.ts';
 import { quietSqlite } from '../local/quiet.ts';
 import { loadRun, loadSecrets, localPaths, makeLocal } from '../local/state.ts';
-import { makeDataDirectory } from '../paths.ts';
+import { makeDataDirectory } from '../io/paths.ts';
 
 const defaultPort = 7420;
 /** How long `--detach` waits for the service that it started. */

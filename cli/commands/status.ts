@@ -2,7 +2,7 @@
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { type Homes, control } from '../local/control.ts';
-import { describeLeft, describePeers } from '../local/kubo.ts';
+import { describeLeft, describePeers } from '../local/external-kubo.ts';
 import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
 

@@ -6,7 +6,7 @@ import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
-import { nodeBackend } from '../crypto.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { packageRoot } from '../local/bundle.ts';
 import { temporaryDirectory } from './world.ts';
 

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { type Args, defineCommand, suggestion } from '../command.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { commands } from '../main.ts';
-import { commandUsage, synopsis } from '../usage.ts';
+import { commandUsage, synopsis } from '../terminal/usage.ts';
 import { run, temporaryDirectory, worldIn } from './world.ts';
-import { output } from '../output.ts';
+import { output } from '../terminal/output.ts';
 
 const args = {
   file: { type: 'positional', description: 'The file' },

@@ -1,8 +1,8 @@
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseConfig, readConfig } from '../config.ts';
-import { dataDirectory, makeDataDirectory, makeDirectories } from '../paths.ts';
+import { parseConfig, readConfig } from '../remote/config.ts';
+import { dataDirectory, makeDataDirectory, makeDirectories } from '../io/paths.ts';
 import { run, temporaryDirectory } from './world.ts';
 
 describe('the data directory is', () => {

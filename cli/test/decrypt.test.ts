@@ -13,9 +13,9 @@ import {
   type Format,
   type Recipient,
 } from '../../shared/crypto/index.ts';
-import { costs } from '../../shared/crypto/password.ts';
-import { nodeBackend } from '../crypto.ts';
-import { readRecipients } from '../keys.ts';
+import { costs } from '../../shared/crypto/stanzas/password.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { readRecipients } from '../keys/key-files.ts';
 import { contextIn, run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
 
 const password = 'some long password';

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, type TestContext } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
-import { nodeBackend } from '../crypto.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { onSmallDisk } from './disk.ts';
 import { entry } from './local.ts';
 import { temporaryDirectory } from './world.ts';

@@ -4,7 +4,7 @@ import { appendFile, mkdir, open, symlink, truncate, utimes, writeFile } from 'n
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { openInput, readSmall } from '../input.ts';
+import { openInput, readSmall } from '../io/input.ts';
 import { entry } from './local.ts';
 import { temporaryDirectory, worldIn } from './world.ts';
 

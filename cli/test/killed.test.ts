@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
-import { nodeBackend } from '../crypto.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { recall } from '../history.ts';
 import { entry, localService } from './local.ts';
 import { run, temporaryDirectory } from './world.ts';

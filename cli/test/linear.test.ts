@@ -1,8 +1,8 @@
 /** No text of a service, a file or a client of the embedded node costs more than its length. */
 import { expect, test } from 'vitest';
-import { growth, linear, repeated } from '../../shared/test/growth.ts';
+import { growth, linear, repeated } from '../../testkit/growth.ts';
 import { boundaryOf, parts } from '../local/node/multipart.ts';
-import { visible } from '../output.ts';
+import { visible } from '../terminal/output.ts';
 
 /** Reads a multipart body to its end or fault, in pieces of so many bytes. */
 const multipart = (pieceBytes: number) => async (text: string) => {

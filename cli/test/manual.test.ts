@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { commands } from '../main.ts';
-import { synopsis } from '../usage.ts';
+import { synopsis } from '../terminal/usage.ts';
 
 const manual = readFileSync(join(import.meta.dirname, '..', 'README.md'), 'utf8');
 const loaded = await Promise.all(Object.values(commands).map(async ({ load }) => load()));

@@ -6,9 +6,9 @@ import { describe, expect, test } from 'vitest';
 import { carOf, cidBuilder } from '../../shared/ipfs/index.ts';
 import { encodeNode } from '../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../shared/ipfs/cid.ts';
-import { nodeBackend } from '../crypto.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { remember } from '../history.ts';
-import { output } from '../output.ts';
+import { output } from '../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { Collector, run, temporaryDirectory } from './world.ts';
 
@@ -112,7 +112,7 @@ describe('key list marks the key in use', () => {
 });
 
 test('a key of the local service that is refused says how to come back', async () => {
-  const { call } = await import('../service.ts');
+  const { call } = await import('../remote/client.ts');
   const service = await hostile({
     'GET /v1/keys': (_request, response) =>
       json(response, 401, { type: 'about:blank', title: 'refused', status: 401, code: 'unauthorized' }),
@@ -354,7 +354,7 @@ describe('a service that cannot be reached', () => {
   });
 
   test('on another machine: no word of the local service', async () => {
-    const { send } = await import('../http.ts');
+    const { send } = await import('../remote/http.ts');
     // A label of 64 characters is no name, so that nobody is asked for it.
     const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',

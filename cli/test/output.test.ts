@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
-import { output, visible, write } from '../output.ts';
-import { progressLine, sizeText, timeText } from '../progress.ts';
+import { output, visible, write } from '../terminal/output.ts';
+import { progressLine, sizeText, timeText } from '../terminal/progress.ts';
 import { Collector } from './world.ts';
 
 function voice(

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
-import { withProgram } from '../../shared/test/crypto/programs.ts';
+import { withProgram } from '../../testkit/programs.ts';
 import { packageRoot } from '../local/bundle.ts';
 import { temporaryDirectory } from './world.ts';
 

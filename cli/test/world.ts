@@ -1,20 +1,12 @@
 /** A world for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
-import { mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
-import { onTestFinished } from 'vitest';
 import type { Context, World } from '../context.ts';
 import { main } from '../main.ts';
-import { output } from '../output.ts';
-import { usualPace } from '../pace.ts';
+import { output } from '../terminal/output.ts';
+import { usualPace } from '../remote/timeouts.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 
-/** A directory that goes away after the test. */
-export async function temporaryDirectory(): Promise<string> {
-  const path = await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
-  onTestFinished(() => rm(path, { recursive: true, force: true }));
-  return path;
-}
+export { temporaryDirectory };
 
 /** A stream that keeps what is written to it. */
 export class Collector extends Writable {

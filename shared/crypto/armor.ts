@@ -2,7 +2,7 @@
 import { SealpinError } from '../errors.ts';
 import { decodePadded, fromUtf8 } from './bytes.ts';
 import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
-import type { ByteSource } from './source.ts';
+import type { ByteSource } from '../streams/byte-source.ts';
 
 const end = '-----END AGE ENCRYPTED FILE-----';
 const columns = 64;

@@ -1,19 +1,19 @@
 /** Whole containers: a header, and the payload after it. */
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { dearmor } from './armor.ts';
-import { checkRandom, draw, type Backend } from './backend.ts';
+import { checkRandom, draw, type Backend } from './backends/backend.ts';
 import { fromUtf8, concat, isEqual, utf8 } from './bytes.ts';
-import { openChunks, sealChunks, sealedBytes, type Chunks } from './chunks.ts';
-import { cobblestone, newCobblestone, readCobblestone } from './cobblestone.ts';
+import { openChunks, sealChunks, sealedBytes, type Chunks } from './payload/chunks.ts';
+import { cobblestone, newCobblestone, readCobblestone } from './payload/cobblestone.ts';
 import { encodeHeader, macInput, readHeader, type Header } from './header.ts';
-import { hkdf } from './kdf.ts';
-import { checkStanzas, fileKeyBytes, isDetachedHeader } from './rules.ts';
-import { isPasswordStanza } from './password.ts';
+import { hkdf } from './backends/kdf.ts';
+import { checkStanzas, fileKeyBytes, isDetachedHeader } from './stanzas/registry.ts';
+import { isPasswordStanza } from './stanzas/password.ts';
 import { detachedLine, sniffSource, versions } from './sniff.ts';
-import { ByteSource } from './source.ts';
-import { newStream, readStream, stream } from './stream.ts';
+import { ByteSource } from '../streams/byte-source.ts';
+import { newStream, readStream, stream } from './payload/age-stream.ts';
 import type { Format, Identity, Recipient, Stanza } from './types.ts';
-import { webBackend } from './web.ts';
+import { webBackend } from './backends/web.ts';
 
 const empty = new Uint8Array(0);
 /** The context of Cobblestone, and the info of the key that goes into it. */

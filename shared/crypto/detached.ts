@@ -1,17 +1,17 @@
 /** The service's encrypted mode: the payload is stored, and the header that opens it is kept apart from it. */
 import { SealpinError } from '../errors.ts';
-import { checkRandom, draw, type Backend } from './backend.ts';
+import { checkRandom, draw, type Backend } from './backends/backend.ts';
 import { concat, streamOf, utf8 } from './bytes.ts';
-import { openChunks, openedBytes, openSpan, sealChunks, sealedBytes, slice, spanOf } from './chunks.ts';
-import { cobblestone, preambleBytes } from './cobblestone.ts';
+import { openChunks, openedBytes, openSpan, sealChunks, sealedBytes, slice, spanOf } from './payload/chunks.ts';
+import { cobblestone, preambleBytes } from './payload/cobblestone.ts';
 import { makeHeader, newPayload, readDetachedLine, readPayload, unlock } from './container.ts';
-import { openFileStanza, sealFileStanza, type FileInfo } from './file-stanza.ts';
+import { openFileStanza, sealFileStanza, type FileInfo } from './stanzas/file-stanza.ts';
 import { readWholeHeader } from './header.ts';
-import { checkStanzas, fileKeyBytes } from './rules.ts';
+import { checkStanzas, fileKeyBytes } from './stanzas/registry.ts';
 import { detachedLine, versions } from './sniff.ts';
-import { ByteSource } from './source.ts';
+import { ByteSource } from '../streams/byte-source.ts';
 import type { Identity, Recipient } from './types.ts';
-import { webBackend } from './web.ts';
+import { webBackend } from './backends/web.ts';
 
 /** What is before the first chunk: the line, the salt and the commitment. */
 const beforeChunksBytes = detachedLine.length + preambleBytes;

@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../errors.ts';
 import { concat, decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
-import { ByteSource } from './source.ts';
+import { ByteSource } from '../streams/byte-source.ts';
 import type { Stanza } from './types.ts';
 
 /** The longest header that is read. */

@@ -10,8 +10,8 @@ export {
   sealPrivateKey,
   unsealPrivateKey,
   type ApiKey,
-} from './api-key.ts';
-export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backend.ts';
+} from './keys/api-key.ts';
+export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backends/backend.ts';
 export { encrypt, open, type Again, type Opened } from './container.ts';
 export {
   detachedPayloadBytes,
@@ -20,7 +20,7 @@ export {
   plaintextBytes,
   type OpenedDetached,
 } from './detached.ts';
-export type { FileInfo } from './file-stanza.ts';
+export type { FileInfo } from './stanzas/file-stanza.ts';
 export {
   generateKeyPair,
   generatePostQuantumKeyPair,
@@ -30,10 +30,10 @@ export {
   recipientFromSpki,
   type KeyPair,
   type PostQuantumKeyPair,
-} from './keys.ts';
-export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './password.ts';
+} from './keys/key-file.ts';
+export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';
 export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
 export type { Format, Identity, Recipient, Stanza } from './types.ts';
-export { webBackend } from './web.ts';
+export { webBackend } from './backends/web.ts';

@@ -1,17 +1,17 @@
 /** Parts of a container, without reading the rest. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backend.ts';
+import type { Backend } from './backends/backend.ts';
 import { streamOf } from './bytes.ts';
-import { openedBytes, openSpan, slice, spanOf } from './chunks.ts';
-import { cobblestone, preambleBytes } from './cobblestone.ts';
+import { openedBytes, openSpan, slice, spanOf } from './payload/chunks.ts';
+import { cobblestone, preambleBytes } from './payload/cobblestone.ts';
 import { readDetachedLine, readPayload, unlock } from './container.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
-import { checkStanzas, isDetachedHeader } from './rules.ts';
+import { checkStanzas, isDetachedHeader } from './stanzas/registry.ts';
 import { detachedLine, sniffSource, versions } from './sniff.ts';
-import { ByteSource } from './source.ts';
-import { nonceBytes, stream } from './stream.ts';
+import { ByteSource } from '../streams/byte-source.ts';
+import { nonceBytes, stream } from './payload/age-stream.ts';
 import type { Format, Identity } from './types.ts';
-import { webBackend } from './web.ts';
+import { webBackend } from './backends/web.ts';
 
 /** The longest that a header and what follows it before the first chunk can be. */
 const maxBeforeChunksBytes = maxHeaderBytes + detachedLine.length + preambleBytes;

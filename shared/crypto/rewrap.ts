@@ -1,13 +1,13 @@
 /** Other recipients for a container that exists: a new header under the same file key, and the payload as it is. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backend.ts';
+import type { Backend } from './backends/backend.ts';
 import { makeHeader, unlock, wrapAll } from './container.ts';
 import { readHeader, readWholeHeader, type Header } from './header.ts';
-import { checkStanzas } from './rules.ts';
+import { checkStanzas } from './stanzas/registry.ts';
 import { sniffSource, versions } from './sniff.ts';
-import { ByteSource } from './source.ts';
+import { ByteSource } from '../streams/byte-source.ts';
 import type { Format, Identity, Recipient } from './types.ts';
-import { webBackend } from './web.ts';
+import { webBackend } from './backends/web.ts';
 
 /** Who can open it now, and who shall be able to. `mix`: post-quantum recipients together with others. */
 export type Rewrapping = {

@@ -1,6 +1,6 @@
 /** What a container begins with: the one place that tells containers from plain files (shared/README.md, "What is stored"). */
 import { fromUtf8 } from './bytes.ts';
-import type { ByteSource } from './source.ts';
+import type { ByteSource } from '../streams/byte-source.ts';
 import type { Format } from './types.ts';
 
 /** The version lines, without the line feed (C2SP age.md, "Version line"; shared/README.md). */

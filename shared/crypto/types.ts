@@ -1,4 +1,4 @@
-import type { Backend } from './backend.ts';
+import type { Backend } from './backends/backend.ts';
 
 /** The two container formats: age v1, and `sealpin/v1`. */
 export type Format = 'age' | 'sealpin';

@@ -1,6 +1,6 @@
 /** CARv1 (https://ipld.io/specs/transport/car/carv1/) as a stream of blocks, not verified. */
 import { SealpinError } from '../errors.ts';
-import { byteReader, type ByteReader } from './bytes.ts';
+import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { cidBytes, maxBlockBytes } from './cid.ts';
 
 /** `cid` is binary: the first 36 bytes of the section, which is a whole CID only for those that we take. */

@@ -1,6 +1,6 @@
 /** One source, asked block after block. What it gives is not verified here. */
 import { SealpinError } from '../errors.ts';
-import { byteReader, type ByteReader } from './bytes.ts';
+import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import type { BlockSource } from './file.ts';

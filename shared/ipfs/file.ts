@@ -2,7 +2,7 @@
 import { SealpinError } from '../errors.ts';
 import type { Digest } from './builder.ts';
 import { parseCid } from './cid.ts';
-import { supply, type Faults, type Supply } from './supply.ts';
+import { supply, type Faults, type Supply } from './failover-reader.ts';
 import { takeRoot, walk, type Block, type Root } from './walk.ts';
 
 /** Where blocks may come from. Nothing that it gives is believed: each block is hashed before a byte of it leaves. */

@@ -1,7 +1,7 @@
 /** A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. */
 import { SealpinError } from '../errors.ts';
 import { maxBlockBytes } from './cid.ts';
-import { byteReader } from './bytes.ts';
+import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './file.ts';
 
 export type GatewayOptions = {

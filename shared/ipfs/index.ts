@@ -4,7 +4,7 @@
  */
 export { bytesOfCid, cidOf, leafBytes, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type Measure } from './builder.ts';
-export { measured } from './measured.ts';
+export { measured } from './hashing-stream.ts';
 export { openFile, readBlock, type BlockSource, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
 export { carOf, fileFromCar, type CarOptions } from './car.ts';
 export { gateway, type GatewayOptions } from './gateway.ts';

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { open, parseApiKey, parseIdentities, parsePassword, parseRecipients } from '../crypto/index.ts';
 import { parseCid } from '../ipfs/index.ts';
 import { carReader } from '../ipfs/car-reader.ts';
-import { growth, linear, repeated } from './growth.ts';
+import { growth, linear, repeated } from '../../testkit/growth.ts';
 
 const streamOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
 const container = async (text: string): Promise<void> => {

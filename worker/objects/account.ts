@@ -4,18 +4,26 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
-import { refuse, type Answer, type Refusal } from '../answer.ts';
+import { refuse, type Answer, type Refusal } from './result.ts';
 import { edgeName, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
-import type { Recovery } from '../recovery.ts';
+import type { Recovery } from '../auth/recovery-file.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
-import { claims, type Claim } from './idempotency.ts';
-import { files, type FileRecord, type NewFile } from './files.ts';
+import { claims, type Claim } from './claims.ts';
+import { files, type FileRecord, type NewFile } from './file-rows.ts';
 import { lesser, outbox, unrefer, type Message } from './outbox.ts';
 import { pinOf, type Removal } from './pin.ts';
-import { recoveryRow, type StoredRecovery } from './recovery.ts';
-import { beyond, isSameHash, locksOut, registry, type KeyRecord, type NewKey, type RevokeOptions } from './registry.ts';
-import { schema, type AccountRow } from './schema.ts';
+import { recoveryRow, type StoredRecovery } from './recovery-row.ts';
+import {
+  beyond,
+  isSameHash,
+  locksOut,
+  registry,
+  type KeyRecord,
+  type NewKey,
+  type RevokeOptions,
+} from './key-registry.ts';
+import { schema, type AccountRow } from './tables.ts';
 
 /** How long a pending upload may stay: far longer than its last bytes take. */
 const pendingMs = 3_600_000;

@@ -1,8 +1,8 @@
 /** What an account still has to tell `Pin` and KV: written in the transaction that makes it true, kept until it is acknowledged. */
-import { type Answer } from '../answer.ts';
+import { type Answer } from './result.ts';
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
-import type { FileRecord } from './files.ts';
+import type { FileRecord } from './file-rows.ts';
 import type { Removal } from './pin.ts';
 
 export type Message =

@@ -9,7 +9,7 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import { isSealpinError } from '../../shared/errors.ts';
-import { refusalOf, refuse, type Answer } from '../answer.ts';
+import { refusalOf, refuse, type Answer } from './result.ts';
 import { serviceOf, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import type { Held } from '../pinning/contract.ts';

@@ -6,8 +6,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
 import { anchorOf } from './anchor.ts';
 import type { Held, PinningService } from './contract.ts';
-import { upload } from './multipart.ts';
-import { rpc, type Answer, type RpcOptions } from './rpc.ts';
+import { upload } from './kubo-upload.ts';
+import { rpc, type Answer, type RpcOptions } from './kubo-rpc.ts';
 
 export type KuboOptions = RpcOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */

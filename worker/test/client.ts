@@ -2,8 +2,8 @@
 import { expect } from 'vitest';
 import * as v from 'valibot';
 import { Problem, StoredFile } from '../../shared/api.ts';
-import { codesOf } from '../openapi.ts';
-import { operations, type Operation } from '../operations.ts';
+import { codesOf } from '../routes/openapi.ts';
+import { operations, type Operation } from '../routes/table.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 

@@ -1,6 +1,6 @@
 /** The Worker with objects whose clock can be set forward, whose alarm can be rung, whose rows can be seen, and whose calls can fail. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
-import type { Answer } from '../answer.ts';
+import type { Answer } from '../objects/result.ts';
 import type { Env } from '../env.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there

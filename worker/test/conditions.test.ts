@@ -1,6 +1,6 @@
 /** Conditional and range requests. */
 import { expect, it } from 'vitest';
-import { isKnown, rangeOf } from '../conditions.ts';
+import { isKnown, rangeOf } from '../http/conditions.ts';
 
 const etag = '"a-raw"';
 

@@ -6,12 +6,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
 import { measured } from '../../shared/ipfs/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from './service.ts';
+import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
 
 let dir: string;

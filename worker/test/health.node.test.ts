@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Health } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
-import { adminToken, startService, type Service } from './service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let peer: Peer;

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';
-import { jsonUpload } from '../body/json.ts';
+import { jsonUpload } from '../upload/json-stream.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -14,7 +14,7 @@ import {
 } from '../../shared/api.ts';
 import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
-import { adminToken, startService, type Service } from './service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 

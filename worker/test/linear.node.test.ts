@@ -2,18 +2,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NewAccount, NewApiKey } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
-import { growth, linear, repeated } from '../../shared/test/growth.ts';
-import { acceptable } from '../accept.ts';
-import type { Ctx } from '../app.ts';
-import { attachment, parseDisposition, parseFilename } from '../body/names.ts';
-import { readJson } from '../body/small.ts';
-import { bearer } from '../caller.ts';
-import { isKnown, rangeOf } from '../conditions.ts';
-import { networkOf } from '../limits.ts';
-import { rpc } from '../pinning/rpc.ts';
-import { parseRecoveryText } from '../recovery.ts';
+import { growth, linear, repeated } from '../../testkit/growth.ts';
+import { acceptable } from '../http/accept.ts';
+import type { Ctx } from '../http/app.ts';
+import { attachment, parseDisposition, parseFilename } from '../http/content-disposition.ts';
+import { readJson } from '../http/json-body.ts';
+import { bearer } from '../auth/authenticate.ts';
+import { isKnown, rangeOf } from '../http/conditions.ts';
+import { networkOf } from '../auth/rate-limit.ts';
+import { rpc } from '../pinning/kubo-rpc.ts';
+import { parseRecoveryText } from '../auth/recovery-file.ts';
 import { client, jsonOf, type Init } from './client.ts';
-import { adminToken, startService, type Service } from './service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 const post = (body: string): Request => new Request('http://x/', { method: 'POST', body });
 /** A body within the limit of 64 KiB, which the larger one would pass by a little. */

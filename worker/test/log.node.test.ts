@@ -4,7 +4,7 @@ import type { Health, NewApiKeyAnswer, Problem, StoredFile } from '../../shared/
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer } from './peer.ts';
-import { adminToken, rpcToken, startService } from './service.ts';
+import { adminToken, rpcToken, startService } from '../../testkit/service.ts';
 
 const canary = 'canary-5up3r';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { NewAccountAnswer, StoredFile } from '../../shared/api.ts';
 import { codes, describe as tell } from '../../shared/errors.ts';
 import { client, jsonOf } from './client.ts';
-import { adminToken, startService, type Service } from './service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 type Schema = { [key: string]: unknown };
 type Described = {

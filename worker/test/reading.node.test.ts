@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
-import { startService, type Service } from './service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { newOwner, sweep, type Owner } from './world.ts';
 
 let service: Service;

@@ -8,9 +8,9 @@ import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import type { NewAccountAnswer, NewApiKeyAnswer } from '../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
-import { operations } from '../operations.ts';
+import { operations } from '../routes/table.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
-import { adminToken, startService } from './service.ts';
+import { adminToken, startService } from '../../testkit/service.ts';
 
 function has(program: string): boolean {
   try {

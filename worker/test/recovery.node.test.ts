@@ -17,7 +17,7 @@ import {
   type KeyPair,
 } from '../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
-import { adminToken, startService, type Service } from './service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 beforeAll(async () => {

@@ -1,11 +1,11 @@
 /** Requests that plainly mean something else are refused with what to do, and no answer can be taken for something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, Problem } from '../../shared/api.ts';
-import { codesOf } from '../openapi.ts';
-import { operations } from '../operations.ts';
-import { problemType } from '../problem.ts';
+import { codesOf } from '../routes/openapi.ts';
+import { operations } from '../routes/table.ts';
+import { problemType } from '../http/problem.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { startService, type Service } from './service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let call: Client;

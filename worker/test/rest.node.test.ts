@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { vacuum } from '../../cli/local/vacuum.ts';
+import { vacuum } from '../../testkit/node.ts';
 import type { NewApiKeyAnswer } from '../../shared/api.ts';
 import {
   identityFromPkcs8,
@@ -17,7 +17,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
-import { startService, type Service } from './service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { askNode } from './world.ts';
 
 let dir: string;

@@ -5,11 +5,11 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../cli/local/node/index.ts';
+import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, StoredFile } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from './service.ts';
+import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from './world.ts';
 
 let dir: string;

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { FileList, Problem, Receipt, StoredFile } from '../../shared/api.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from './client.ts';
-import { startService, type Service } from './service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { pinned } from './world.ts';
 
 let service: Service;

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { FileList, StoredFile } from '../../shared/api.ts';
 import { bytesOf, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { startService, type Service } from './service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from './world.ts';
 
 let service: Service;

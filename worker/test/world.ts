@@ -2,7 +2,7 @@
 import type { NewAccountAnswer } from '../../shared/api.ts';
 import { shardName } from '../objects/shard.ts';
 import { client, type Client } from './client.ts';
-import type { Service } from './service.ts';
+import type { Service } from '../../testkit/service.ts';
 
 type Row = Record<string, unknown>;
 type Rows = {

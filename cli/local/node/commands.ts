@@ -2,7 +2,7 @@
 import { createReadStream, readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
-import { errnoOf } from '../../errno.ts';
+import { errnoOf } from '../../io/errno.ts';
 import { add } from './add.ts';
 import type { Place } from './catalog.ts';
 import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';

@@ -3,7 +3,7 @@
  * the closing boundary has come: what was cut off before it must not look complete.
  */
 
-import { release } from '../../bytes.ts';
+import { release } from '../../io/byte-stream.ts';
 
 /** A part begins, some of its bytes, or the closing boundary. */
 export type PartEvent =

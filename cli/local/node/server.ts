@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../errno.ts';
+import { errnoOf } from '../../io/errno.ts';
 import { refusal } from '../origin.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';

@@ -117,7 +117,7 @@ describe('the control socket', () => {
 });
 
 describe('service.log', () => {
-  const module = JSON.stringify(join(import.meta.dirname, '../../local/log.ts'));
+  const module = JSON.stringify(join(import.meta.dirname, '../../local/log-file.ts'));
 
   async function write(stderr: string, log: string, lines: number): Promise<void> {
     const code = `const { keepLog } = await import(${module}); const before = keepLog(${JSON.stringify(log)}, 100);

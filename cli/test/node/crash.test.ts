@@ -13,7 +13,7 @@ import { add, ask, directory, token } from './harness.ts';
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 20;
 
 const program = `
-  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/index.ts', import.meta.url)))};
+  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};
   const { url } = await startNode({ dir: process.argv[1], token: ${JSON.stringify(token)} });
   console.log(url);
 `;

@@ -5,7 +5,7 @@ import { onSmallDisk } from '../disk.ts';
 import { directory } from './harness.ts';
 
 const program = `
-  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/index.ts', import.meta.url)))};
+  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};
   import { randomBytes } from 'node:crypto';
   import { readdirSync } from 'node:fs';
   const dir = process.env.DISK + '/node';

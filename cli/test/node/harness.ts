@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { startNode, type NodeOptions, type RunningNode } from '../../local/node/index.ts';
+import { startNode, type NodeOptions, type RunningNode } from '../../local/node/server.ts';
 
 export const token = 'token-of-the-tests';
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../worker/test/pinning/real.ts';
+import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 import { refusal, remove, sealpin, startLocal } from '../local/harness.ts';
 import { add, directory, node } from './harness.ts';
 

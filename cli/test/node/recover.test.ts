@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { startNode } from '../../local/node/index.ts';
+import { startNode } from '../../local/node/server.ts';
 import { add, ask, directory, node, token } from './harness.ts';
 
 /** 3 leaves, 1 byte and nothing. */

@@ -1,6 +1,6 @@
 /** What runs in the page: every suite against the backend that browsers have. */
 import { webBackend, type Backend } from '../../crypto/index.ts';
-import type { Tool } from './check.ts';
+import type { Tool } from '../../../testkit/assertions.ts';
 import { apiKeys } from './suites/api-keys.ts';
 import { containers } from './suites/containers.ts';
 import { detached } from './suites/detached.ts';

@@ -6,7 +6,7 @@ import { build } from 'esbuild';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Outcome } from './chromium-page.ts';
-import { pathOf, withProgram } from './programs.ts';
+import { pathOf, withProgram } from '../../../testkit/programs.ts';
 
 const suites = [
   'apiKeys',

@@ -1,4 +1,4 @@
-import { onEveryBackend } from './backends.ts';
+import { onEveryBackend } from '../../../testkit/backends.ts';
 import { golden } from './suites/golden.ts';
 
 onEveryBackend(golden);

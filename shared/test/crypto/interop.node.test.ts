@@ -18,9 +18,9 @@ import {
   passwordRecipient,
 } from '../../crypto/index.ts';
 import { makeHeader, newPayload } from '../../crypto/container.ts';
-import { backends, long } from './backends.ts';
-import { equal, fails } from './check.ts';
-import { inDirectory, run, withProgram } from './programs.ts';
+import { backends, long } from '../../../testkit/backends.ts';
+import { equal, fails } from '../../../testkit/assertions.ts';
+import { inDirectory, run, withProgram } from '../../../testkit/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from './streams.ts';
 import { seal, unseal } from './suites/containers.ts';
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fileFromCar, gateway, openFile, leafBytes } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { startService, type Service } from '../service.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, type Owner } from '../world.ts';
 
 const bytes = randomBytes(2 * leafBytes + 500);

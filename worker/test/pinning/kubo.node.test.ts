@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { startNode } from '../../../cli/local/node/index.ts';
+import { startNode } from '../../../testkit/node.ts';
 import { afterBody, fake, runtimes, type Runtime } from './runtimes.ts';
 import type { Scenario } from './scenario.ts';
 import { contract } from './suite.ts';

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, open, passwordIdentity, passwordRecipient } from '../../../shared/crypto/index.ts';
 import { gateway, measured, openFile } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
-import { rpcToken, startService, type Service } from '../service.ts';
+import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../world.ts';
-import { kuboProgram, noKubo, startKubo, type RealKubo } from './real.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
 
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { exporter } from 'ipfs-unixfs-exporter';
 import { CID } from 'multiformats/cid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startNode, type RunningNode } from '../../../cli/local/node/index.ts';
+import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { leafBytes, measured, openFile } from '../../../shared/ipfs/index.ts';
 import { kubo } from '../../pinning/kubo.ts';
 

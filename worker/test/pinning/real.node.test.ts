@@ -1,6 +1,6 @@
 /** The adapter suite before a real Kubo. */
 import { describe, expect, test } from 'vitest';
-import { kuboProgram, noKubo, startKubo } from './real.ts';
+import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 import { runtimes } from './runtimes.ts';
 import { contract } from './suite.ts';
 

@@ -5,13 +5,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startNode } from '../../../cli/local/node/index.ts';
+import { startNode } from '../../../testkit/node.ts';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { rpcToken, startService, type Service } from '../service.ts';
+import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, sweep, type Owner } from '../world.ts';
-import { kuboProgram, noKubo, startKubo } from './real.ts';
+import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
 type Node = { url: string; close(): Promise<void> };
 type User = { service: Service; owner: Owner };

@@ -7,7 +7,7 @@ import {
   unsealPrivateKey,
   type Backend,
 } from '../../../crypto/index.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { hex, text } from '../streams.ts';
 
 /** API keys and what is wrapped under them. */

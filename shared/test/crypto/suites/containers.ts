@@ -14,8 +14,8 @@ import {
   type Identity,
   type Recipient,
 } from '../../../crypto/index.ts';
-import { encodePkcs8, encodeSpki } from '../../../crypto/der.ts';
-import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
+import { encodePkcs8, encodeSpki } from '../../../crypto/keys/der.ts';
+import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { byteStream, collect, hex, join, pattern, pieces, released, text } from '../streams.ts';
 
 /** Encrypts bytes to bytes. */

@@ -11,9 +11,9 @@ import {
   type Backend,
   type Stanza,
 } from '../../../crypto/index.ts';
-import { openFileStanza, parseFileStanza, sealFileStanza } from '../../../crypto/file-stanza.ts';
-import { hkdf } from '../../../crypto/kdf.ts';
-import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
+import { openFileStanza, parseFileStanza, sealFileStanza } from '../../../crypto/stanzas/file-stanza.ts';
+import { hkdf } from '../../../crypto/backends/kdf.ts';
+import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 
 const fileId = '0b7ff0a2-6b3e-4a3b-9a52-6f0b7e0c1d2e';

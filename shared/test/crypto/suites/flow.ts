@@ -13,7 +13,7 @@ import {
   type Backend,
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, ok, type Tool } from '../check.ts';
+import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, pattern, pieces, seeded, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

@@ -20,7 +20,7 @@ import {
   type Identity,
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, fromBase64, join, pieces, released } from '../streams.ts';
 
 type Golden = { kind: string; container: string; plaintext: string; password?: string; privateKey?: string };

@@ -11,9 +11,9 @@ import {
   type Stanza,
 } from '../../../crypto/index.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
-import { stanzaTag } from '../../../crypto/hpke.ts';
+import { stanzaTag } from '../../../crypto/stanzas/hpke.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, fromBase64, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

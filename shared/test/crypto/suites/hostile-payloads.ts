@@ -8,12 +8,12 @@ import {
   type Backend,
   type Recipient,
 } from '../../../crypto/index.ts';
-import { openChunks, openedBytes, sealChunks, sealedBytes } from '../../../crypto/chunks.ts';
-import { cobblestone, newCobblestone } from '../../../crypto/cobblestone.ts';
+import { openChunks, openedBytes, sealChunks, sealedBytes } from '../../../crypto/payload/chunks.ts';
+import { cobblestone, newCobblestone } from '../../../crypto/payload/cobblestone.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
-import { ByteSource } from '../../../crypto/source.ts';
-import { newStream, stream } from '../../../crypto/stream.ts';
-import { equal, failedWith, fails, ok, type Tool } from '../check.ts';
+import { ByteSource } from '../../../streams/byte-source.ts';
+import { newStream, stream } from '../../../crypto/payload/age-stream.ts';
+import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, hex, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

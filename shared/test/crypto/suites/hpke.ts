@@ -15,8 +15,8 @@ import {
   labeledExpand,
   labeledExtract,
   type HpkeAead,
-} from '../../../crypto/hpke.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+} from '../../../crypto/stanzas/hpke.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { fromHex, hex, text } from '../streams.ts';
 
 const aeadOf = (id: number): HpkeAead => ({ id, keyBytes: id === 1 ? 16 : 32 });

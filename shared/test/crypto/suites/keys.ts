@@ -6,8 +6,8 @@ import {
   recipientFromSpki,
   type Backend,
 } from '../../../crypto/index.ts';
-import { encodeKey } from '../../../crypto/key-text.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { encodeKey } from '../../../crypto/keys/bech32.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { fromBase64, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

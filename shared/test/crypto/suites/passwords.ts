@@ -1,7 +1,7 @@
 import { parsePassword, passwordIdentity, passwordRecipient, type Backend } from '../../../crypto/index.ts';
 import { encodeBase64 } from '../../../crypto/bytes.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
-import { equal, fails, type Tool } from '../check.ts';
+import { equal, fails, type Tool } from '../../../../testkit/assertions.ts';
 import { join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

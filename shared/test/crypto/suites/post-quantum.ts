@@ -7,8 +7,8 @@ import {
   encrypt,
   type Backend,
 } from '../../../crypto/index.ts';
-import { newHybridKey } from '../../../crypto/post-quantum.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { newHybridKey } from '../../../crypto/stanzas/hybrid.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

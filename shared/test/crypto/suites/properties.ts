@@ -7,7 +7,7 @@ import {
   parseRecipients,
   type Backend,
 } from '../../../crypto/index.ts';
-import { equal, ok, type Tool } from '../check.ts';
+import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { byteStream, collect, join, pattern, pieces, released } from '../streams.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { seal } from './containers.ts';

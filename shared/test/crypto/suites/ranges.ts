@@ -11,7 +11,7 @@ import {
   type Stanza,
 } from '../../../crypto/index.ts';
 import { maxHeaderBytes } from '../../../crypto/header.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, text } from '../streams.ts';
 import { seal } from './containers.ts';
 

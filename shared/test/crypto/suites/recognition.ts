@@ -16,7 +16,7 @@ import {
 } from '../../../crypto/index.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { join, pieces, text } from '../streams.ts';
 import { unseal } from './containers.ts';
 

@@ -16,7 +16,7 @@ import {
 } from '../../../crypto/index.ts';
 import { utf8 } from '../../../crypto/bytes.ts';
 import { makeHeader, newPayload } from '../../../crypto/container.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, hex, join, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

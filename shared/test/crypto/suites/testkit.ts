@@ -2,7 +2,7 @@
 import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'json' };
 import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, ok, type Tool } from '../check.ts';
+import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { digest, fromBase64, pieces, released } from '../streams.ts';
 import { inflate } from './wycheproof.ts';
 

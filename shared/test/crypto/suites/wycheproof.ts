@@ -13,13 +13,13 @@ import mlKemKeys from '../../vectors/wycheproof/mlkem_768_keygen_seed_test.json'
 import pbkdf2 from '../../vectors/wycheproof/pbkdf2_hmacsha512_test.json' with { type: 'json' };
 import { ml_kem768 } from '@noble/post-quantum/ml-kem.js';
 import type { Aead, Backend } from '../../../crypto/index.ts';
-import { openChunks } from '../../../crypto/chunks.ts';
-import { readCobblestone } from '../../../crypto/cobblestone.ts';
-import { parsePkcs8, parseSpki } from '../../../crypto/der.ts';
-import { expand, extract } from '../../../crypto/kdf.ts';
-import { ByteSource } from '../../../crypto/source.ts';
+import { openChunks } from '../../../crypto/payload/chunks.ts';
+import { readCobblestone } from '../../../crypto/payload/cobblestone.ts';
+import { parsePkcs8, parseSpki } from '../../../crypto/keys/der.ts';
+import { expand, extract } from '../../../crypto/backends/kdf.ts';
+import { ByteSource } from '../../../streams/byte-source.ts';
 import { isSealpinError } from '../../../errors.ts';
-import { equal, fails, ok, type Tool } from '../check.ts';
+import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, fromBase64, fromHex, hex, pieces, released } from '../streams.ts';
 
 /** Expands zlib data. */

@@ -1,0 +1,166 @@
+/** The command line as a user runs it: starting, storing and fetching a large file, and what it takes of memory. */
+import { execFileSync, spawn } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { kuboProgram } from '../testkit/kubo.ts';
+import { atDesk, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
+import type { Desk } from './cli-fixture.ts';
+import { interleave, summarize } from './figure.ts';
+import type { Bench, Figure, Sample } from './figure.ts';
+
+const GiB = 2 ** 30;
+
+export const bench: Bench = {
+  name: 'commands',
+  run: () =>
+    atDesk<Figure>(async function* (desk) {
+      yield* starting(desk);
+      yield* storing(desk);
+      yield* memory(desk);
+    }),
+};
+
+async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
+  const node = (...args: string[]) => timed(() => execFileSync(process.execPath, args, { stdio: 'ignore' }));
+  const help = await interleave({ sealpin: node(command, '--help'), node: node('-e', '0') }, 15);
+  yield {
+    figure: 'sealpin --help',
+    unit: 's',
+    value: help.sealpin.median,
+    spread: help.sealpin.spread,
+    peer: peer('node -e 0', help.node),
+    target: { ratio: { atMost: 2.5 } },
+  };
+  const { start } = await interleave({
+    async start() {
+      const begun = performance.now();
+      const child = spawn(process.execPath, [command, 'start', '--port=0', `--data-dir=${join(dir, 'started')}`], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      const ended = new Promise((resolve) => child.once('close', resolve));
+      await new Promise((resolve, reject) => {
+        child.stdout.once('data', resolve);
+        child.once('close', () => reject(new Error('start ended')));
+      });
+      const seconds = (performance.now() - begun) / 1000;
+      child.kill('SIGTERM');
+      await ended;
+      return seconds;
+    },
+  });
+  yield {
+    figure: 'start to ready',
+    unit: 's',
+    value: start.median,
+    spread: start.spread,
+    target: { value: { atMost: 1 } },
+  };
+}
+
+async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
+  const file = join(dir, 'big');
+  await fill(file, GiB);
+  const ours = inTwoSteps({
+    store: () => sealpin('ecc-encrypt', file, publicKey, '--quiet', data),
+    fetch: (blob) => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--quiet', data),
+    remove(blob) {
+      rmSync(join(dir, 'out'));
+      sealpin('delete', blob, '--quiet', data);
+    },
+  });
+  const kubo = kuboProgram();
+  if (kubo === undefined || !has('age', '--version')) {
+    await interleave({ stored: ours.stored, fetched: ours.fetched });
+    yield { figure: whole, unit: 's', value: ours.whole().median, spread: ours.whole().spread };
+    return;
+  }
+  const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
+  execFileSync(kubo, ['init', '--profile=test'], { env, stdio: 'ignore' });
+  execFileSync('age-keygen', ['-o', join(dir, 'age.key')], { stdio: 'ignore' });
+  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  const shell = (line: string): string =>
+    execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const theirs = inTwoSteps({
+    store: () =>
+      shell(`age -r ${recipient} big | '${kubo}' --offline add -Q --cid-version=1 --raw-leaves --chunker=size-1048576`),
+    fetch: (cid) => shell(`'${kubo}' --offline cat ${cid} | age -d -i age.key -o theirs`),
+    remove: (cid) => shell(`rm theirs; '${kubo}' --offline pin rm ${cid}; '${kubo}' --offline repo gc -q`),
+  });
+  const times = await interleave({
+    stored: ours.stored,
+    fetched: ours.fetched,
+    theirsStored: theirs.stored,
+    theirsFetched: theirs.fetched,
+  });
+  const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({
+    figure,
+    unit: 's',
+    value: own.median,
+    spread: own.spread,
+    peer: peer(other, sample),
+  });
+  yield {
+    ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()),
+    target: { ratio: { atMost: 1 } },
+  };
+  yield beside('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);
+  yield beside('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
+}
+
+/**
+ * A pause before each step. A virtual machine lends free memory to its host, after seconds, and gets it back page by page: who writes a
+ * file right after another was removed has it easier, by half, and that shall not decide.
+ */
+const settled = (): Promise<void> => setTimeout(5000);
+
+const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
+
+/** Storing a file and fetching it, each timed alone and both together; what was stored is removed after it. */
+function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): {
+  stored(): Promise<number>;
+  fetched(): Promise<number>;
+  whole(): Sample;
+} {
+  const wholes: number[] = [];
+  let id = '';
+  let storing = 0;
+  return {
+    async stored() {
+      await settled();
+      storing = await timed(() => (id = o.store()))();
+      return storing;
+    },
+    async fetched() {
+      await settled();
+      const fetching = await timed(() => o.fetch(id))();
+      wholes.push(storing + fetching);
+      o.remove(id);
+      return fetching;
+    },
+    // The first round is a warm-up, as in `interleave`.
+    whole: () => summarize(wholes.slice(1)),
+  };
+}
+
+async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
+  const file = join(dir, 'sparse');
+  const handle = await open(file, 'w');
+  await handle.truncate(4 * GiB);
+  await handle.close();
+  const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
+  yield {
+    figure: 'memory of ecc-encrypt at 4 GiB',
+    unit: 'MiB',
+    value: stored.peakMiB,
+    target: { value: { atMost: 200 } },
+  };
+  const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--quiet', data]);
+  yield {
+    figure: 'memory of ecc-decrypt at 4 GiB',
+    unit: 'MiB',
+    value: fetched.peakMiB,
+    target: { value: { atMost: 200 } },
+  };
+}

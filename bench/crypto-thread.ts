@@ -1,0 +1,153 @@
+/** A thread that encrypts or decrypts 256 MiB each time it is told to. */
+import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Decrypter, Encrypter } from 'age-encryption';
+import * as openpgp from 'openpgp';
+import { nodeBackend } from '../cli/keys/node-backend.ts';
+import {
+  encrypt,
+  generateKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  type Format,
+} from '../shared/crypto/index.ts';
+import { totalMebibytes, type Task } from './crypto-task.ts';
+
+const mebibyte = 2 ** 20;
+/** What is decrypted is held in memory, which costs collecting garbage: a smaller container, several times over. */
+const heldMebibytes = 32;
+const block = new Uint8Array(randomBytes(mebibyte));
+
+const { name, direction, chunkBytes } = workerData as Task;
+
+const work = await prepare();
+parentPort!.on('message', () => {
+  work().then(
+    () => parentPort!.postMessage(undefined),
+    (error: unknown) => parentPort!.postMessage(String(error)),
+  );
+});
+
+async function prepare(): Promise<() => Promise<void>> {
+  if (name === 'aes-256-gcm' || name === 'chacha20-poly1305')
+    return async () => cipherAlone(name, chunkBytes, direction);
+  const pair = await generateKeyPair(nodeBackend);
+  const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
+  if (direction === 'encrypt') return async () => drain(await contestant.encrypt(source(totalMebibytes)));
+  const container = await collect(await contestant.encrypt(source(heldMebibytes)));
+  return () => repeated(() => contestant.decrypt(source(container)));
+}
+
+function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Array> {
+  const count = typeof parts === 'number' ? parts : parts.length;
+  let index = 0;
+  return new ReadableStream({
+    pull(controller) {
+      const piece = typeof parts === 'number' ? block : parts[index];
+      if (index === count || piece === undefined) controller.close();
+      // None of the measured readers changes what it is given, so that nothing is copied here.
+      else controller.enqueue(piece);
+      index += 1;
+    },
+  });
+}
+
+async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = stream.getReader();
+  while (!(await reader.read()).done);
+}
+
+async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
+  const parts: Uint8Array[] = [];
+  const reader = stream.getReader();
+  for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value);
+  return parts;
+}
+
+/** As often as makes the total. */
+async function repeated(decrypt: () => Promise<void>): Promise<void> {
+  for (let done = 0; done < totalMebibytes; done += heldMebibytes) await decrypt();
+}
+
+/** Ours, on `node:crypto`. */
+function ours(format: Format, pair: { recipient: string; privatePem: string }) {
+  return {
+    encrypt: async (plaintext: ReadableStream<Uint8Array>) =>
+      (await encrypt(plaintext, { format, recipients: parseRecipients(pair.recipient), backend: nodeBackend })).stream,
+    async decrypt(container: ReadableStream<Uint8Array>) {
+      const opened = await open(container, { backend: nodeBackend });
+      if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
+      await drain(await opened.decrypt(parseIdentities(pair.privatePem)));
+    },
+  };
+}
+
+/** The cipher of node:crypto on the same chunks, with nothing around it. */
+function cipherAlone(
+  name: 'aes-256-gcm' | 'chacha20-poly1305',
+  chunkBytes: number,
+  direction: 'encrypt' | 'decrypt',
+): void {
+  const key = createSecretKey(block.subarray(0, 32));
+  const nonce = block.subarray(32, 44);
+  // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
+  const cipher = name as 'aes-256-gcm';
+  for (let index = 0; index < totalMebibytes; index += 1) {
+    for (let at = 0; at < mebibyte; at += chunkBytes) {
+      const chunk = block.subarray(at, at + chunkBytes);
+      if (direction === 'encrypt') {
+        const sealing = createCipheriv(cipher, key, nonce, { authTagLength: 16 });
+        sealing.update(chunk);
+        sealing.final();
+        sealing.getAuthTag();
+      } else createDecipheriv(cipher, key, nonce, { authTagLength: 16 }).update(chunk);
+    }
+  }
+}
+
+/** age in TypeScript, to the same kind of key; it has no P-256 identity, so that it opens with an X25519 one. */
+async function typage({ recipient }: { recipient: string }) {
+  const { generateX25519Identity, identityToRecipient } = await import('age-encryption');
+  const identity = await generateX25519Identity();
+  return {
+    async encrypt(plaintext: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+      const encrypter = new Encrypter();
+      encrypter.addRecipient(recipient);
+      encrypter.addRecipient(await identityToRecipient(identity));
+      return encrypter.encrypt(plaintext);
+    },
+    async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
+      const decrypter = new Decrypter();
+      decrypter.addIdentity(identity);
+      await drain(await decrypter.decrypt(container));
+    },
+  };
+}
+
+/** OpenPGP.js with AES-256 in its default AEAD mode, under a session key, so that no password is derived. */
+function openPgp() {
+  const sessionKey = { data: randomBytes(32), algorithm: 'aes256' as const, aeadAlgorithm: 'gcm' as const };
+  return {
+    async encrypt(plaintext: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+      const message = await openpgp.createMessage({ binary: plaintext });
+      return openpgp.encrypt({
+        message,
+        sessionKey,
+        passwords: 'x',
+        format: 'binary',
+        config: { s2kIterationCountByte: 0, preferredAEADAlgorithm: openpgp.enums.aead.gcm, aeadProtect: true },
+      });
+    },
+    async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
+      const message = await openpgp.readMessage({ binaryMessage: container });
+      const { data } = await openpgp.decrypt({
+        message,
+        sessionKeys: [sessionKey],
+        format: 'binary',
+        config: { allowUnauthenticatedStream: true },
+      });
+      await drain(data);
+    },
+  };
+}

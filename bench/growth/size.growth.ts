@@ -1,0 +1,92 @@
+/** What a file costs that grows from 1 KiB to 4 GiB: time and memory of the command line, and memory of the service that it uses. */
+import { open, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { loadRun } from '../../cli/local/state.ts';
+import { atDesk, fill, sealpin, watched } from '../cli-fixture.ts';
+import type { Desk } from '../cli-fixture.ts';
+import { forgetPeak, peakMiB } from '../memory.ts';
+import { at, ladder, line, textOf } from './series.ts';
+import type { Axis, Growth, Run, Series } from './series.ts';
+
+const MiB = 2 ** 20;
+const GiB = 2 ** 30;
+
+const x: Axis = { what: 'size of the file', unit: 'bytes', base: 4 };
+
+export const growth: Growth = { run: (o) => atDesk((desk) => sizes(desk, o), { keep: o.quick }) };
+
+async function* sizes(desk: Desk, { quick, step }: Run): AsyncGenerator<Series> {
+  const times = [line('ecc-encrypt, stored', 'time', 's'), line('ecc-decrypt', 'time', 's')];
+  const memory = ['ecc-encrypt', 'ecc-decrypt', 'workerd of the service', 'Node of the service'].map((name) =>
+    line(name, 'peak of memory', 'MiB'),
+  );
+  const run = await loadRun(join(desk.dir, 'data'));
+  const pids = [run!.workerd[0]!.pid, run!.service.pid];
+  const file = join(desk.dir, 'in');
+  const all = ladder(1024, 4 * GiB, 4);
+  await make(file, all[0]!);
+  // What only the first run does is no cost of a size.
+  await thereAndBack(desk, file, pids);
+  for (const bytes of quick ? all.slice(0, 3) : all) {
+    await make(file, bytes);
+    const runs: Cost[] = [];
+    for (let round = quick ? 1 : roundsOf(bytes); round > 0; round -= 1) {
+      step(`size: ${textOf(bytes, x)}, ${round} to go`);
+      runs.push(await thereAndBack(desk, file, pids));
+    }
+    for (const [index, each] of times.entries())
+      each.points.push(
+        at(
+          bytes,
+          runs.map(({ seconds }) => seconds[index]!),
+        ),
+      );
+    for (const [index, each] of memory.entries())
+      each.points.push(
+        at(
+          bytes,
+          runs.map(({ peaksMiB }) => peaksMiB[index]!),
+        ),
+      );
+  }
+  yield {
+    name: 'size',
+    title: 'Time of encrypting and storing a file, and of fetching and decrypting it',
+    x,
+    lines: times,
+  };
+  yield {
+    name: 'memory',
+    title: 'Memory of the command line and of the local service while a file goes there and back',
+    x,
+    lines: memory,
+  };
+}
+
+function roundsOf(bytes: number): number {
+  return bytes <= 64 * MiB ? 5 : bytes <= GiB ? 3 : 1;
+}
+
+/** Random bytes; where they would take long to make, zeros, which cost the same once they are encrypted. */
+async function make(file: string, bytes: number): Promise<void> {
+  await rm(file, { force: true });
+  if (bytes <= 64 * MiB) return fill(file, bytes);
+  const handle = await open(file, 'w');
+  await handle.truncate(bytes);
+  await handle.close();
+}
+
+/** `seconds`: encrypting, decrypting. `peaksMiB`: those two, then the processes of the service over both. */
+type Cost = { seconds: number[]; peaksMiB: number[] };
+
+async function thereAndBack({ dir, data, publicKey }: Desk, file: string, pids: readonly number[]): Promise<Cost> {
+  for (const pid of pids) forgetPeak(pid);
+  const out = join(dir, 'out');
+  const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
+  const fetched = await watched(['ecc-decrypt', stored.stdout, out, '--force', '--quiet', data]);
+  const served = pids.map((pid) => peakMiB(pid) ?? 0);
+  if ((await stat(out)).size !== (await stat(file)).size) throw new Error('what came back has another size');
+  await rm(out);
+  sealpin('delete', stored.stdout, '--quiet', data);
+  return { seconds: [stored.seconds, fetched.seconds], peaksMiB: [stored.peakMiB, fetched.peakMiB, ...served] };
+}

@@ -1,0 +1,148 @@
+/** Encrypting and keeping a file of 256 MiB, and getting it back: beside the programs that people use for it today. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { atDesk, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
+import type { Desk } from './cli-fixture.ts';
+import { interleave } from './figure.ts';
+import type { Bench, Figure } from './figure.ts';
+
+const MiB = 2 ** 20;
+const sizeMiB = 256;
+
+/** `put` encrypts `in` and keeps it, `get` makes `out` of what is kept; before another `put`, `forget` is called, apart from the clock. */
+type Tool = { name: string; put(): unknown; get(): unknown; forget?(): unknown };
+
+export const bench: Bench = { name: 'peers', run: () => atDesk<Figure>(beside) };
+
+async function* beside(desk: Desk): AsyncGenerator<Figure> {
+  await fill(join(desk.dir, 'in'), sizeMiB * MiB);
+  const own = ours(desk);
+  for (const tool of [age, gpg, openssl, rclone, restic]
+    .map((make) => make(desk.dir))
+    .filter((tool) => tool !== undefined)) {
+    for (const way of ['put', 'get'] as const) {
+      const { sealpin: mine, theirs } = await interleave({ sealpin: round(own, way), theirs: round(tool, way) }, 5);
+      yield {
+        figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and keep' : 'get and decrypt'}`,
+        unit: 's',
+        value: mine.median,
+        spread: mine.spread,
+        peer: peer(tool.name, theirs),
+      };
+    }
+  }
+}
+
+function round(tool: Tool, way: 'put' | 'get'): () => Promise<number> {
+  const seconds = timed(tool[way]);
+  return async () => {
+    if (way === 'put') await tool.forget?.();
+    return seconds();
+  };
+}
+
+function ours({ dir, data, publicKey }: Desk): Tool {
+  let blob = '';
+  return {
+    name: 'sealpin',
+    forget: () => blob === '' || sealpin('delete', blob, '--quiet', data),
+    put() {
+      blob = sealpin('ecc-encrypt', join(dir, 'in'), publicKey, '--quiet', data);
+    },
+    get: () => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--force', '--quiet', data),
+  };
+}
+
+const runner =
+  (dir: string, env: Record<string, string> = {}) =>
+  (program: string, ...args: string[]) =>
+    execFileSync(program, args, {
+      cwd: dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      maxBuffer: 2 ** 30,
+      env: { ...process.env, ...env },
+    });
+
+function age(dir: string): Tool | undefined {
+  if (!has('age', '--version')) return undefined;
+  const run = runner(dir);
+  run('age-keygen', '-o', 'age.key');
+  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  return {
+    name: 'age',
+    put: () => run('age', '-r', recipient, '-o', 'in.age', 'in'),
+    get: () => run('age', '-d', '-i', 'age.key', '-o', 'out.age', 'in.age'),
+  };
+}
+
+function gpg(dir: string): Tool | undefined {
+  if (!has('gpg', '--version')) return undefined;
+  const run = runner(dir);
+  const common = [
+    '--homedir',
+    dir,
+    '--batch',
+    '--yes',
+    '--quiet',
+    '--pinentry-mode',
+    'loopback',
+    '--passphrase',
+    'bench',
+  ];
+  return {
+    name: 'gpg (AES-256, no compression)',
+    put: () => run('gpg', ...common, '--compress-algo', 'none', '--cipher-algo', 'AES256', '-o', 'in.gpg', '-c', 'in'),
+    get: () => run('gpg', ...common, '-o', 'out.gpg', '-d', 'in.gpg'),
+  };
+}
+
+function openssl(dir: string): Tool | undefined {
+  if (!has('openssl', 'version')) return undefined;
+  const run = runner(dir);
+  const common = ['enc', '-aes-256-ctr', '-pbkdf2', '-iter', '1', '-pass', 'pass:bench'];
+  return {
+    name: 'openssl enc (not authenticated)',
+    put: () => run('openssl', ...common, '-in', 'in', '-out', 'in.ssl'),
+    get: () => run('openssl', ...common, '-d', '-in', 'in.ssl', '-out', 'out.ssl'),
+  };
+}
+
+function rclone(dir: string): Tool | undefined {
+  if (!has('rclone', 'version')) return undefined;
+  const run = runner(dir, {
+    RCLONE_CONFIG: join(dir, 'rclone.conf'),
+    RCLONE_CONFIG_BENCH_TYPE: 'crypt',
+    RCLONE_CONFIG_BENCH_REMOTE: join(dir, 'rclone'),
+    RCLONE_CONFIG_BENCH_PASSWORD: execFileSync('rclone', ['obscure', 'bench'], { encoding: 'utf8' }).trim(),
+  });
+  return {
+    name: 'rclone crypt, local',
+    put: () => run('rclone', 'copyto', '--ignore-times', 'in', 'bench:in'),
+    get: () => run('rclone', 'copyto', '--ignore-times', 'bench:in', 'out.rclone'),
+  };
+}
+
+function restic(dir: string): Tool | undefined {
+  if (!has('restic', 'version')) return undefined;
+  const run = runner(dir, {
+    RESTIC_REPOSITORY: join(dir, 'restic'),
+    RESTIC_PASSWORD: 'bench',
+    RESTIC_CACHE_DIR: join(dir, 'restic-cache'),
+  });
+  return {
+    name: 'restic, local',
+    // A repository of its own each time: restic would find the same content again and store nothing.
+    forget() {
+      run('rm', '-rf', 'restic');
+      run('restic', 'init', '--quiet');
+    },
+    put: () => run('restic', 'backup', '--quiet', 'in'),
+    get: () =>
+      run(
+        'sh',
+        '-c',
+        'restic dump --quiet latest "$PWD/in" > out.restic || restic dump --quiet latest /in > out.restic',
+      ),
+  };
+}

@@ -1,0 +1,79 @@
+/** What the benches of the service share: a client, accounts full of files, and a pinning service that keeps nothing. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { summarize } from './figure.ts';
+import type { Service } from '../testkit/service.ts';
+
+const agent = new Agent({ keepAlive: true });
+
+/** One request; the text of its answer, which has to be a good one. */
+export function send(
+  url: string,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body?: Buffer,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      `${url}${path}`,
+      { method, agent, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Length': body.length }) } },
+      (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
+        answer.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          if ((answer.statusCode ?? 500) < 300) resolve(text);
+          else reject(new Error(`${method} ${path}: ${answer.statusCode} ${text}`));
+        });
+      },
+    );
+    sent.on('error', reject).end(body);
+  });
+}
+
+/** The module for `startService` in which accounts can be filled. */
+export const filled = 'bench/workers/filled-account.ts';
+
+/**
+ * An account with so many files, put straight into its object, of a service that runs `filled`.
+ *
+ * @returns what measures the time of a page of its list, and of one GET, in ms
+ */
+export async function filledAccount(
+  { miniflare, url, account }: Service,
+  count: number,
+): Promise<{ page(): Promise<number>; one(): Promise<number> }> {
+  const made = await account();
+  const objects = await miniflare.getDurableObjectNamespace('ACCOUNT');
+  const object = objects.get(objects.idFromName(made.account.id)) as unknown as {
+    fill(count: number, cid: string): Promise<string>;
+  };
+  const fileId = await object.fill(count, 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e');
+  const get = (path: string) => () => latency(() => send(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
+  return { page: get('/v1/storage?limit=10'), one: get(`/v1/storage/${fileId}?data=false`) };
+}
+
+/** The median time of a request, in ms. */
+async function latency(ask: () => Promise<unknown>): Promise<number> {
+  const times: number[] = [];
+  for (let index = 0; index < 40; index += 1) {
+    const begun = performance.now();
+    await ask();
+    times.push(performance.now() - begun);
+  }
+  return summarize(times).median;
+}
+
+/** Starts it in a process of its own. `block`: the one block that it holds. */
+export async function startSink(block: Buffer): Promise<{ url: string; process: ChildProcess }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'sink.ts'), block.toString('base64')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout.once('data', (line: Buffer) => resolve(line.toString().trim()));
+    child.once('exit', () => reject(new Error('the sink ended')));
+  });
+  return { url, process: child };
+}

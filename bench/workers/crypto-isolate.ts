@@ -1,0 +1,99 @@
+/** What is measured inside a Worker and a page: our containers beside noble alone, on the same bytes. */
+import { gcm } from '@noble/ciphers/aes.js';
+import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
+import {
+  encrypt,
+  generateKeyPair,
+  open,
+  parseIdentities,
+  parseRecipients,
+  type Format,
+} from '../../shared/crypto/index.ts';
+
+const mebibyte = 2 ** 20;
+const block = Uint8Array.from({ length: mebibyte }, (_, index) => (index * 7919) & 0xff);
+
+function source(mebibytes: number, piece: (index: number) => Uint8Array = () => block): ReadableStream<Uint8Array> {
+  let index = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (index === mebibytes) controller.close();
+      else controller.enqueue(piece(index));
+      index += 1;
+    },
+  });
+}
+
+async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
+  const parts: Uint8Array[] = [];
+  const reader = stream.getReader();
+  for (let next = await reader.read(); !next.done; next = await reader.read()) parts.push(next.value);
+  return parts;
+}
+
+/** Seals or opens chunk after chunk with noble, into an array for each MiB. */
+function noble(cipher: typeof gcm | typeof chacha20poly1305, chunkBytes: number, mebibytes: number): void {
+  const key = block.slice(0, 32);
+  const nonce = block.slice(32, 44);
+  for (let index = 0; index < mebibytes; index += 1) {
+    const out = new Uint8Array(mebibyte + (mebibyte / chunkBytes) * 16);
+    for (let at = 0, to = 0; at < mebibyte; at += chunkBytes, to += chunkBytes + 16) {
+      nonce[11] = at / chunkBytes;
+      out.set(cipher(key, nonce).encrypt(block.subarray(at, at + chunkBytes)), to);
+    }
+  }
+}
+
+/** The kinds of work that `work` knows. */
+export const kinds = [
+  'sealpin',
+  'open sealpin',
+  'age',
+  'open age',
+  'noble AES-256-GCM',
+  'noble ChaCha20-Poly1305',
+] as const;
+export type Kind = (typeof kinds)[number];
+
+const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
+
+/** Does a kind of work on so many MiB. A container to open is made by the first call, which is not measured. */
+export async function work(kind: Kind, mebibytes: number): Promise<void> {
+  if (kind === 'noble AES-256-GCM') return noble(gcm, 16_384, mebibytes);
+  if (kind === 'noble ChaCha20-Poly1305') return noble(chacha20poly1305, 65_536, mebibytes);
+  const format: Format = kind.endsWith('age') ? 'age' : 'sealpin';
+  const isOpening = kind.startsWith('open');
+  const known = containers.get(`${format} ${mebibytes}`);
+  if (isOpening && known !== undefined) {
+    let index = 0;
+    const { parts, privatePem } = known;
+    const stream = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        const part = parts[index];
+        index += 1;
+        if (part === undefined) controller.close();
+        else controller.enqueue(part);
+      },
+    });
+    const opened = await open(stream);
+    if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
+    await collect(await opened.decrypt(parseIdentities(privatePem)));
+    return;
+  }
+  const { recipient, privatePem } = await generateKeyPair();
+  const parts = await collect(
+    (await encrypt(source(mebibytes), { format, recipients: parseRecipients(recipient) })).stream,
+  );
+  if (isOpening) containers.set(`${format} ${mebibytes}`, { parts, privatePem });
+}
+
+Object.assign(globalThis, { work });
+
+// oxlint-disable-next-line import/no-default-export -- workerd looks for it there
+export default {
+  async fetch(request: Request): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    await work(searchParams.get('kind') as Kind, Number(searchParams.get('mebibytes')));
+    return new Response('done');
+  },
+};

@@ -1,0 +1,37 @@
+/** What is measured inside a Worker: the CID of a request's body, by us, by the library, and the digests alone. */
+import { importByteStream } from 'ipfs-unixfs-importer';
+import { leafBytes, measured } from '../../shared/ipfs/index.ts';
+
+type Body = ReadableStream<Uint8Array>;
+type Reader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
+
+const nowhere = { put: async (cid: unknown) => cid };
+
+const kinds: Record<string, (body: Body) => Promise<unknown>> = {
+  async sealpin(body) {
+    const { stream, result } = measured(body);
+    const reader = stream.getReader();
+    while (!(await reader.read()).done);
+    return await result;
+  },
+  async library(body) {
+    return await importByteStream(body, nowhere as never, { profile: 'unixfs-v1-2025' });
+  },
+  async digests(body) {
+    const reader = body.getReader({ mode: 'byob' }) as unknown as Reader;
+    for (let buffer = new Uint8Array(leafBytes); ;) {
+      const { done, value } = await reader.readAtLeast(leafBytes, buffer);
+      if (value) await crypto.subtle.digest('SHA-256', value as Uint8Array<ArrayBuffer>);
+      if (done || !value) return undefined;
+      buffer = new Uint8Array(value.buffer as ArrayBuffer);
+    }
+  },
+};
+
+// oxlint-disable-next-line import/no-default-export -- workerd looks for it there
+export default {
+  async fetch(request: Request): Promise<Response> {
+    await kinds[new URL(request.url).pathname.slice(1)]!(request.body as Body);
+    return new Response('done');
+  },
+};

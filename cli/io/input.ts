@@ -1,0 +1,188 @@
+/** What a command reads: a file, a pipe or standard input, as a stream of bytes. */
+import * as fs from 'node:fs';
+import { Socket } from 'node:net';
+import { resolve } from 'node:path';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { World } from '../context.ts';
+import { readFailure } from './errno.ts';
+
+const readBytes = 1024 * 1024;
+const { constants } = fs;
+
+// Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes it.
+const open = promisify(fs.open);
+const close = promisify(fs.close);
+const read = promisify(fs.read);
+const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+const statOf = (descriptor: number): Promise<fs.BigIntStats> => promisify(fs.fstat)(descriptor, { bigint: true });
+
+export type Input = {
+  /** For messages: the path as given, or `standard input`. */
+  readonly name: string;
+  /** undefined: not known before its end. */
+  readonly bytes: number | undefined;
+  /** Which file it is, to compare with an output; undefined for a pipe. */
+  readonly identity: FileIdentity | undefined;
+  readonly stream: ReadableStream<Uint8Array>;
+  close(): Promise<void>;
+};
+
+export type FileIdentity = { readonly dev: bigint; readonly ino: bigint };
+
+/**
+ * Opens a file for reading; `-` is standard input, and a FIFO is read like it.
+ *
+ * The stream of a regular file fails with file_changed when the file is not, at its end, what it was at its start.
+ *
+ * @throws file_not_found, file_unreadable, usage when standard input is a terminal
+ */
+export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'>): Promise<Input> {
+  if (path === '-') {
+    if (world.stdin.isTTY)
+      throw new SealpinError('usage', 'standard input is a terminal', {
+        hint: 'pipe something into sealpin, or name a file',
+      });
+    return {
+      name: 'standard input',
+      bytes: undefined,
+      identity: undefined,
+      stream: streamOf(world.stdin, 'standard input'),
+      close: async () => void world.stdin.destroy(),
+    };
+  }
+  let descriptor;
+  try {
+    // Without O_NONBLOCK, opening a FIFO that nobody writes to could not even be interrupted.
+    descriptor = await open(resolve(world.cwd, path), readFlags);
+  } catch (error) {
+    throw readFailure(path, error);
+  }
+  try {
+    const stats = await statOf(descriptor);
+    if (stats.isFIFO()) return fifo(path, descriptor);
+    if (!stats.isFile()) {
+      throw new SealpinError(
+        'file_unreadable',
+        `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
+        {
+          hint: stats.isDirectory()
+            ? `pack it first: tar -c ${path} | sealpin encrypt -`
+            : 'pipe it into sealpin and name - as the file',
+        },
+      );
+    }
+    return regular(path, descriptor, stats);
+  } catch (error) {
+    await close(descriptor);
+    throw error;
+  }
+}
+
+function fifo(path: string, descriptor: number): Input {
+  // A socket waits for the writer without holding one of the process's few threads, as a read of a FIFO would.
+  const socket = new Socket({ fd: descriptor, readable: true, writable: false });
+  return {
+    name: path,
+    bytes: undefined,
+    identity: undefined,
+    stream: streamOf(socket, path),
+    close: async () => void socket.destroy(),
+  };
+}
+
+function regular(path: string, descriptor: number, before: fs.BigIntStats): Input {
+  const bytes = Number(before.size);
+  let position = 0;
+  const changed = (how: string): SealpinError => new SealpinError('file_changed', `${path} ${how} while it was read`);
+  const stream = new ReadableStream({
+    type: 'bytes',
+    autoAllocateChunkSize: readBytes,
+    async pull(controller) {
+      try {
+        const request = controller.byobRequest!;
+        const view = request.view as Uint8Array;
+        const { bytesRead } = await read(descriptor, view, 0, view.length, position);
+        position += bytesRead;
+        if (position > bytes) throw changed('grew');
+        if (bytesRead > 0) return request.respond(bytesRead);
+        const after = await statOf(descriptor);
+        if (position < bytes || after.size < before.size) throw changed('shrank');
+        if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changed('changed');
+        controller.close();
+        return request.respond(0);
+      } catch (error) {
+        return controller.error(readFailure(path, error));
+      }
+    },
+  });
+  return { name: path, bytes, identity: { dev: before.dev, ino: before.ino }, stream, close: () => close(descriptor) };
+}
+
+/** A Node stream as a web stream, one chunk ahead at most. */
+function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> {
+  const iterator: AsyncIterator<Uint8Array> = readable[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await iterator.next();
+          if (done === true) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          controller.error(readFailure(name, error));
+        }
+      },
+      async cancel() {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/**
+ * All of a small file (a key, a password); `-` is standard input.
+ *
+ * @param o `limitBytes` more than that is refused; `what` it should be, for the message
+ * @throws file_not_found, file_unreadable
+ */
+export async function readSmall(
+  path: string,
+  o: { limitBytes: number; what: string; world: Pick<World, 'stdin' | 'cwd'> },
+): Promise<Uint8Array> {
+  const input = await openSmall(path, o);
+  try {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of input.stream) {
+      bytes += chunk.length;
+      if (bytes > o.limitBytes) throw new SealpinError('file_unreadable', `${input.name} is too large to be ${o.what}`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } finally {
+    await input.close();
+  }
+}
+
+/** Opens it with the hints of a key or a password: a directory is not packed, nor a device piped. */
+async function openSmall(path: string, o: { what: string; world: Pick<World, 'stdin' | 'cwd'> }): Promise<Input> {
+  try {
+    return await openInput(path, o.world);
+  } catch (error) {
+    if (!isSealpinError(error, 'file_unreadable') || error.hint === undefined) throw error;
+    throw new SealpinError(error.code, error.message, {
+      hint: `name a file with ${o.what} in it, or - for standard input`,
+      cause: error,
+    });
+  }
+}
+
+/** Whether other users can read a file that should be secret. */
+export async function isOpenToOthers(path: string, world: Pick<World, 'cwd' | 'platform'>): Promise<boolean> {
+  if (world.platform === 'win32' || path === '-') return false;
+  const stats = await promisify(fs.stat)(resolve(world.cwd, path));
+  return stats.isFile() && (stats.mode & 0o077) !== 0;
+}

@@ -1,0 +1,277 @@
+/**
+ * What a command writes: a file that appears whole or not at all, or standard output. A file is written under another name
+ * in the same directory (0600), synced, and then takes its name in one step; the directory is synced after it.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, type FileHandle, link, lstat, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
+import { type BlockWriter, blockWriter } from './block-writer.ts';
+import type { World } from '../context.ts';
+import { errnoOf, writeFailure } from './errno.ts';
+import type { FileIdentity } from './input.ts';
+import { write } from '../terminal/output.ts';
+import { sizeText } from '../terminal/progress.ts';
+
+/** Bytes that are collected before they go to the disk. */
+const blockBytes = 1024 * 1024;
+
+export interface Sink {
+  /** For messages. */
+  readonly name: string;
+  /**
+   * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
+   *
+   * @throws disk_full
+   */
+  room(bytes: number): Promise<void>;
+  /** Takes bytes. A failure of the disk may be told later, at the latest by `commit`. */
+  write(chunk: Uint8Array): Promise<void>;
+  /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
+  commit(): Promise<string | undefined>;
+  /** Leaves nothing behind. What went to standard output stays there. */
+  abort(): Promise<void>;
+}
+
+export type SinkOptions = {
+  readonly force: boolean;
+  readonly world: Pick<World, 'stdout' | 'cwd'>;
+  /** Permissions of a new file; 0600 unless it may be seen by all. */
+  readonly mode?: number;
+  /** A file that is being read and so must not be written. */
+  readonly input?: FileIdentity | undefined;
+  /** Whether standard output is no way out for this command. */
+  readonly fileOnly?: boolean;
+};
+
+/**
+ * Checks that a file can be written there, before any work is done for it; nothing is made yet. `-` is standard output.
+ *
+ * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
+ *
+ * @throws file_exists, file_unwritable, usage when it is also the input
+ */
+export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
+  if (path === '-') return standardOutput(o);
+  const target = resolve(o.world.cwd, path);
+  if (path.endsWith('/') || basename(target) === '')
+    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
+  try {
+    const directory = await stat(dirname(target));
+    if (!directory.isDirectory()) throw new SealpinError('file_unwritable', `${dirname(path)} is not a directory`);
+    await access(dirname(target), constants.W_OK);
+    await refuseTarget(path, target, o);
+  } catch (error) {
+    throw writeFailure(path, error);
+  }
+  return new FileSink(path, target, o);
+}
+
+async function refuseTarget(
+  path: string,
+  target: string,
+  o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>,
+): Promise<void> {
+  let found;
+  try {
+    found = await lstat(target);
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  if (o.input !== undefined) {
+    // Through links too: an input that goes away while it is read would be lost if anything failed after it.
+    const file = await stat(target, { bigint: true }).catch(() => undefined);
+    if (file !== undefined && file.dev === o.input.dev && file.ino === o.input.ino) {
+      throw new SealpinError('usage', `${path} is the input too`, { hint: 'choose another name for the output' });
+    }
+  }
+  if (found.isDirectory())
+    throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
+  if (!found.isFile() && !found.isSymbolicLink())
+    throw new SealpinError('file_unwritable', `${path} is not a regular file`, {
+      hint: o.fileOnly === true ? 'name a new file' : 'name - for the standard output',
+    });
+  if (!o.force) throw new SealpinError('file_exists', `${path} exists`);
+}
+
+const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
+
+/** Removes what a killed sealpin of this machine left in a directory. What belongs to a running one, or to another machine, stays. */
+async function removeLeftovers(directory: string): Promise<void> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    // A directory may be writable without being readable.
+    if (errnoOf(error) === 'EACCES') return [];
+    throw error;
+  });
+  for (const name of names) {
+    const [, machine, pid] = temporaryName.exec(name) ?? [];
+    if (machine !== host() || isAlive(Number(pid))) continue;
+    await rm(join(directory, name), { force: true }).catch((error: unknown) => {
+      // In a shared directory it may be another user's, or something else of that name: it is no business of ours.
+      if (!['EPERM', 'EACCES', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].includes(errnoOf(error) ?? '')) throw error;
+    });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errnoOf(error) !== 'ESRCH';
+  }
+}
+
+class FileSink implements Sink {
+  readonly name: string;
+  readonly #target: string;
+  readonly #force: boolean;
+  readonly #mode: number;
+  readonly #temporary: string;
+  #opened: { file: FileHandle; blocks: BlockWriter } | undefined;
+
+  constructor(name: string, target: string, o: Pick<SinkOptions, 'force' | 'mode'>) {
+    this.name = name;
+    this.#target = target;
+    this.#force = o.force;
+    this.#mode = o.mode ?? 0o600;
+    this.#temporary = join(dirname(target), `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
+  }
+
+  async room(bytes: number): Promise<void> {
+    // A file system that does not say what it has is not asked.
+    const disk = await statfs(dirname(this.#target)).catch(() => undefined);
+    if (disk === undefined || disk.blocks === 0) return;
+    const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
+    if (bytes > free)
+      throw new SealpinError(
+        'disk_full',
+        `${this.name} needs up to ${sizeText(bytes)}, and ${sizeText(free)} are free there`,
+      );
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    try {
+      const { blocks } = await this.#open();
+      for (let done = 0; done < chunk.length;) {
+        done += blocks.fill(chunk.subarray(done));
+        if (blocks.full()) await blocks.flush();
+      }
+    } catch (error) {
+      throw writeFailure(this.name, error);
+    }
+  }
+
+  async commit(): Promise<string> {
+    try {
+      const { file, blocks } = await this.#open();
+      await blocks.flush();
+      await blocks.drain();
+      await file.sync();
+      await this.#close();
+      await this.#publish();
+      await syncDirectory(dirname(this.#target));
+      return this.#target;
+    } catch (error) {
+      throw writeFailure(this.name, error);
+    }
+  }
+
+  async abort(): Promise<void> {
+    await this.#close();
+    await rm(this.#temporary, { force: true });
+  }
+
+  async #open(): Promise<{ file: FileHandle; blocks: BlockWriter }> {
+    if (this.#opened === undefined) {
+      await removeLeftovers(dirname(this.#target));
+      const file = await open(
+        this.#temporary,
+        constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0),
+        this.#mode,
+      );
+      this.#opened = { file, blocks: blockWriter(file, blockBytes) };
+    }
+    return this.#opened;
+  }
+
+  async #close(): Promise<void> {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    // It was drained before, unless something failed; then that is told, and not what the other writes came to.
+    await opened?.blocks.drain().catch(() => undefined);
+    await opened?.file.close();
+  }
+
+  async #publish(): Promise<void> {
+    if (!this.#force) {
+      try {
+        // A link, unlike a rename, never replaces a file that somebody else made meanwhile.
+        await link(this.#temporary, this.#target);
+        await rm(this.#temporary);
+        return;
+      } catch (error) {
+        if (errnoOf(error) === 'EEXIST')
+          throw new SealpinError('file_exists', `${this.name} was created while this was running`, { cause: error });
+        // Some file systems (FAT, some network ones) have no hard links.
+        if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EACCES'].includes(errnoOf(error) ?? ''))
+          throw error;
+        await refuseTarget(this.name, this.#target, { force: false });
+      }
+    }
+    await rename(this.#temporary, this.#target);
+  }
+}
+
+/** Makes the names in a directory survive a power loss. */
+async function syncDirectory(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const directory = await open(path, constants.O_RDONLY);
+  try {
+    await directory.sync();
+  } catch (error) {
+    // Some network file systems cannot sync a directory.
+    if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(errnoOf(error) ?? '')) throw error;
+  } finally {
+    await directory.close();
+  }
+}
+
+/** Anything but text: control characters other than tab, newline and carriage return. */
+const binary = /[^\P{Cc}\t\n\r]/u;
+
+function standardOutput(o: SinkOptions): Sink {
+  const { stdout } = o.world;
+  const text = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
+  const refuseBinary = (chunk: Uint8Array | undefined): void => {
+    let bad;
+    try {
+      bad = binary.test(chunk === undefined ? text!.decode() : text!.decode(chunk, { stream: true }));
+    } catch {
+      bad = true;
+    }
+    if (bad)
+      throw new SealpinError('usage', 'it is not text and would go to your terminal', {
+        hint: 'name a file, send it into a pipe, or use --force',
+      });
+  };
+  return {
+    name: 'standard output',
+    room: async () => undefined,
+    async write(chunk) {
+      if (text !== undefined) refuseBinary(chunk);
+      await write(stdout, chunk);
+    },
+    async commit() {
+      if (text !== undefined) refuseBinary(undefined);
+      return undefined;
+    },
+    async abort() {
+      // What is out is out; the exit code says that it is not all.
+    },
+  };
+}

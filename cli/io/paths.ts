@@ -1,0 +1,97 @@
+/** Where the data of one user lives. */
+import { mkdir, stat } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from './errno.ts';
+
+export type Paths = {
+  readonly root: string;
+  readonly config: string;
+  readonly privateKey: string;
+  readonly publicKey: string;
+  readonly history: string;
+};
+
+/** Every file of ours in a data directory; `local/` in it belongs to the local service. */
+export function pathsIn(dataDir: string): Paths {
+  return {
+    root: dataDir,
+    config: join(dataDir, 'config.json'),
+    privateKey: join(dataDir, 'private.key'),
+    publicKey: join(dataDir, 'public.key'),
+    history: join(dataDir, 'history'),
+  };
+}
+
+/**
+ * The data directory: the flag, else `SEALPIN_HOME`, else the platform's (XDG Base Directory Specification 0.8 on Unix; a
+ * relative `XDG_DATA_HOME` is ignored, as it demands). An empty variable counts as unset.
+ *
+ * @returns an absolute path, which need not exist
+ */
+export function dataDirectory(o: {
+  flag?: string | undefined;
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+  home: string;
+  platform: NodeJS.Platform;
+}): string {
+  if (o.flag === '') throw new SealpinError('usage', '--data-dir is empty', { hint: 'name a directory' });
+  const given = o.flag ?? (o.env['SEALPIN_HOME'] || undefined);
+  if (given !== undefined) return resolve(o.cwd, given);
+  if (o.platform === 'win32') return join(o.env['LOCALAPPDATA'] ?? join(o.home, 'AppData', 'Local'), 'sealpin');
+  if (o.platform === 'darwin') return join(o.home, 'Library', 'Application Support', 'sealpin');
+  const xdg = o.env['XDG_DATA_HOME'];
+  return join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(o.home, '.local', 'share'), 'sealpin');
+}
+
+/**
+ * Makes a directory and the missing ones above it, with mode 0700, in at most two calls each. (Node's own recursive `mkdir`
+ * never returns where a directory answers ENOENT for a child of an existing parent, as /proc does.)
+ *
+ * @param path absolute
+ * @param make one directory; for tests
+ */
+export async function makeDirectories(
+  path: string,
+  make: (path: string) => Promise<unknown> = (one) => mkdir(one, { mode: 0o700 }),
+): Promise<void> {
+  const made = async (): Promise<'made' | 'no parent'> => {
+    try {
+      await make(path);
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return 'no parent';
+      if (errnoOf(error) !== 'EEXIST') throw error;
+      // Another process may have been quicker.
+      if (!(await stat(path)).isDirectory()) throw Object.assign(new Error(`${path} is a file`), { code: 'ENOTDIR' });
+    }
+    return 'made';
+  };
+  if ((await made()) === 'made') return;
+  if (dirname(path) !== path) await makeDirectories(dirname(path), make);
+  if ((await made()) === 'no parent') throw Object.assign(new Error(`${path} cannot be made`), { code: 'ENOENT' });
+}
+
+/**
+ * Makes the data directory with mode 0700.
+ *
+ * @returns a warning when one that was there is open to other users, else undefined
+ * @throws file_unwritable
+ */
+export async function makeDataDirectory(dataDir: string): Promise<string | undefined> {
+  try {
+    await makeDirectories(dataDir);
+    const { mode } = await stat(dataDir);
+    if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
+    return `the data directory ${dataDir} is open to other users; close it with: chmod 700 ${dataDir}`;
+  } catch (error) {
+    throw new SealpinError(
+      'file_unwritable',
+      `the data directory ${dataDir} cannot be made (${(error as NodeJS.ErrnoException).code})`,
+      {
+        hint: 'choose another one with --data-dir',
+        cause: error,
+      },
+    );
+  }
+}

@@ -1,0 +1,198 @@
+/** Key files: public ones to encrypt to, private ones to open with. */
+import { nodeBackend } from './node-backend.ts';
+import {
+  encrypt,
+  open,
+  parseIdentities,
+  parseRecipients,
+  passwordIdentity,
+  passwordRecipient,
+  sniff,
+  type Identity,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { isOpenToOthers, readSmall } from '../io/input.ts';
+import { pathsIn } from '../io/paths.ts';
+import { askPassword, maxTries } from './passwords.ts';
+
+/** Room for a thousand keys; what is longer is the wrong file. */
+const limitBytes = 1024 * 1024;
+
+/**
+ * The recipients in public key files; an argument that is itself a recipient (`age1…`) is taken as one.
+ *
+ * @throws key_invalid with the name of the file, file_unreadable
+ */
+export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
+  const recipients: Recipient[] = [];
+  for (const file of files) {
+    refusePasted(file, 'a private key is given where public keys are wanted');
+    if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
+    else {
+      const text = await publicKeyText(file, context);
+      recipients.push(...parsing(file, () => parseRecipients(text)));
+    }
+  }
+  return recipients;
+}
+
+/**
+ * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
+ * with a password (a container) is opened with the given one, or asks for it.
+ *
+ * @param password for a protected key file
+ * @throws key_invalid with the name of the file, file_not_found when none is named and there is none, file_unreadable, decrypt_failed
+ */
+export async function readIdentities(
+  file: string | undefined,
+  password: string | undefined,
+  context: Context,
+): Promise<Identity[]> {
+  if (file !== undefined) refusePasted(file, 'a private key itself is given, and the name of its file is wanted');
+  const path = file ?? pathsIn(context.dataDir).privateKey;
+  let bytes;
+  try {
+    bytes = await readKeyFile(path, 'a private key', context);
+  } catch (error) {
+    if (file !== undefined || !isMissing(error)) throw error;
+    throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
+      hint: 'name the private key that it was encrypted to, or copy it to there; a new pair opens only what is encrypted to it',
+      cause: error,
+    });
+  }
+  if (await isOpenToOthers(path, context))
+    context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
+  const text = sniff(bytes) !== undefined ? await unprotect(path, bytes, password, context) : decode(path, bytes);
+  return parsing(path, () => parseIdentities(text));
+}
+
+/** A key on the command line is not repeated: messages end up in logs. */
+function refusePasted(argument: string, detail: string): void {
+  if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
+  throw new SealpinError('key_invalid', detail, {
+    hint: 'it is in the history of your shell now: make a new pair with: sealpin keygen',
+  });
+}
+
+async function unprotect(
+  path: string,
+  bytes: Uint8Array,
+  given: string | undefined,
+  context: Context,
+): Promise<string> {
+  const opened = await open(streamOf(bytes), { backend: nodeBackend });
+  if (!('opens' in opened) || opened.opens !== 'password') {
+    throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, {
+      hint: 'decrypt it first',
+    });
+  }
+  const derive = () => context.output.progress('deriving the key from the password');
+  const first = given ?? (await askPassword(path, context));
+  let progress = derive();
+  let failed = 0;
+  try {
+    const plain = await opened.decrypt([passwordIdentity(first)], async () => {
+      progress.done();
+      failed += 1;
+      if (given !== undefined || failed === maxTries) return undefined;
+      const next = await askPassword(path, context, failed);
+      progress = derive();
+      return [passwordIdentity(next)];
+    });
+    return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
+  } catch (error) {
+    throw naming(path, error);
+  } finally {
+    progress.done();
+  }
+}
+
+/**
+ * A private key file that opens with a password only: an age file, which `age --decrypt` opens, too.
+ *
+ * @param text of the key file
+ */
+export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
+  const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
+  const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
+    format: 'age',
+    recipients: [recipient],
+    backend: nodeBackend,
+  });
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new Blob([new Uint8Array(bytes)]).stream();
+}
+
+async function publicKeyText(path: string, context: Context): Promise<string> {
+  try {
+    return decode(path, await readKeyFile(path, 'a public key', context));
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw new SealpinError('key_invalid', (error as SealpinError).message, {
+      hint: 'name a file with a public key, or give a recipient itself: age1…',
+      cause: error,
+    });
+  }
+}
+
+/** A recipient as it is recognized in a message: some are 2,000 characters long. */
+function shortened(recipient: string): string {
+  return recipient.length > 24 ? `${recipient.slice(0, 20)}…` : recipient;
+}
+
+/**
+ * All of a key file. What is given as a key and cannot be one (nothing there, a directory, too large) is misuse, unlike a file that cannot be
+ * read.
+ *
+ * @param what it should be, for the message
+ * @throws key_invalid, file_unreadable
+ */
+async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
+  if (path === '') throw new SealpinError('key_invalid', `the name of the file of ${what} is empty`);
+  try {
+    return await readSmall(path, { limitBytes, what, world: context });
+  } catch (error) {
+    // A failure of the system has a cause; what is no file for a key has none.
+    const isNoKey = isSealpinError(error, 'file_unreadable') && error.cause === undefined;
+    if (!isNoKey && !isSealpinError(error, 'file_not_found')) throw error;
+    throw new SealpinError('key_invalid', error.message, { hint: `name the file of ${what}`, cause: error });
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'file_not_found');
+}
+
+function decode(path: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    // The decoder's error could repeat what it read.
+    throw new SealpinError('key_invalid', `${path} is not a key file`, {
+      hint: 'a key file is text: PEM, or lines such as age1…',
+    });
+  }
+}
+
+function parsing<T>(path: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw naming(path, error);
+  }
+}
+
+/** A failure with the file, or the recipient, that it is about. */
+function naming(path: string, error: unknown): unknown {
+  if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
+    return error;
+  return new SealpinError(error.code, `${path}: ${error.message}`, {
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    cause: error,
+  });
+}

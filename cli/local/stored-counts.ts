@@ -1,0 +1,39 @@
+/** What the objects of a stopped service have at a pinning service, read from their files. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Kept } from './control.ts';
+
+/** Rows of `Account` and of `Pin` that name a service (worker/objects/tables.ts and pin.ts). */
+const questions = {
+  files: ['file', 'SELECT count(*) AS n FROM file WHERE service = ?'],
+  deletions: ['pin', `SELECT count(*) AS n FROM pin WHERE service = ? AND state = 'unpinning'`],
+} as const;
+
+/**
+ * Counts over every SQLite file below a folder.
+ *
+ * @param dir `state/` of the local service; need not exist
+ * @param service its id, as rows have it
+ */
+export async function keptAt(dir: string, service: string): Promise<Kept> {
+  const names = await readdir(join(dir, 'do'), { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const kept = { files: 0, deletions: 0 };
+  for (const name of names.filter((each) => each.endsWith('.sqlite'))) {
+    const database = new DatabaseSync(join(dir, 'do', name));
+    try {
+      for (const field of ['files', 'deletions'] as const) {
+        const [table, count] = questions[field];
+        if (database.prepare(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?`).get(table) === undefined)
+          continue;
+        kept[field] += Number(database.prepare(count).get(service)!['n']);
+      }
+    } finally {
+      database.close();
+    }
+  }
+  return kept;
+}

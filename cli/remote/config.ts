@@ -1,0 +1,101 @@
+/** `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets it. */
+import { readFile, stat } from 'node:fs/promises';
+import { SealpinError } from '../../shared/errors.ts';
+import { pathsIn } from '../io/paths.ts';
+
+export type Config = {
+  readonly v: 1;
+  /** URL of the service. */
+  readonly service?: string;
+  readonly apiKey?: string;
+  /** URLs of trustless gateways, asked after the service. */
+  readonly gateways: readonly string[];
+  /** Set when other users can read a file that has an API key in it. */
+  readonly warning?: string;
+};
+
+/**
+ * @returns the configuration; an empty one when there is no file
+ * @throws config_invalid when it is not JSON of this version and shape, and never a guess
+ */
+export async function readConfig(dataDir: string): Promise<Config> {
+  const { config: path } = pathsIn(dataDir);
+  let text;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // ENOTDIR and a missing directory are told by whoever needs to write there.
+    if (code === 'ENOENT' || code === 'ENOTDIR') return { v: 1, gateways: [] };
+    throw new SealpinError('config_invalid', `${path} cannot be read (${code})`, { cause: error });
+  }
+  const config = parseConfig(text, path);
+  const open = process.platform !== 'win32' && ((await stat(path)).mode & 0o077) !== 0;
+  return config.apiKey !== undefined && open
+    ? {
+        ...config,
+        warning: `${path} has an API key in it and is open to other users; close it with: chmod 600 ${path}`,
+      }
+    : config;
+}
+
+/** Line and column where text stops being JSON: the first character that no JSON text goes on with. */
+function placeOf(text: string): string {
+  let good = 0;
+  for (let bad = text.length + 1; bad - good > 1;) {
+    const middle = Math.floor((good + bad) / 2);
+    if (isStart(text.slice(0, middle))) good = middle;
+    else bad = middle;
+  }
+  const lines = text.slice(0, good).split('\n');
+  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
+}
+
+/** Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the text. */
+function isStart(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    const { message } = error as SyntaxError;
+    const position = / at position (\d+)/.exec(message)?.[1];
+    return message.startsWith('Unexpected end') || Number(position) === text.length;
+  }
+}
+
+/**
+ * @param path only for the messages
+ * @throws config_invalid
+ */
+export function parseConfig(text: string, path: string): Config {
+  const invalid = (detail: string, hint = 'fix it or move it out of the way; nothing was changed'): SealpinError =>
+    new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // The parser's own message would repeat a piece of the file, which holds an API key.
+    throw invalid(`it is not JSON: see ${placeOf(text)}`);
+  }
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
+  const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
+  if (typeof v === 'number' && v > 1)
+    throw invalid(
+      `it is of version ${v}, and this sealpin knows version 1`,
+      'use the sealpin that wrote it, or a newer one',
+    );
+  if (v !== 1) throw invalid('it is missing "v": 1');
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined)
+    throw invalid(`it has an unknown field ${JSON.stringify(unknown)}`, 'known fields: v, service, apiKey, gateways');
+  if (service !== undefined && typeof service !== 'string') throw invalid('"service" is not a text');
+  if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" is not a text');
+  if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string')))
+    throw invalid('"gateways" is not a list of texts');
+  return {
+    v,
+    ...(service === undefined ? {} : { service }),
+    ...(apiKey === undefined ? {} : { apiKey }),
+    gateways: gateways ?? [],
+  };
+}

@@ -1,0 +1,164 @@
+/** Completions for shells, drawn from the commands themselves. */
+import type { Command } from '../command.ts';
+
+export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+
+type Flag = { readonly name: string; readonly description: string; readonly takes: string | undefined };
+
+function flagsOf(command: Command): Flag[] {
+  const flags = Object.entries(command.args).flatMap(([name, arg]): Flag[] =>
+    arg.type === 'positional'
+      ? []
+      : [{ name: `--${name}`, description: arg.description, takes: arg.type === 'string' ? arg.valueHint : undefined }],
+  );
+  return [...flags, { name: '--help', description: 'Explain the command', takes: undefined }];
+}
+
+/** `key create` and the like, by their first word. */
+function groupsOf(commands: readonly Command[]): Map<string, Command[]> {
+  const groups = new Map<string, Command[]>();
+  for (const command of commands) {
+    const [first = ''] = command.name.split(' ');
+    groups.set(first, [...(groups.get(first) ?? []), command]);
+  }
+  return groups;
+}
+
+const isGroup = (members: readonly Command[]): boolean => members.some(({ name }) => name.includes(' '));
+const secondWord = (command: Command): string => command.name.split(' ')[1] ?? '';
+/** Between single quotes: none of our texts has a backslash, and an apostrophe leaves the quotes for a moment. */
+const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+const bash = (commands: readonly Command[]): string => {
+  const groups = [...groupsOf(commands)];
+  const subcommands = groups
+    .filter(([, members]) => isGroup(members))
+    .map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
+  const flags = commands.map(
+    (command) =>
+      `    ${quoted(command.name)}) words=${quoted(
+        flagsOf(command)
+          .map(({ name }) => name)
+          .join(' '),
+      )} ;;`,
+  );
+  return `# sealpin for bash: source <(sealpin completions bash)
+_sealpin() {
+  local current=\${COMP_WORDS[COMP_CWORD]} command=\${COMP_WORDS[1]} words=''
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W ${quoted([...groups.map(([first]) => first), '--help', '--version'].join(' '))} -- "$current"))
+    return
+  fi
+  case $command in
+${subcommands.join('\n')}
+  esac
+  if [[ -n $words ]]; then
+    if ((COMP_CWORD == 2)); then
+      COMPREPLY=($(compgen -W "$words" -- "$current"))
+      return
+    fi
+    command="$command \${COMP_WORDS[2]}"
+    words=''
+  fi
+  case $command in
+${flags.join('\n')}
+  esac
+  if [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  else
+    compopt -o filenames 2>/dev/null
+    local IFS=$'\\n'
+    COMPREPLY=($(compgen -f -- "$current"))
+  fi
+}
+complete -F _sealpin sealpin
+`;
+};
+
+const zsh = (commands: readonly Command[]): string => {
+  const groups = [...groupsOf(commands)];
+  const escaped = (text: string): string => text.replaceAll(/[\][:]/g, String.raw`\$&`);
+  const described = (word: string, summary: string): string => quoted(`${word}:${escaped(summary)}`);
+  const first = groups.map(([word, members]) =>
+    described(word, isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members[0]!.summary),
+  );
+  const subcommands = groups
+    .filter(([, members]) => isGroup(members))
+    .map(
+      ([word, members]) =>
+        `    ${word}) subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
+    );
+  const cases = commands.map((command) => {
+    const flags = flagsOf(command).map(({ name, description, takes }) =>
+      quoted(`${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:_files`}`),
+    );
+    return `    ${quoted(command.name)}) _arguments ${[...flags, "'*:file:_files'"].join(' ')} ;;`;
+  });
+  return `#compdef sealpin
+# sealpin for zsh: sealpin completions zsh > ~/.zfunc/_sealpin, with ~/.zfunc in fpath before compinit
+_sealpin() {
+  local -a commands subcommands
+  local command=$words[2]
+  commands=(${first.join(' ')})
+  if ((CURRENT == 2)); then
+    _describe command commands
+    return
+  fi
+  case $command in
+${subcommands.join('\n')}
+  esac
+  if ((\${#subcommands})); then
+    if ((CURRENT == 3)); then
+      _describe command subcommands
+      return
+    fi
+    command="$command $words[3]"
+  fi
+  case $command in
+${cases.join('\n')}
+  esac
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _sealpin "$@"; else compdef _sealpin sealpin; fi
+`;
+};
+
+const fish = (commands: readonly Command[]): string => {
+  const groups = [...groupsOf(commands)];
+  const lines = groups.map(
+    ([word, members]) =>
+      `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(isGroup(members) ? `${word}s` : members[0]!.summary)}`,
+  );
+  for (const [word, members] of groups) {
+    if (!isGroup(members)) continue;
+    const names = members.map(secondWord).join(' ');
+    for (const member of members) {
+      lines.push(
+        `complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' -f -a ${secondWord(member)} -d ${quoted(member.summary)}`,
+      );
+    }
+  }
+  const groupWords = groups
+    .filter(([, members]) => isGroup(members))
+    .map(([word]) => word)
+    .join(' ');
+  for (const command of commands) {
+    const [word = '', second] = command.name.split(' ');
+    const condition =
+      second === undefined
+        ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}`
+        : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
+    for (const { name, description, takes } of flagsOf(command)) {
+      lines.push(
+        `complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : ' -r'} -d ${quoted(description)}`,
+      );
+    }
+  }
+  return `# sealpin for fish: sealpin completions fish > ~/.config/fish/completions/sealpin.fish\n${lines.join('\n')}\n`;
+};
+
+/** The script for a shell. */
+export function completions(shell: Shell, commands: readonly Command[]): string {
+  return { bash, zsh, fish }[shell](commands);
+}

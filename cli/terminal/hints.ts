@@ -1,0 +1,42 @@
+/**
+ * What a person at the command line can do about a failure. The core names a code and a reason and knows no command; this is
+ * where they become commands and flags. A hint that comes with an error, from the place that knows more, goes before these.
+ */
+import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';
+
+const byReason: Readonly<Record<Reason, string>> = {
+  wrong_password: 'check Caps Lock and the keyboard layout; a lost password cannot be reset',
+  no_key:
+    'name the private key that it was encrypted to: sealpin ecc-decrypt <blob_id> <output_file> <private_key_file>',
+  header: 'this copy is damaged, or somebody changed it: get it from another place',
+  payload: 'the password or key is right: get the file again, or another copy of it',
+  needs_password: 'use: sealpin decrypt',
+  needs_key: 'use: sealpin ecc-decrypt',
+  password_and_keys: 'encrypt twice: once with the password, once to the keys',
+  mixed_recipients: 'encrypt twice, or add --mix',
+  mistyped: 'copy the whole line again',
+  is_public: 'name private.key',
+  is_private: 'name public.key, and keep private.key to yourself',
+  is_protected: 'remove its password with: openssl pkey -in <file> -out <new file>',
+  is_ssh: 'ask its owner for a key of sealpin keygen or age-keygen',
+  unsupported_key: 'P-256 keys and age keys work; the owner of this one can make such a pair with: sealpin keygen',
+  not_a_key: 'a key file has PEM blocks or lines such as age1… in it; sealpin keygen makes a pair',
+  broken_off:
+    'try again; if it stops at the same place again, what the service stores is damaged, and its log says more',
+};
+
+const byCode: Readonly<Partial<Record<Code, string>>> = {
+  file_exists: 'use --force to replace it',
+  unsupported_version: 'a newer sealpin may be able to read it',
+  service_unreachable: 'start one with: sealpin start --detach (or name one with --service)',
+  already_running: 'see: sealpin status',
+  not_running: 'start it with: sealpin start',
+  port_in_use: 'choose another one with --port',
+};
+
+/** The hint for a failure; undefined when there is nothing to add to what it says. */
+export function hintFor(error: SealpinError): string | undefined {
+  const general = describe(error.code).hint;
+  if (error.hint !== undefined && error.hint !== general) return error.hint;
+  return (error.reason === undefined ? undefined : byReason[error.reason]) ?? byCode[error.code] ?? general;
+}

@@ -1,0 +1,161 @@
+/**
+ * All output. The rules: stdout carries data only, and every word to people goes to stderr with the prefix `sealpin:`.
+ * `--json` makes stdout one object and stderr, after a failure, the problem object of the API; warnings then travel in
+ * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
+ */
+import type { Writable } from 'node:stream';
+import { describe, SealpinError } from '../../shared/errors.ts';
+import type { Out } from '../context.ts';
+import { hintFor } from './hints.ts';
+import { type Progress, progressBar, silentProgress } from './progress.ts';
+
+export type OutputOptions = {
+  readonly stdout: Out;
+  readonly stderr: Out;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly json: boolean;
+  readonly quiet: boolean;
+  readonly now: () => number;
+};
+
+export interface Output {
+  readonly json: boolean;
+  /**
+   * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
+   * stdout has taken it.
+   */
+  result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
+  /** Something worth knowing; silent with `--quiet` and `--json`. */
+  note(text: string): void;
+  /** Something that may hurt. */
+  warn(text: string): void;
+  /** What exists nowhere else, such as a generated password: always on stderr. */
+  secret(text: string): void;
+  /** A bar on a terminal. `bytes`: how many there will be, if known. */
+  progress(label: string, bytes?: number): Progress;
+  /** Says what went wrong and gives the exit code. */
+  failure(thrown: unknown): number;
+}
+
+/**
+ * Text from outside (a filename, a server's sentence) as it may be shown: without control characters and without the
+ * characters that turn the direction of writing (Unicode general categories Cc and Cf, plus line separators).
+ */
+export function visible(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
+}
+
+/** The same for text of several lines. */
+function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n');
+}
+
+/**
+ * JSON in one line that a terminal shows as it is: `JSON.stringify` leaves C1 controls, and characters that turn the direction
+ * of writing, as they are. A parser gives the same value.
+ */
+function visibleJson(value: unknown): string {
+  return JSON.stringify(value).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
+    Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
+  );
+}
+
+/** What a failed write to standard output or error means to people. */
+export function streamFailure(error: Error): SealpinError {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOSPC')
+    return new SealpinError('disk_full', 'the disk that standard output writes to is full', { cause: error });
+  return new SealpinError(
+    'file_unwritable',
+    code === 'EPIPE'
+      ? 'the program reading the output has closed it'
+      : `the standard output cannot be written (${code})`,
+    { cause: error },
+  );
+}
+
+/**
+ * Writes and waits until the stream has taken it.
+ *
+ * @throws file_unwritable, disk_full
+ */
+export function write(stream: Writable, data: string | Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(data, (error) => (error ? reject(streamFailure(error)) : resolve()));
+  });
+}
+
+/** A failure as the API's problem object (RFC 9457). */
+export function problemOf(error: SealpinError): Record<string, unknown> {
+  const { title, status } = describe(error.code);
+  const hint = hintFor(error);
+  return {
+    type: 'about:blank',
+    title,
+    status,
+    ...(error.message === title ? {} : { detail: error.message }),
+    code: error.code,
+    ...(hint === undefined ? {} : { hint }),
+  };
+}
+
+/** The words of a thrown thing, which is not always ours. */
+export function sealpinError(thrown: unknown): SealpinError {
+  if (thrown instanceof SealpinError) return thrown;
+  const detail =
+    thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'something that is not an error was thrown';
+  return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {
+    hint: 'please report it, with the command (but without passwords) and the version',
+    cause: thrown,
+  });
+}
+
+export function output(o: OutputOptions): Output {
+  const coloured = o.stderr.isTTY === true && !o.env['NO_COLOR'] && o.env['TERM'] !== 'dumb';
+  const paint = (code: number, text: string): string => (coloured ? `\u001B[${code}m${text}\u001B[0m` : text);
+  const warnings: string[] = [];
+  let bar: Progress | undefined;
+  const say = (text: string): void => {
+    bar?.hide();
+    o.stderr.write(`sealpin: ${text}\n`);
+  };
+  return {
+    json: o.json,
+    async result(object, lines) {
+      bar?.hide();
+      if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
+      else if (lines.length > 0) await write(o.stdout, `${lines.map(visible).join('\n')}\n`);
+    },
+    note(text) {
+      if (!o.quiet && !o.json) say(visible(text));
+    },
+    warn(text) {
+      if (o.json) warnings.push(text);
+      else say(`${paint(33, 'warning:')} ${visible(text)}`);
+    },
+    secret(text) {
+      say(text);
+    },
+    progress(label, bytes) {
+      bar?.done();
+      bar =
+        o.quiet || o.json || o.stderr.isTTY !== true
+          ? silentProgress
+          : progressBar({ stderr: o.stderr, label, bytes, now: o.now });
+      return bar;
+    },
+    failure(thrown) {
+      bar?.done();
+      const error = sealpinError(thrown);
+      if (o.json) {
+        o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
+      } else {
+        say(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
+        const wait = error.retryAfterSeconds === undefined ? '' : ` (${error.retryAfterSeconds} seconds)`;
+        const hint = hintFor(error);
+        if (hint !== undefined) say(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
+      }
+      return describe(error.code).exit;
+    },
+  };
+}

@@ -1,0 +1,107 @@
+/** One line on the terminal that says how far the work is: share, bytes, rate and remaining time. */
+import type { Out } from '../context.ts';
+
+export interface Progress {
+  /** That many more bytes are done. */
+  add(bytes: number): void;
+  /** Takes the line off the terminal until the next byte, so that another line can be written. */
+  hide(): void;
+  /** Takes the line off for good. */
+  done(): void;
+}
+
+const nothing = (): void => undefined;
+export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
+
+const intervalMs = 100;
+/** Of a terminal that does not know its width, or says 0. */
+const defaultColumns = 80;
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** A size for people: `1.5 GiB`. */
+export function sizeText(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** A time for people: `1:05` (minutes and seconds), `2:00:01`. */
+export function timeText(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds));
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor(whole / 60) % 60;
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
+
+/**
+ * The line itself, cut to the width of the terminal.
+ *
+ * @param o `bytes` done, `total` bytes if known, `elapsedMs` since the start, `columns` of the terminal
+ */
+export function progressLine(o: {
+  label: string;
+  bytes: number;
+  total: number | undefined;
+  elapsedMs: number;
+  columns: number;
+}): string {
+  // Work that is not counted in bytes, such as deriving a key.
+  if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
+  const rate = o.elapsedMs > 0 ? (o.bytes * 1000) / o.elapsedMs : 0;
+  const parts = [sizeText(o.bytes)];
+  if (o.total !== undefined) parts[0] += ` of ${sizeText(o.total)}`;
+  if (rate > 0) {
+    parts.push(`${sizeText(rate)}/s`);
+    if (o.total !== undefined && o.bytes < o.total) parts.push(`${timeText((o.total - o.bytes) / rate)} left`);
+  }
+  const text = `${o.label}  ${parts.join('  ')}`;
+  if (o.total === undefined || o.total === 0) return text.slice(0, o.columns - 1);
+  const share = Math.min(1, o.bytes / o.total);
+  const percent = `${Math.floor(share * 100)}%`.padStart(4);
+  const width = Math.min(30, o.columns - text.length - percent.length - 7);
+  const filled = Math.round(share * width);
+  const bar = width >= 5 ? `  [${'#'.repeat(filled)}${'-'.repeat(width - filled)}]` : '';
+  return `${text}${bar} ${percent}`.slice(0, o.columns - 1);
+}
+
+/** A bar on a terminal, drawn at most ten times a second. */
+export function progressBar(o: { stderr: Out; label: string; bytes: number | undefined; now: () => number }): Progress {
+  const start = o.now();
+  let bytes = 0;
+  let drawn = 0;
+  let shown = false;
+  let over = false;
+  const draw = (): void => {
+    drawn = o.now();
+    shown = true;
+    const line = progressLine({
+      label: o.label,
+      bytes,
+      total: o.bytes,
+      elapsedMs: drawn - start,
+      columns: o.stderr.columns || defaultColumns,
+    });
+    o.stderr.write(`\r\u001B[K${line}`);
+  };
+  const hide = (): void => {
+    if (shown) o.stderr.write('\r\u001B[K');
+    shown = false;
+  };
+  draw();
+  return {
+    add(more) {
+      bytes += more;
+      if (!over && o.now() - drawn >= intervalMs) draw();
+    },
+    hide,
+    done() {
+      over = true;
+      hide();
+    },
+  };
+}

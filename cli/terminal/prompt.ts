@@ -1,0 +1,101 @@
+/** The terminal as a person sits at it, also when standard input and output are pipes. */
+import { openSync } from 'node:fs';
+import { ReadStream, WriteStream } from 'node:tty';
+import { SealpinError } from '../../shared/errors.ts';
+import { write } from './output.ts';
+
+export interface Terminal {
+  /** Asks a question and reads one line that is not shown. */
+  ask(question: string, signal: AbortSignal): Promise<string>;
+  close(): void;
+}
+
+/** The controlling terminal of this process; undefined when there is none (cron, CI, a container). */
+export function openTerminal(): Terminal | undefined {
+  let descriptor;
+  try {
+    descriptor = openSync('/dev/tty', 'r+');
+  } catch {
+    // There is no terminal, or (on Windows) no such name for it.
+    return undefined;
+  }
+  const input = new ReadStream(descriptor);
+  const output = new WriteStream(descriptor);
+  return {
+    ask: (question, signal) => ask({ input, output, question, signal }),
+    close() {
+      input.destroy();
+    },
+  };
+}
+
+const interrupt = '\u0003';
+const endOfInput = '\u0004';
+const erase = new Set(['\u007F', '\b']);
+const eraseLine = '\u0015';
+const enter = new Set(['\r', '\n']);
+/** More than any password that a person types. */
+const limitChars = 4096;
+
+async function ask(o: {
+  input: ReadStream;
+  output: WriteStream;
+  question: string;
+  signal: AbortSignal;
+}): Promise<string> {
+  const { input, output, signal } = o;
+  signal.throwIfAborted();
+  input.setRawMode(true);
+  await write(output, `${o.question}: `);
+  try {
+    return await readLine(input, signal);
+  } finally {
+    input.setRawMode(false);
+    input.pause();
+    await write(output, '\n');
+  }
+}
+
+function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const decoder = new TextDecoder('utf-8', { fatal: true });
+    let line: string[] = [];
+    const finish = (settle: () => void): void => {
+      input.off('data', take);
+      input.off('end', end);
+      signal.removeEventListener('abort', stop);
+      settle();
+    };
+    const stop = (): void => finish(() => reject(signal.reason as Error));
+    const end = (): void => finish(() => reject(new SealpinError('interrupted', 'the terminal was closed')));
+    const take = (bytes: Uint8Array): void => {
+      let text;
+      try {
+        text = decoder.decode(bytes, { stream: true });
+      } catch {
+        return finish(() =>
+          reject(
+            new SealpinError('password_invalid', 'what was typed is not valid UTF-8', {
+              hint: 'set the terminal to UTF-8',
+            }),
+          ),
+        );
+      }
+      for (const char of text) {
+        if (enter.has(char)) return finish(() => resolve(line.join('')));
+        if (char === interrupt)
+          return finish(() => reject(new SealpinError('interrupted', 'interrupted at the terminal')));
+        if (char === endOfInput && line.length === 0)
+          return finish(() => reject(new SealpinError('interrupted', 'nothing was typed')));
+        if (char === eraseLine) line = [];
+        else if (erase.has(char)) line.pop();
+        else if (line.length < limitChars && char >= ' ') line.push(char);
+      }
+      return undefined;
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    input.on('data', take);
+    input.on('end', end);
+    input.resume();
+  });
+}

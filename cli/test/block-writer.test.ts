@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { blockWriter } from '../io/block-writer.ts';
+import { temporaryDirectory } from './world.ts';
+
+const MiB = 1024 * 1024;
+
+async function pour(bytes: Uint8Array, into: ReturnType<typeof blockWriter>, cut: number): Promise<void> {
+  for (let start = 0; start < bytes.length; start += cut) {
+    for (let rest = bytes.subarray(start, start + cut); rest.length > 0;) {
+      rest = rest.subarray(into.fill(rest));
+      if (into.full()) await into.flush();
+    }
+  }
+  await into.flush();
+  await into.drain();
+}
+
+test('what was filled in lies in the file, whatever the cuts', async () => {
+  const path = join(await temporaryDirectory(), 'file');
+  const bytes = randomBytes(2.3 * MiB);
+  const handle = await open(path, 'w');
+  await pour(bytes, blockWriter(handle, MiB), 70_001);
+  await handle.close();
+  expect((await readFile(path)).equals(bytes)).toBe(true);
+});
+
+test('a call that writes less than it was given goes on where it ended', async () => {
+  const path = join(await temporaryDirectory(), 'file');
+  const bytes = randomBytes(300_000);
+  const handle = await open(path, 'w');
+  const short = {
+    write: (buffer: Buffer, offset: number, length: number, position: number) =>
+      handle.write(buffer, offset, Math.ceil(length / 2), position),
+  };
+  await pour(bytes, blockWriter(short as unknown as FileHandle, MiB), MiB);
+  await handle.close();
+  expect((await readFile(path)).equals(bytes)).toBe(true);
+});
+
+/** A disk that takes everything, until something goes wrong. */
+function disk(o: { write?: (position: number) => void; datasync?: () => void }): {
+  handle: FileHandle;
+  readonly synced: number;
+} {
+  let synced = 0;
+  const handle = {
+    async write(_: Buffer, __: number, length: number, position: number) {
+      o.write?.(position);
+      return { bytesWritten: length };
+    },
+    async datasync() {
+      synced += 1;
+      o.datasync?.();
+    },
+  };
+  return {
+    handle: handle as unknown as FileHandle,
+    get synced() {
+      return synced;
+    },
+  };
+}
+
+test('a long file is brought to the disk on its way', async () => {
+  const long = disk({});
+  await pour(new Uint8Array(160 * MiB), blockWriter(long.handle, 32 * MiB), 32 * MiB);
+  expect(long.synced).toBe(2);
+});
+
+test.for([
+  {
+    title: 'one of several calls of a block',
+    fault: { write: (position: number) => fail(position === 3 * 128 * 1024) },
+  },
+  { title: 'bringing it to the disk', fault: { datasync: () => fail(true) } },
+])('a failure of $title is told, and nothing is written after it', async ({ fault }) => {
+  let last = 0;
+  const { handle } = disk({
+    ...fault,
+    write: (position) => (fault.write?.(position), (last = Math.max(last, position))),
+  });
+  const blocks = blockWriter(handle, 32 * MiB);
+  await expect(pour(new Uint8Array(256 * MiB), blocks, 32 * MiB)).rejects.toThrow('EIO');
+  expect(last).toBeLessThan(192 * MiB);
+  await expect(blocks.drain()).rejects.toThrow('EIO');
+});
+
+function fail(now: boolean): void {
+  if (now) throw new Error('EIO');
+}

@@ -1,0 +1,445 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { SealpinError } from '../../shared/errors.ts';
+import { measured } from '../../shared/ipfs/index.ts';
+import { parseServiceUrl } from '../remote/client.ts';
+import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+
+const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
+
+async function encryptTo(
+  url: string | undefined,
+  overrides: Overrides = {},
+  file = 'plain text',
+): Promise<Ran & { directory: string }> {
+  const directory = await temporaryDirectory();
+  await writeFile(join(directory, 'in'), file);
+  const service = url === undefined ? [] : ['--service', url];
+  return {
+    ...(await run(['encrypt', 'in', '--data-dir', directory, ...service], directory, { env, ...overrides })),
+    directory,
+  };
+}
+
+async function cidOf(bytes: Uint8Array): Promise<string> {
+  const { stream, result } = measured(new Blob([new Uint8Array(bytes)]).stream());
+  for await (const _ of stream);
+  return (await result).cid;
+}
+
+describe('which service', () => {
+  test('none: says how to start one, exit 1', async () => {
+    const ran = await encryptTo(undefined);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toBe(
+      'sealpin: error: no service is configured, and no local service is running\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
+    );
+  });
+
+  test('nothing listens there: one clear error', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    server.close();
+    await once(server, 'close');
+    const ran = await encryptTo(`http://127.0.0.1:${port}`);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain(`sealpin: error: 127.0.0.1:${port} cannot be reached: nothing answers there\n`);
+  });
+
+  test('the flag before the environment before the configuration', async () => {
+    const [flag, environment, configured] = await Promise.all([hostile({}), hostile({}), hostile({})]);
+    const directory = await temporaryDirectory();
+    await writeFile(
+      join(directory, 'config.json'),
+      JSON.stringify({ v: 1, service: configured.url, apiKey: someApiKey }),
+      { mode: 0o600 },
+    );
+    const list = (argv: string[], more: Record<string, string> = {}) =>
+      run(['list', '--data-dir', directory, ...argv], directory, { env: more });
+    await list(['--service', flag.url], { ...env, SEALPIN_SERVICE: environment.url });
+    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 0, 0]);
+    await list([], { ...env, SEALPIN_SERVICE: environment.url });
+    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 1, 0]);
+    await list([]);
+    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 1, 1]);
+    expect(configured.seen[0]?.headers.authorization).toBe(`Bearer ${someApiKey}`);
+  });
+
+  test.each([
+    { text: 'sealpin.example.com', says: 'is not a URL' },
+    { text: 'ftp://sealpin.example.com', says: 'is not an https: URL' },
+    { text: 'https://user:canary@sealpin.example.com', says: 'has a user or a password in it' },
+    { text: 'https://sealpin.example.com/?key=canary', says: 'has a query or a fragment' },
+  ])('$text is refused as an address, and not repeated', ({ text, says }) => {
+    expect(() => parseServiceUrl(text, '--service')).toThrow(`--service ${says}`);
+    expect(() => parseServiceUrl(text, '--service')).not.toThrow('canary');
+  });
+});
+
+describe('S61: the API key', () => {
+  test.each([{ service: 'https://mine.example' }, {}])(
+    'that is stored for one service (%j) is not sent to another one',
+    async (configured) => {
+      const other = await hostile({});
+      const directory = await temporaryDirectory();
+      await writeFile(join(directory, 'config.json'), JSON.stringify({ v: 1, ...configured, apiKey: someApiKey }), {
+        mode: 0o600,
+      });
+      const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
+      expect(other.seen).toEqual([]);
+    },
+  );
+
+  test('never goes over http: except to loopback', async () => {
+    const ran = await encryptTo('http://192.0.2.1');
+    expect(ran).toMatchObject({ exit: 2, stdout: '' });
+    expect(ran.stderr).toContain(
+      'sealpin: error: the API key would go to 192.0.2.1 in the clear\nsealpin: hint: use https:\n',
+    );
+  });
+
+  test.each(['sp_short', `sp_${'0'.repeat(70)}\n`])(
+    'that is malformed (%j) is refused here, and not repeated',
+    async (key) => {
+      const ran = await encryptTo('http://127.0.0.1:1', { env: { ...env, SEALPIN_API_KEY: key } });
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain('SEALPIN_API_KEY is not an API key');
+      expect(ran.stderr).not.toContain(key);
+    },
+  );
+
+  test('that is refused by the service: one clear error, exit 1', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'GET /v1/account': (_request, response) =>
+        json(response, 401, {
+          type: 'about:blank',
+          title: 'no',
+          status: 401,
+          code: 'unauthorized',
+          detail: 'the API key is revoked',
+          hint: 'send Authorization',
+        }),
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toBe('sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY\n');
+    expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
+  });
+
+  test('that may not write is told before a byte is sent', async () => {
+    const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['read', 'delete']) });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toBe(
+      'sealpin: error: the API key may not store files\nsealpin: hint: use a key with the scope write\n',
+    );
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
+  });
+});
+
+describe('a service that is not what it should be', () => {
+  test('S65: a redirect is an error, and the key does not follow it', async () => {
+    const target = await hostile({});
+    const service = await hostile({
+      'GET /': (_request, response) => response.writeHead(307, { location: `${target.url}/v1/health` }).end(),
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran.exit).toBe(1);
+    expect(ran.stderr).toContain('/v1/health (status 307)');
+    expect(target.seen).toEqual([]);
+  });
+
+  test.each([
+    {
+      title: 'an HTML page with 200',
+      status: 200,
+      body: '<html>Welcome</html>',
+      says: "gave an answer that is not Sealpin's",
+    },
+    {
+      title: 'an HTML page with 500',
+      status: 500,
+      body: '<html>Oops</html>',
+      says: 'answered with status 500, without a reason',
+    },
+    {
+      title: 'JSON of another shape',
+      status: 200,
+      body: '{"status":"ok"}',
+      says: "gave an answer that is not Sealpin's",
+    },
+    { title: 'an empty answer', status: 200, body: '', says: "gave an answer that is not Sealpin's" },
+  ])('$title is no answer of Sealpin', async ({ status, body, says }) => {
+    const service = await hostile({ 'GET /v1/health': (_request, response) => response.writeHead(status).end(body) });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain(says);
+  });
+
+  test('S64: an answer without end is cut off', async () => {
+    const service = await hostile({
+      'GET /v1/health': (_request, response) => {
+        Readable.from(
+          (function* endless() {
+            for (;;) yield ' '.repeat(65_536);
+          })(),
+        ).pipe(response);
+      },
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran.exit).toBe(1);
+    expect(ran.stderr).toContain('the service gave an endless answer');
+  });
+
+  test.each([
+    { title: 'never answers', handler: () => undefined },
+    {
+      title: 'stops in the middle of its answer',
+      handler: (_: unknown, response: ServerResponse) =>
+        void response.writeHead(200, { 'content-length': '100' }).write('{'),
+    },
+    {
+      title: 'gives a byte now and then',
+      handler: (_: unknown, response: ServerResponse) => {
+        const timer = setInterval(() => response.write(' '), 20);
+        response.on('close', () => clearInterval(timer));
+      },
+    },
+  ])('S64: one that $title is given up', async ({ handler }) => {
+    const service = await hostile({ 'GET /v1/health': handler });
+    const ran = await encryptTo(service.url, { pace: { stallMs: 150, bytes: 1000, answerMs: 150 } });
+    expect(ran.exit).toBe(1);
+    expect(ran.stderr).toContain('is too slow, and was given up');
+  });
+
+  test('its words are shown without control characters', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(
+          response,
+          429,
+          {
+            type: 'about:blank',
+            title: 'Too many',
+            status: 429,
+            code: 'rate_limited',
+            detail: 'slow\u001B[2Jdown',
+            hint: 'wait',
+          },
+          { 'retry-after': '7' },
+        ),
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({
+      exit: 1,
+      stdout: '',
+      stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (7 seconds)\n',
+    });
+  });
+
+  test('a code that we do not know keeps its words', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(response, 402, {
+          type: 'about:blank',
+          title: 'Payment Required',
+          status: 402,
+          code: 'quota_used',
+          detail: 'your quota is used up',
+        }),
+    });
+    expect(await encryptTo(service.url)).toMatchObject({
+      exit: 1,
+      stderr: expect.stringContaining('your quota is used up') as unknown,
+    });
+  });
+});
+
+describe('an upload', () => {
+  test('announces its size and blob ID, sends no name and prints the blob ID alone', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, response, seen) => {
+        await drain(request, seen);
+        json(response, 201, storedFile(await cidOf(seen.body), seen.body.length));
+      },
+    });
+    const ran = await encryptTo(service.url);
+    const post = service.seen.at(-1)!;
+    const cid = await cidOf(post.body);
+    expect(ran).toMatchObject({ exit: 0, stdout: `${cid}\n`, stderr: '' });
+    expect(post.url).toBe(`/v1/storage/plain?cid=${cid}`);
+    expect(post.headers).toMatchObject({
+      'content-length': String(post.body.length),
+      'content-type': 'application/octet-stream',
+    });
+    expect(post.headers).not.toHaveProperty('content-disposition');
+    expect(post.body.subarray(0, 11).toString()).toBe('sealpin/v1\n');
+  });
+
+  test('S79: larger than the service takes is refused before a byte is sent', async () => {
+    const service = await hostile({ 'GET /v1/health': health(100) });
+    const ran = await encryptTo(service.url, {}, 'x'.repeat(90));
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain('and this service takes 100 B at most');
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
+  });
+
+  test('that is refused before its end is not sent to its end', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (_request, response) =>
+        json(response, 413, {
+          type: 'about:blank',
+          title: 'Too large',
+          status: 413,
+          code: 'too_large',
+          detail: 'too large for you',
+        }),
+    });
+    let sent = 0;
+    const stdin = Readable.from(
+      (function* endless() {
+        for (;;) {
+          sent += 1;
+          yield randomBytes(1024 * 1024);
+        }
+      })(),
+    );
+    const directory = await temporaryDirectory();
+    const ran = await run(['encrypt', '-', '--data-dir', directory, '--service', service.url], directory, {
+      env,
+      stdin,
+    });
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain('too large for you');
+    expect(sent).toBeLessThan(80);
+  });
+
+  test('S67: stored under another blob ID is an error, and the service is asked to delete it', async () => {
+    const other = await cidOf(Buffer.from('something else'));
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, response, seen) => {
+        await drain(request, seen);
+        json(response, 201, storedFile(other, seen.body.length));
+      },
+      'DELETE /v1/storage/3e9a1b1c': (_request, response) =>
+        json(response, 200, { fileId: storedFile(other, 0).fileId, key: 'none', pins: [] }),
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain(`the service stored it as ${other}, and it is `);
+    expect(ran.stderr).toContain('it was deleted again');
+    expect(service.seen.at(-1)).toMatchObject({ method: 'DELETE' });
+    expect(await readdir(ran.directory)).not.toContain('history');
+  });
+
+  test('S67: and when deleting fails, too, it says what to do', async () => {
+    const other = await cidOf(Buffer.from('something else'));
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, response, seen) => {
+        await drain(request, seen);
+        json(response, 201, storedFile(other, seen.body.length));
+      },
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran.stderr).toContain('deleting it failed, too\nsealpin: hint: delete it by hand: sealpin delete 3e9a1b1c');
+  });
+
+  test('S71: whose answer is lost is looked up by its blob ID', async () => {
+    let body: Buffer = Buffer.alloc(0);
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, _response, seen) => {
+        await drain(request, seen);
+        ({ body } = seen);
+        request.socket.destroy();
+      },
+      'GET /v1/storage': async (_request, response) =>
+        json(response, 200, { files: [storedFile(await cidOf(body), body.length)] }),
+    });
+    const ran = await encryptTo(service.url);
+    expect(ran).toMatchObject({ exit: 0, stdout: `${await cidOf(body)}\n` });
+    expect(await readFile(join(ran.directory, 'history'), 'utf8')).toContain('3e9a1b1c');
+    expect(service.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
+  });
+
+  test('S69: that breaks off midway is not sent again', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (request) => request.once('data', () => request.socket.destroy()),
+    });
+    const ran = await encryptTo(service.url, {}, 'x'.repeat(8 * 1024 * 1024));
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain('broke off the upload at ');
+    expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST']);
+  });
+
+  test('S53: of a file that changes is broken off, and never completed', async () => {
+    const directory = await temporaryDirectory();
+    const path = join(directory, 'in');
+    await writeFile(path, Buffer.alloc(40 * 1024 * 1024));
+    let completed = false;
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, _response, seen) => {
+        request.once('data', () => void writeFile(path, 'shorter'));
+        await drain(request, seen).then(
+          () => (completed = true),
+          () => undefined,
+        );
+      },
+    });
+    const ran = await run(['encrypt', 'in', '--data-dir', directory, '--service', service.url], directory, { env });
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toContain('in shrank while it was read');
+    expect(completed).toBe(false);
+  });
+
+  test('S52: that is interrupted ends at once, with exit 130', async () => {
+    const interruption = new AbortController();
+    let closed = false;
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (request) => {
+        request.on('close', () => (closed = true));
+        request.once('data', () => interruption.abort(new SealpinError('interrupted', 'interrupted by SIGINT')));
+      },
+    });
+    const ran = await encryptTo(service.url, { signal: interruption.signal }, 'x'.repeat(16 * 1024 * 1024));
+    expect(ran).toMatchObject({ exit: 130, stdout: '', stderr: 'sealpin: error: interrupted by SIGINT\n' });
+    await expect.poll(() => closed).toBe(true);
+  });
+
+  test('that cannot be written into the history still prints its blob ID', async () => {
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': async (request, response, seen) => {
+        await drain(request, seen);
+        json(response, 201, storedFile(await cidOf(seen.body), seen.body.length));
+      },
+    });
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'history'));
+    await writeFile(join(directory, 'in'), 'x');
+    const ran = await run(['encrypt', 'in', '--data-dir', directory, '--service', service.url], directory, { env });
+    expect(ran.exit).toBe(0);
+    expect(ran.stdout).toMatch(/^bafkrei[a-z2-7]+\n$/);
+    expect(ran.stderr).toContain('warning: the history was not written');
+  });
+});

@@ -1,0 +1,306 @@
+/**
+ * `sealpin start --kubo-api`: which Kubo is used, what is remembered and refused, and what is said of it. Embedded nodes
+ * stand in for Kubos, whose RPC they speak; cli/test/node/kubo.test.ts tries the same with real ones.
+ */
+import { execFile } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { isSealpinError } from '../../../shared/errors.ts';
+import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';
+import { loadKubo } from '../../local/state.ts';
+import { hostile, json } from '../hostile.ts';
+import { directory, node, token } from '../node/harness.ts';
+import { type Running, refusal, remove, sealpin, startLocal } from './harness.ts';
+
+const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };
+
+async function started(o: Parameters<typeof startLocal>[0] = {}): Promise<Running> {
+  const local = await startLocal({ env, ...o });
+  onTestFinished(() => remove(local));
+  return local;
+}
+
+/** Encrypts a few bytes; gives the blob ID and what was said. */
+async function store(local: Running, text: string): Promise<{ cid: string; said: string }> {
+  const file = join(await directory(), 'file');
+  await writeFile(file, text);
+  const ran = await sealpin(['encrypt', file, `--data-dir=${local.dataDir}`], env);
+  expect(ran).toMatchObject({ code: 0 });
+  return { cid: ran.stdout.trim(), said: ran.stderr };
+}
+
+const decrypt = (local: Running, cid: string) => sealpin(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
+const status = (local: Running, ...flags: string[]) => sealpin(['status', ...flags, `--data-dir=${local.dataDir}`]);
+
+/** A Kubo that answers as it is told. */
+async function fake(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
+  const all = { version: [200, { Version: '0.42.0' }], id: [200, { ID: '12D3KooWabcdefgh' }], ...answers };
+  const routes = Object.entries(all).map(([command, [code, body]]) => [
+    `POST /api/v0/${command}`,
+    (_: unknown, response: Parameters<typeof json>[0]) => json(response, code as number, body),
+  ]);
+  return (await hostile(Object.fromEntries(routes) as Parameters<typeof hostile>[0])).url;
+}
+
+const failure = async (asked: Promise<unknown>): Promise<string[]> => {
+  const thrown: unknown = await asked.catch((error: unknown) => error);
+  if (!isSealpinError(thrown)) throw new Error('it did not fail');
+  return [thrown.code, thrown.message, thrown.hint ?? ''];
+};
+
+describe('what is given as --kubo-api', () => {
+  test.each([
+    ['http://127.0.0.1:5001', 'http://127.0.0.1:5001'],
+    ['http://127.0.0.1:5001/', 'http://127.0.0.1:5001'],
+    ['http://127.0.0.1:5001/api/v0', 'http://127.0.0.1:5001'],
+    ['http://[::1]:5001/api/v0/', 'http://[::1]:5001'],
+    ['https://kubo.example.com/one/api/v0', 'https://kubo.example.com/one'],
+  ])('%s is the address %s', (text, url) => {
+    expect(parseKuboWish(text, 'secret')).toEqual({ url, token: 'secret' });
+  });
+
+  test.each([
+    ['kubo', undefined, '--kubo-api is not a URL'],
+    ['/ip4/127.0.0.1/tcp/5001', undefined, '--kubo-api is not a URL'],
+    ['ftp://127.0.0.1', undefined, '--kubo-api is not a URL'],
+    ['http://user:canary@127.0.0.1:5001', undefined, '--kubo-api has a user or a password in it'],
+    ['http://127.0.0.1:5001/?a=b', undefined, '--kubo-api has a query or a fragment'],
+    ['http://192.0.2.7:5001', 'canary', 'SEALPIN_KUBO_TOKEN would go to 192.0.2.7:5001 in the clear'],
+    ['http://127.0.0.1:5001', 'canary\n', 'SEALPIN_KUBO_TOKEN has characters that a bearer token cannot have'],
+  ])('%s is refused, and nothing secret is repeated', (text, secret, message) => {
+    expect(() => parseKuboWish(text, secret)).toThrow(expect.objectContaining({ code: 'usage', message }));
+    expect(message).not.toContain('canary');
+  });
+
+  test('http: to another machine is taken without a token', () => {
+    expect(parseKuboWish('http://192.0.2.7:5001', '')).toEqual({ url: 'http://192.0.2.7:5001', token: undefined });
+  });
+});
+
+describe('what a Kubo answers', () => {
+  test.each([
+    ['its peers', { 'swarm/peers': [200, { Peers: [{}, {}] }] }, 2],
+    ['no peers', { 'swarm/peers': [200, { Peers: null }] }, 0],
+    ['that it is offline', { 'swarm/peers': [500, { Message: 'this action must be run in online mode, try …' }] }, 0],
+    ['nothing of its peers', { 'swarm/peers': [403, {}] }, undefined],
+    ['nonsense for its peers', { 'swarm/peers': [200, { Peers: 'many' }] }, undefined],
+  ] as [string, Record<string, [number, unknown]>, number | undefined][])('%s', async (_, answers, peers) => {
+    const url = await fake(answers);
+    expect(await askKubo({ url })).toEqual({
+      version: '0.42.0',
+      peerId: '12D3KooWabcdefgh',
+      ...(peers === undefined ? {} : { peers }),
+    });
+  });
+
+  test.each([
+    [
+      'a refused token',
+      { version: [403, {}] },
+      'wrong',
+      'refuses version (status 403)',
+      'SEALPIN_KUBO_TOKEN has to be',
+    ],
+    ['a missing token', { version: [401, {}] }, undefined, 'refuses version (status 401)', 'set SEALPIN_KUBO_TOKEN'],
+    ['a token without id', { id: [403, {}] }, 'narrow', 'refuses id (status 403)', 'may use version and id'],
+    ['a gateway', { version: [404, '404 page not found'] }, undefined, "is not Kubo's RPC (status 404)", 'port 5001'],
+    ['another service', { version: [200, { version: 1 }] }, undefined, "is not Kubo's RPC (status 200)", 'port 5001'],
+    ['escapes in the peer ID', { id: [200, { ID: '\u001B[2J' }] }, undefined, "is not Kubo's RPC", 'port 5001'],
+  ] as [string, Record<string, [number, unknown]>, string | undefined, string, string][])(
+    '%s is told',
+    async (_, answers, secret, message, hint) => {
+      const url = await fake(answers);
+      expect(await failure(askKubo({ url, token: secret }))).toEqual([
+        'config_invalid',
+        expect.stringContaining(message),
+        expect.stringContaining(hint),
+      ]);
+    },
+  );
+
+  test('nothing at all is told with the address', async () => {
+    const gone = await node();
+    await gone.close();
+    expect(await failure(askKubo({ url: gone.url }))).toEqual([
+      'service_unreachable',
+      `the Kubo at ${gone.url} cannot be reached: nothing answers there`,
+      'is its daemon running? Start it, or leave it out with --kubo-api none',
+    ]);
+  });
+});
+
+describe('sealpin start', () => {
+  test.each([[[]], [['--detach']]])('%j does not start with a Kubo that refuses the token', async (flags) => {
+    const kubo = await node();
+    const dataDir = await directory();
+    const ran = await sealpin(
+      ['start', '--port=0', `--kubo-api=${kubo.url}`, '--json', `--data-dir=${dataDir}`, ...flags],
+      { SEALPIN_KUBO_TOKEN: 'canary' },
+    );
+    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(JSON.parse(ran.stderr)).toMatchObject({ code: 'config_invalid', detail: expect.stringContaining(kubo.url) });
+    expect(ran.stderr).not.toContain('canary');
+    expect(await loadKubo(dataDir)).toBeUndefined();
+  });
+
+  test('stores in the Kubo from then on, reads what either home has, and names the one that is down', async () => {
+    const kubo = await node();
+    let local = await started();
+    const { dataDir } = local;
+    const inNode = await store(local, 'in the embedded node');
+    expect(inNode.said).toContain('stored on this machine only');
+    await local.end();
+
+    local = await started({ dataDir, args: [`--kubo-api=${kubo.url}/api/v0`] });
+    const inKubo = await store(local, 'in the Kubo');
+    expect(inKubo.said).toBe(
+      `sealpin: stored in the Kubo at ${kubo.url}: if it is connected to the IPFS network, anyone with the blob ID can fetch the encrypted bytes\n`,
+    );
+    expect(await decrypt(local, inNode.cid)).toMatchObject({ code: 0, stdout: 'in the embedded node' });
+    expect(await decrypt(local, inKubo.cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
+    const ok = await status(local);
+    expect(ok).toMatchObject({ code: 0 });
+    expect(ok.stdout).toContain(`kubo      ${kubo.url}: ok (1.0.0-sealpin, number of peers not known)\n`);
+    await local.end();
+
+    local = await started({ dataDir }); // the same Kubo without the flag
+    expect((await store(local, 'more')).said).toContain(kubo.url);
+    await kubo.close();
+    expect(await decrypt(local, inNode.cid)).toMatchObject({ code: 0, stdout: 'in the embedded node' });
+    const down = await decrypt(local, inKubo.cid);
+    expect(down).toMatchObject({ code: 1, stdout: '' });
+    expect(down.stderr).toContain('the pinning service kubo does not answer at the moment');
+    const authorization = `Bearer ${local.apiKey}`;
+    const listed = await fetch(`${local.url}/v1/storage?cid=${inKubo.cid}`, { headers: { authorization } });
+    const [file] = ((await listed.json()) as { files: { fileId: string }[] }).files;
+    const read = await fetch(`${local.url}/v1/storage/${file!.fileId}`, { headers: { authorization } });
+    expect(await read.json()).toMatchObject({
+      status: 503,
+      code: 'pinning_unavailable',
+      hint: 'the pinning service kubo does not answer at the moment',
+    });
+    const failing = await status(local, '--json');
+    expect(failing).toMatchObject({ code: 1 });
+    expect(JSON.parse(failing.stdout)).toMatchObject({
+      kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('nothing answers there') },
+    });
+    const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('hint: the pinning service kubo does not answer at the moment');
+    await local.end();
+
+    expect(await refusal({ dataDir, env })).toContain(`the Kubo at ${kubo.url} cannot be reached`);
+  });
+
+  test('--kubo-api none leaves the Kubo, also later, and says what cannot be read', async () => {
+    const kubo = await node();
+    let local = await started({ args: [`--kubo-api=${kubo.url}`] });
+    const { dataDir } = local;
+    const { cid } = await store(local, 'in the Kubo');
+    const call = (path: string, init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {}) =>
+      fetch(local.url + path, { ...init, headers: { authorization: `Bearer ${local.apiKey}`, ...init.headers } });
+    const plain = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'in both' };
+    const both = (await (await call('/v1/storage/plain', plain)).json()) as { cid: string; pins: unknown };
+    expect(both.pins).toEqual([{ service: 'kubo', status: 'pinned' }]);
+    const { files } = (await (await call(`/v1/storage?cid=${cid}`)).json()) as { files: { fileId: string }[] };
+    await local.end();
+
+    for (const args of [['--kubo-api=none'], []]) {
+      local = await started({ dataDir, args });
+      const told = await status(local);
+      expect(told).toMatchObject({ code: 0 });
+      expect(told.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
+      const hint = 'the bytes are at the pinning service kubo, which this service does not use at the moment';
+      const unread = await decrypt(local, cid);
+      expect(unread).toMatchObject({ code: 1, stdout: '' });
+      expect(unread.stderr).toContain(hint);
+      const answer = await call(`/v1/storage/${files[0]!.fileId}`, { headers: { accept: 'application/octet-stream' } });
+      expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'pinning_unavailable', hint }]);
+      expect((await store(local, 'here')).said).toContain('stored on this machine only');
+      expect((await call('/v1/storage/plain', plain)).status).toBe(201);
+      expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
+      await local.end();
+    }
+    local = await started({ dataDir, args: [`--kubo-api=${kubo.url}`] });
+    expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
+  });
+
+  test('says that a deletion waits for the Kubo, in its log and at a start without it', async () => {
+    const kubo = await node();
+    const dataDir = await directory();
+    const flag = `--data-dir=${dataDir}`;
+    onTestFinished(async () => void (await sealpin(['stop', flag])));
+    const began = await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env);
+    expect(began.stderr).toContain(
+      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers not known)\n`,
+    );
+    const stored = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
+    await kubo.close();
+    expect(await sealpin(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
+    expect(await readFile(join(dataDir, 'local', 'service.log'), 'utf8')).toContain(
+      'a deleted file is still pinned at kubo (',
+    );
+    await sealpin(['stop', flag]);
+
+    const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
+    expect(without).toMatchObject({ code: 0 });
+    expect(without.stderr).toContain(
+      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; start with --kubo-api ${kubo.url} to use it again\n`,
+    );
+  });
+
+  test('another Kubo is refused while files are in the first one, and taken while none are', async () => {
+    // The peer ID of an embedded node is made of its token.
+    const [first, second] = [await node({ token: 'token of the first' }), await node()];
+    const firstEnv = { SEALPIN_KUBO_TOKEN: 'token of the first' };
+    let local = await started({ args: [`--kubo-api=${first.url}`], env: firstEnv });
+    const { dataDir } = local;
+    await local.end();
+    local = await started({ dataDir, args: [`--kubo-api=${second.url}`] });
+    const { cid } = await store(local, 'in the second');
+    await local.end();
+
+    const { peerId } = (await loadKubo(dataDir))!;
+    expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
+      new RegExp(
+        `another Kubo answers at ${first.url}: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
+      ),
+    );
+    expect(await loadKubo(dataDir)).toMatchObject({ url: second.url, peerId, inUse: true });
+
+    // The same one at another address is the same one.
+    await second.close();
+    const moved = await node({ dir: second.dir });
+    local = await started({ dataDir, args: [`--kubo-api=${moved.url}`] });
+    expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
+  });
+
+  test('says of a second start where the first one is, and what was not applied', async () => {
+    const local = await started();
+    const flag = `--data-dir=${local.dataDir}`;
+    const plain = await sealpin(['start', '--detach', flag]);
+    expect(plain.stderr).toBe(
+      `sealpin: error: the local service is running already, at ${local.url}\nsealpin: hint: see: sealpin status\n`,
+    );
+    const flags = await sealpin(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
+    expect(flags).toMatchObject({ code: 1, stdout: '' });
+    expect(JSON.parse(flags.stderr)).toMatchObject({
+      code: 'already_running',
+      detail: `the local service is running already, at ${local.url}; --port and --kubo-api were not applied`,
+      hint: 'stop it first with: sealpin stop',
+    });
+  });
+
+  test('prints a curl line that works in sh, without the key in it', async () => {
+    const dataDir = join(await directory(), "it's here");
+    const began = await sealpin(['start', '--detach', '--port=0', `--data-dir=${dataDir}`]);
+    onTestFinished(async () => void (await sealpin(['stop', `--data-dir=${dataDir}`])));
+    const line = /^sealpin: try: (.*)$/m.exec(began.stderr)![1]!;
+    const { apiKey } = JSON.parse(await readFile(join(dataDir, 'local', 'secrets.json'), 'utf8')) as { apiKey: string };
+    expect(line).not.toContain(apiKey);
+    const { stdout } = await promisify(execFile)('sh', ['-c', line]);
+    expect(JSON.parse(stdout)).toEqual({ files: [] });
+  });
+});

@@ -1,0 +1,34 @@
+import type { Backend } from './backend.ts';
+import { concat, utf8 } from '../bytes.ts';
+
+type Hmac = Pick<Backend, 'hmac'>;
+
+/** HKDF-Extract with SHA-256 (RFC 5869 section 2.2); an empty salt stands for 32 zero bytes. */
+export function extract(backend: Hmac, salt: Uint8Array, ikm: Uint8Array): Uint8Array {
+  return backend.hmac('sha256', salt.length === 0 ? new Uint8Array(32) : salt, ikm);
+}
+
+/**
+ * HKDF-Expand (RFC 5869 section 2.3).
+ * @param prk any length: C2SP chunked-encryption gives 32 bytes to SHA-512
+ */
+export function expand(
+  backend: Hmac,
+  hash: 'sha256' | 'sha512',
+  prk: Uint8Array,
+  info: Uint8Array,
+  bytes: number,
+): Uint8Array {
+  if (bytes > 255 * (hash === 'sha256' ? 32 : 64)) throw new RangeError('HKDF gives at most 255 blocks');
+  const blocks: Uint8Array[] = [];
+  for (let have = 0, previous = new Uint8Array(0) as Uint8Array; have < bytes; have += previous.length) {
+    previous = backend.hmac(hash, prk, concat(previous, info, Uint8Array.of(blocks.length + 1)));
+    blocks.push(previous);
+  }
+  return concat(...blocks).subarray(0, bytes);
+}
+
+/** HKDF-SHA-256 (RFC 5869) with a text for info and 32 bytes of result, as age and `sealpin/v1` use it. */
+export function hkdf(backend: Hmac, ikm: Uint8Array, salt: Uint8Array, info: string): Uint8Array {
+  return expand(backend, 'sha256', extract(backend, salt, ikm), utf8(info), 32);
+}

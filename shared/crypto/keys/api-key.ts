@@ -1,0 +1,117 @@
+/** API keys, and the private key of an account wrapped under one. */
+import { SealpinError } from '../../errors.ts';
+import { draw, type Backend } from '../backends/backend.ts';
+import { concat, encodePadded, hex, utf8 } from '../bytes.ts';
+import { hkdf } from '../backends/kdf.ts';
+import { webBackend } from '../backends/web.ts';
+
+/** An API key: its text, the account it is of, its secret (32 bytes) and the hex SHA-256 of the text. */
+export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: string };
+
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** Enough base62 characters for 128, 256 and 32 bits. */
+const accountCharacters = 22;
+const secretCharacters = 43;
+const checksumCharacters = 6;
+const prefix = 'sp_';
+const nonceBytes = 12;
+
+/** A big-endian integer in base62, left-padded with `0`. */
+function encodeBase62(bytes: Uint8Array, characters: number): string {
+  let value = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let text = '';
+  for (let index = 0; index < characters; index += 1) {
+    text = alphabet[Number(value % 62n)]! + text;
+    value /= 62n;
+  }
+  return text;
+}
+
+/** The integer of a base62 text as so many bytes; undefined when it needs more. */
+function decodeBase62(text: string, bytes: number): Uint8Array | undefined {
+  let value = 0n;
+  for (const character of text) value = value * 62n + BigInt(alphabet.indexOf(character));
+  if (value >> BigInt(8 * bytes) !== 0n) return undefined;
+  const decoded = new Uint8Array(bytes);
+  for (let index = bytes - 1; index >= 0; index -= 1) {
+    decoded[index] = Number(value & 255n);
+    value >>= 8n;
+  }
+  return decoded;
+}
+
+/** CRC-32 as in zlib (ISO-HDLC), over ASCII text: finds typing errors before any look-up. */
+function crc32(text: string): Uint8Array {
+  let crc = 0xffffffff;
+  for (const byte of utf8(text)) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, ~crc >>> 0);
+  return bytes;
+}
+
+/** A random account id: 128 bits as 22 base62 characters; throws `random_failed`. */
+export function newAccountId(backend: Backend = webBackend): string {
+  return encodeBase62(draw(backend, 16), accountCharacters);
+}
+
+/** A random secret: 256 bits as 43 base62 characters; throws `random_failed`. */
+export function newSecretText(backend: Backend = webBackend): string {
+  return encodeBase62(draw(backend, 32), secretCharacters);
+}
+
+/** Makes an API key of an account. @param account from `newAccountId` */
+export async function newApiKey(account: string, backend: Backend = webBackend): Promise<ApiKey> {
+  if (!isAccountId(account)) throw new TypeError('account must be an account id');
+  const secret = draw(backend, 32);
+  const body = `${prefix}${account}${encodeBase62(secret, secretCharacters)}`;
+  const text = body + encodeBase62(crc32(body), checksumCharacters);
+  return { text, account, secret, hash: hex(backend.sha256(utf8(text))) };
+}
+
+/** Whether text has the form of an account id. */
+export function isAccountId(text: string): boolean {
+  return /^[0-9A-Za-z]{22}$/.test(text) && decodeBase62(text, 16) !== undefined;
+}
+
+/** Reads an API key; undefined when it is malformed, out of range or has a wrong checksum. */
+export async function parseApiKey(text: string): Promise<ApiKey | undefined> {
+  if (!/^sp_[0-9A-Za-z]{71}$/.test(text)) return undefined;
+  const body = text.slice(0, -checksumCharacters);
+  if (encodeBase62(crc32(body), checksumCharacters) !== text.slice(-checksumCharacters)) return undefined;
+  const account = body.slice(prefix.length, prefix.length + accountCharacters);
+  const secret = decodeBase62(body.slice(-secretCharacters), 32);
+  if (secret === undefined || !isAccountId(account)) return undefined;
+  return { text, account, secret, hash: hex(webBackend.sha256(utf8(text))) };
+}
+
+const aeadOf = (key: ApiKey) =>
+  webBackend.aesGcm(hkdf(webBackend, key.secret, new Uint8Array(0), 'sealpin/v1 api-key'));
+const aad = (key: ApiKey, id: string, spki: Uint8Array): Uint8Array =>
+  utf8(`${key.account}\n${id}\n${encodePadded(spki)}`);
+
+/**
+ * Wraps an account's private key (PKCS#8 DER) under one of its API keys.
+ * @param o.id of the API key's record @param o.spki the account's public key, which is bound to it
+ * @returns nonce (12 bytes), ciphertext, tag (16 bytes)
+ */
+export async function sealPrivateKey(
+  key: ApiKey,
+  { id, pkcs8, spki }: { id: string; pkcs8: Uint8Array; spki: Uint8Array },
+): Promise<Uint8Array> {
+  const nonce = draw(webBackend, nonceBytes);
+  const aead = await aeadOf(key);
+  return concat(nonce, await aead.seal(nonce, pkcs8, aad(key, id, spki)));
+}
+
+/** The private key that `sealPrivateKey` wrapped; throws `decrypt_failed`. */
+export async function unsealPrivateKey(
+  key: ApiKey,
+  { id, sealed, spki }: { id: string; sealed: Uint8Array; spki: Uint8Array },
+): Promise<Uint8Array> {
+  if (sealed.length < nonceBytes + 16) throw new SealpinError('decrypt_failed');
+  const aead = await aeadOf(key);
+  return aead.open(sealed.subarray(0, nonceBytes), sealed.subarray(nonceBytes), aad(key, id, spki));
+}

@@ -1,0 +1,24 @@
+import { bech32 } from '@scure/base';
+import { SealpinError } from '../../errors.ts';
+
+/** Bech32 (BIP 173) text of a key, without its limit of 90 characters, as age has it. @param prefix `age`, `age1tag`, … in lower case */
+export function encodeKey(prefix: string, bytes: Uint8Array): string {
+  return bech32.encode(prefix, bech32.toWords(bytes), false);
+}
+
+/** The bytes of a Bech32 text with this prefix and length; throws `key_invalid`, and never says the text. */
+export function decodeKey(text: string, prefix: string, bytes: number): Uint8Array {
+  let decoded: { prefix: string; bytes: Uint8Array } | undefined;
+  try {
+    const { prefix, words } = bech32.decode(text as `${string}1${string}`, false);
+    decoded = { prefix, bytes: bech32.fromWords(words) };
+  } catch {
+    // Wrong checksum, letters or case: refused below, like a wrong prefix.
+  }
+  if (decoded?.prefix !== prefix || decoded.bytes.length !== bytes) {
+    throw new SealpinError('key_invalid', 'A key is not valid: a letter is wrong, or part of it is missing', {
+      reason: 'mistyped',
+    });
+  }
+  return decoded.bytes;
+}

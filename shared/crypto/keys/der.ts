@@ -1,0 +1,146 @@
+/** The three DER shapes of a P-256 key: PKCS#8 (RFC 5958), SEC1 (RFC 5915) and SPKI (RFC 5480). */
+import { SealpinError } from '../../errors.ts';
+import { concat, isEqual } from '../bytes.ts';
+
+const tags = {
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  oid: 0x06,
+  sequence: 0x30,
+  parameters: 0xa0,
+  publicKey: 0xa1,
+  /** In PKCS#8 (RFC 5958 section 2). */
+  attributes: 0xa0,
+  implicitPublicKey: 0x81,
+} as const;
+/** 1.2.840.10045.2.1 id-ecPublicKey and 1.2.840.10045.3.1.7 secp256r1 (RFC 5480 section 2.1). */
+const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
+const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
+
+/** A private key as its file has it: the scalar (32 bytes), and the points that stand beside it (33 or 65 bytes, not compared yet). */
+export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
+type Item = { tag: number; value: Uint8Array };
+
+function malformed(): SealpinError {
+  return new SealpinError('key_invalid', 'The key file is damaged');
+}
+
+function notP256(): SealpinError {
+  return new SealpinError('key_invalid', 'Not a P-256 key', { reason: 'unsupported_key' });
+}
+
+/** Reads tag-length-value items of a DER structure, strictly. */
+function items(bytes: Uint8Array): Item[] {
+  const found: Item[] = [];
+  for (let offset = 0; offset < bytes.length;) {
+    const tag = bytes[offset]!;
+    let length = bytes[offset + 1] ?? 0xff;
+    let start = offset + 2;
+    if (length === 0x81 || length === 0x82) {
+      const lengthBytes = length - 0x80;
+      length = bytes.subarray(start, start + lengthBytes).reduce((sum, byte) => sum * 256 + byte, 0);
+      start += lengthBytes;
+      if (length < (lengthBytes === 1 ? 0x80 : 0x100)) throw malformed();
+    } else if (length > 0x7f) throw malformed();
+    const value = bytes.subarray(start, start + length);
+    if (value.length !== length) throw malformed();
+    found.push({ tag, value });
+    offset = start + length;
+  }
+  return found;
+}
+
+function only(bytes: Uint8Array, tag: number): Uint8Array {
+  const [first, ...others] = items(bytes);
+  if (first?.tag !== tag || others.length > 0) throw malformed();
+  return first.value;
+}
+
+/** Takes the optional items with these tags, in this order; anything else that is left is malformed. */
+function optional(left: readonly Item[], ...order: readonly number[]): (Uint8Array | undefined)[] {
+  let at = 0;
+  const found = order.map((tag) => (left[at]?.tag === tag ? left[at++]!.value : undefined));
+  if (at < left.length) throw malformed();
+  return found;
+}
+
+function checkCurve(curve: Item | undefined): void {
+  if (curve?.tag === tags.sequence)
+    throw new SealpinError(
+      'key_invalid',
+      'The key lists the parameters of its curve, where only the name P-256 is read',
+    );
+  if (curve?.tag !== tags.oid || !isEqual(curve.value, secp256r1)) throw notP256();
+}
+
+function checkAlgorithm(bytes: Uint8Array): void {
+  const [algorithm, curve, ...others] = items(bytes);
+  if (algorithm?.tag !== tags.oid || !isEqual(algorithm.value, ecPublicKey)) throw notP256();
+  checkCurve(curve);
+  if (others.length > 0) throw malformed();
+}
+
+function bitString(bytes: Uint8Array): Uint8Array {
+  if (bytes[0] !== 0) throw malformed();
+  return bytes.subarray(1);
+}
+
+/** Reads a SEC1 ECPrivateKey (RFC 5915 section 3). @param inside whether it stands in PKCS#8, which names the curve */
+export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
+  const [version, secret, ...others] = items(only(der, tags.sequence));
+  if (version?.tag !== tags.integer || !isEqual(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
+    throw malformed();
+  const [parameters, point] = optional(others, tags.parameters, tags.publicKey);
+  if (parameters !== undefined || !inside) {
+    const [curve, ...more] = items(parameters ?? new Uint8Array(0));
+    checkCurve(curve);
+    if (more.length > 0) throw malformed();
+  }
+  if (secret.value.length !== 32) throw malformed();
+  return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, tags.bitString))] };
+}
+
+/** Reads a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2). */
+export function parsePkcs8(der: Uint8Array): EcPrivate {
+  const [version, algorithm, key, ...others] = items(only(der, tags.sequence));
+  if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)
+    throw malformed();
+  const isV2 = isEqual(version.value, Uint8Array.of(1));
+  if (!isV2 && !isEqual(version.value, Uint8Array.of(0))) throw malformed();
+  checkAlgorithm(algorithm.value);
+  const [, publicKey] = optional(others, tags.attributes, ...(isV2 ? [tags.implicitPublicKey] : []));
+  const { secret, points } = parseSec1(key.value, true);
+  return { secret, points: publicKey === undefined ? points : [...points, bitString(publicKey)] };
+}
+
+/** Reads an SPKI; the point has 33 or 65 bytes and is not checked yet. */
+export function parseSpki(der: Uint8Array): Uint8Array {
+  const [algorithm, key, ...others] = items(only(der, tags.sequence));
+  if (algorithm?.tag !== tags.sequence || key?.tag !== tags.bitString || others.length > 0) throw malformed();
+  checkAlgorithm(algorithm.value);
+  return bitString(key.value);
+}
+
+function item(tag: number, ...parts: Uint8Array[]): Uint8Array {
+  const value = concat(...parts);
+  return concat(value.length < 0x80 ? Uint8Array.of(tag, value.length) : Uint8Array.of(tag, 0x81, value.length), value);
+}
+
+const algorithm = item(tags.sequence, item(tags.oid, ecPublicKey), item(tags.oid, secp256r1));
+
+/** PKCS#8 of a scalar and its point, as OpenSSL writes it. */
+export function encodePkcs8(secret: Uint8Array, point: Uint8Array): Uint8Array {
+  const key = item(
+    tags.sequence,
+    item(tags.integer, Uint8Array.of(1)),
+    item(tags.octetString, secret),
+    item(tags.publicKey, item(tags.bitString, Uint8Array.of(0), point)),
+  );
+  return item(tags.sequence, item(tags.integer, Uint8Array.of(0)), algorithm, item(tags.octetString, key));
+}
+
+/** SPKI of a point, as OpenSSL writes it. */
+export function encodeSpki(point: Uint8Array): Uint8Array {
+  return item(tags.sequence, algorithm, item(tags.bitString, Uint8Array.of(0), point));
+}

@@ -1,0 +1,67 @@
+/** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
+import { SealpinError } from '../../errors.ts';
+import { draw, type Backend } from '../backends/backend.ts';
+import { concat, isEqual, utf8 } from '../bytes.ts';
+import type { Chunking, Chunks } from './chunks.ts';
+import { expand } from '../backends/kdf.ts';
+import type { ByteSource } from '../../streams/byte-source.ts';
+
+/** 16 KiB chunks, the last one shorter; at most 2^38 of them (C2SP chunked-encryption.md). */
+export const cobblestone: Chunking = { chunkBytes: 16_384, fullLast: false, maxChunks: 2 ** 38 };
+const inputKeyBytes = 32;
+const saltBytes = 24;
+const commitmentBytes = 32;
+/** Salt and commitment, before the first chunk. */
+export const preambleBytes = saltBytes + commitmentBytes;
+
+async function derive(
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+  salt: Uint8Array,
+): Promise<{ commitment: Uint8Array; chunks: Chunks }> {
+  if (inputKey.length !== inputKeyBytes) throw new TypeError('the input key of Cobblestone-256 has 32 bytes');
+  const info = concat(utf8('c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0'), salt, context);
+  const derived = expand(backend, 'sha512', inputKey, info, 32 + 12 + commitmentBytes);
+  const baseNonce = derived.slice(32, 44);
+  return {
+    commitment: derived.slice(44),
+    chunks: {
+      ...cobblestone,
+      aead: await backend.aesGcm(derived.slice(0, 32)),
+      nonce(index) {
+        const nonce = baseNonce.slice();
+        // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits end.
+        for (let at = 11, rest = index; rest > 0; at -= 1, rest = Math.floor(rest / 256)) nonce[at]! ^= rest % 256;
+        return nonce;
+      },
+    },
+  };
+}
+
+/** A fresh salt: what goes before the chunks, and how to seal them. */
+export async function newCobblestone(
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+): Promise<{ preamble: Uint8Array; chunks: Chunks }> {
+  const salt = draw(backend, saltBytes);
+  const { commitment, chunks } = await derive(backend, inputKey, context, salt);
+  return { preamble: concat(salt, commitment), chunks };
+}
+
+/** Reads salt and commitment; throws `decrypt_failed` when the key is not the committed one, before any chunk is opened. */
+export async function readCobblestone(
+  source: ByteSource,
+  backend: Backend,
+  inputKey: Uint8Array,
+  context: Uint8Array,
+): Promise<Chunks> {
+  await source.fill(preambleBytes);
+  if (source.length < preambleBytes)
+    throw new SealpinError('container_invalid', 'The data is cut off at its start', { reason: 'payload' });
+  const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
+  if (!isEqual(commitment, source.take(commitmentBytes)))
+    throw new SealpinError('decrypt_failed', 'The data is damaged at its start', { reason: 'payload' });
+  return chunks;
+}

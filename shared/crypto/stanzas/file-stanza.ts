@@ -1,0 +1,83 @@
+/** The `file` stanza of a detached header: whose header it is, and what the file is called. */
+import { SealpinError } from '../../errors.ts';
+import { draw, type Backend } from '../backends/backend.ts';
+import { fromUtf8, concat, utf8 } from '../bytes.ts';
+import { hkdf } from '../backends/kdf.ts';
+import type { Stanza } from '../types.ts';
+
+/** What the service knows of a file only while it can open it. `size` in bytes of plaintext. */
+export type FileInfo = { filename: string | null; contentType: string; size: number };
+
+const nonceBytes = 12;
+const tagBytes = 16;
+/** The JSON is padded to a multiple of this, so that its length tells little. */
+const padBytes = 256;
+
+function isFileId(text: string): boolean {
+  return /^[!-~]{1,255}$/.test(text);
+}
+
+/** Reads a file stanza's shape; throws `header_invalid`. Its argument names the file, and the body is bound to it. */
+export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
+  const padded = body.length - nonceBytes - tagBytes;
+  if (args.length !== 2 || !isFileId(args[1]!) || padded < padBytes || padded % padBytes !== 0)
+    throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
+  return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
+}
+
+const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
+  backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
+
+/**
+ * Seals what is known of a file, bound to its id.
+ * @param fileId 1 to 255 visible ASCII characters; `TypeError` for anything else, and for a `size` that is no whole number of at least 0
+ */
+export async function sealFileStanza(
+  backend: Backend,
+  fileKey: Uint8Array,
+  fileId: string,
+  { filename, contentType, size }: FileInfo,
+): Promise<Stanza> {
+  if (!isFileId(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
+  if (!Number.isSafeInteger(size) || size < 0) throw new TypeError('size must be a whole number of at least 0');
+  const json = utf8(JSON.stringify({ filename, contentType, size }));
+  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
+  padded.set(json);
+  const nonce = draw(backend, nonceBytes);
+  const aead = await aeadFor(backend, fileKey);
+  return { args: ['file', fileId], body: concat(nonce, await aead.seal(nonce, padded, utf8(fileId))) };
+}
+
+/** Opens a file stanza; throws `decrypt_failed` when it is not the one of `fileId`. */
+export async function openFileStanza(
+  backend: Backend,
+  fileKey: Uint8Array,
+  fileId: string,
+  stanza: Stanza,
+): Promise<FileInfo> {
+  const parsed = parseFileStanza(stanza);
+  const aead = await aeadFor(backend, fileKey);
+  return parseFileInfo(fromUtf8(await aead.open(parsed.nonce, parsed.sealed, utf8(fileId))));
+}
+
+function parseFileInfo(json: string): FileInfo {
+  let info: unknown;
+  try {
+    info = JSON.parse(json);
+  } catch {
+    // Not JSON: refused below, like JSON of another shape.
+  }
+  if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
+    const { filename, contentType, size } = info;
+    if (
+      (filename === null || typeof filename === 'string') &&
+      typeof contentType === 'string' &&
+      typeof size === 'number' &&
+      Number.isSafeInteger(size) &&
+      size >= 0
+    ) {
+      return { filename, contentType, size };
+    }
+  }
+  throw new SealpinError('header_invalid', 'The file entry of the header does not describe a file');
+}

@@ -1,0 +1,108 @@
+/** HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key. */
+import { isSealpinError, SealpinError } from '../../errors.ts';
+import { draw, type Aead, type Backend } from '../backends/backend.ts';
+import { concat, utf8 } from '../bytes.ts';
+import { expand, extract } from '../backends/kdf.ts';
+
+/** KEM identifiers (RFC 9180 section 7.1; draft-ietf-hpke-pq). */
+export const kems = { p256: 0x0010, mlkem768p256: 0x0050, mlkem768x25519: 0x647a } as const;
+/** AEAD identifiers and sizes of their keys (RFC 9180 section 7.3). */
+export const aeads = { aes256Gcm: { id: 0x0002, keyBytes: 32 }, chaChaPoly: { id: 0x0003, keyBytes: 32 } } as const;
+/** HKDF-SHA256 (RFC 9180 section 7.2). */
+const kdfId = 0x0001;
+
+export type HpkeAead = { id: number; keyBytes: number };
+/** The encapsulated key, and the secret in it. */
+export type Encapsulated = { enc: Uint8Array; shared: Uint8Array };
+
+const version = utf8('HPKE-v1');
+const empty = new Uint8Array(0);
+const two = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
+
+export function labeledExtract(
+  backend: Backend,
+  suite: Uint8Array,
+  salt: Uint8Array,
+  label: string,
+  ikm: Uint8Array,
+): Uint8Array {
+  return extract(backend, salt, concat(version, suite, utf8(label), ikm));
+}
+
+export function labeledExpand(
+  backend: Backend,
+  suite: Uint8Array,
+  prk: Uint8Array,
+  label: string,
+  info: Uint8Array,
+  bytes: number,
+): Uint8Array {
+  return expand(backend, 'sha256', prk, concat(two(bytes), version, suite, utf8(label), info), bytes);
+}
+
+/** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
+function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
+  const suite = concat(utf8('KEM'), two(kems.p256));
+  return labeledExpand(
+    backend,
+    suite,
+    labeledExtract(backend, suite, empty, 'eae_prk', dh),
+    'shared_secret',
+    concat(enc, recipient),
+    32,
+  );
+}
+
+/** A fresh secret scalar of P-256 and its point. */
+export function newP256(backend: Backend): { secret: Uint8Array; point: Uint8Array } {
+  for (let attempt = 0; attempt < 8; attempt += 1) {
+    const secret = draw(backend, 32);
+    try {
+      return { secret, point: backend.p256.publicKey(secret) };
+    } catch (error) {
+      // One in 2^32 draws is not below the order of the curve.
+      if (!isSealpinError(error, 'key_invalid')) throw error;
+    }
+  }
+  throw new SealpinError('random_failed');
+}
+
+/** Encap of DHKEM(P-256, HKDF-SHA256) to a point of 65 bytes. */
+export async function encapsulateP256(backend: Backend, recipient: Uint8Array): Promise<Encapsulated> {
+  const { secret, point } = newP256(backend);
+  return { enc: point, shared: dhSecret(backend, await backend.p256.agree(secret, recipient), point, recipient) };
+}
+
+/** Decap of the same; throws `key_invalid` for an `enc` that is not a point of the curve. */
+export async function decapsulateP256(
+  backend: Backend,
+  own: { secret: Uint8Array; point: Uint8Array },
+  enc: Uint8Array,
+): Promise<Uint8Array> {
+  return dhSecret(backend, await backend.p256.agree(own.secret, enc), enc, own.point);
+}
+
+/** KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only message. */
+export async function keySchedule(
+  backend: Backend,
+  kem: number,
+  aead: HpkeAead,
+  shared: Uint8Array,
+  info: Uint8Array,
+): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
+  const suite = concat(utf8('HPKE'), two(kem), two(kdfId), two(aead.id));
+  const context = concat(
+    Uint8Array.of(0),
+    labeledExtract(backend, suite, empty, 'psk_id_hash', empty),
+    labeledExtract(backend, suite, empty, 'info_hash', info),
+  );
+  const secret = labeledExtract(backend, suite, shared, 'secret', empty);
+  const key = labeledExpand(backend, suite, secret, 'key', context, aead.keyBytes);
+  const nonce = labeledExpand(backend, suite, secret, 'base_nonce', context, 12);
+  return { key, nonce, aead: await (aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key)) };
+}
+
+/** The four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type"). @param hashed what of the public key is hashed */
+export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
+  return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
+}

@@ -1,0 +1,145 @@
+/**
+ * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The mlkem768p256tag recipient type"): what is stored
+ * for ever stays closed to a quantum computer that comes later.
+ */
+import { isSealpinError, SealpinError } from '../../errors.ts';
+import { draw, type Backend, type HybridKem } from '../backends/backend.ts';
+import { decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
+import { aeads, kems, keySchedule, stanzaTag } from './hpke.ts';
+import { decodeKey, encodeKey } from '../keys/bech32.ts';
+import type { Identity, Recipient, Stanza } from '../types.ts';
+
+/** The kinds, by the names of their stanzas. age defines no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
+const kinds = {
+  mlkem768x25519: {
+    kem: kems.mlkem768x25519,
+    of: (backend: Backend) => backend.mlkem768x25519,
+    randomBytes: 64,
+    isTagged: false,
+    encBytes: 1120,
+    publicBytes: 1216,
+    prefix: 'age1pq',
+    secretPrefix: 'age-secret-key-pq-',
+  },
+  mlkem768p256tag: {
+    kem: kems.mlkem768p256,
+    of: (backend: Backend) => backend.mlkem768p256,
+    randomBytes: 160,
+    isTagged: true,
+    encBytes: 1153,
+    publicBytes: 1249,
+    prefix: 'age1tagpq',
+    secretPrefix: 'sealpin-secret-key-pq-',
+  },
+} as const;
+/** Where the P-256 part of an `mlkem768p256tag` public key begins, which the tag is made of. */
+const pointOffset = 1184;
+const seedBytes = 32;
+
+export type HybridName = keyof typeof kinds;
+
+const infoOf = (name: HybridName): Uint8Array => utf8(`age-encryption.org/${name}`);
+
+function isHybridName(name: string | undefined): name is HybridName {
+  return name !== undefined && Object.hasOwn(kinds, name);
+}
+
+/** Reads a hybrid stanza; throws `header_invalid`. */
+export function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
+  const [name, ...encoded] = args;
+  const kind = isHybridName(name) ? kinds[name] : undefined;
+  const decoded = encoded.map(decodeBase64);
+  const enc = decoded.at(-1);
+  const tag = kind?.isTagged ? decoded[0] : undefined;
+  const isValid =
+    kind !== undefined &&
+    encoded.length === (kind.isTagged ? 2 : 1) &&
+    enc?.length === kind.encBytes &&
+    tag?.length === (kind.isTagged ? 4 : undefined);
+  if (!isValid || body.length !== 32)
+    throw new SealpinError('header_invalid', 'An entry for a post-quantum key is malformed');
+  return tag === undefined ? { enc } : { tag, enc };
+}
+
+/** Who holds the private key of `age1pq1…` or `age1tagpq1…`; throws `key_invalid`. */
+export function hybridRecipient(text: string): Recipient {
+  const name: HybridName = text.startsWith('age1tagpq1') ? 'mlkem768p256tag' : 'mlkem768x25519';
+  const kind = kinds[name];
+  const publicKey = decodeKey(text, kind.prefix, kind.publicBytes);
+  return {
+    kind: 'key',
+    text,
+    postQuantum: true,
+    async wrap(fileKey, format, backend) {
+      if (format !== 'age') throw new SealpinError('key_invalid', 'A post-quantum key takes age files only');
+      const { enc, shared } = kind.of(backend).encapsulate(publicKey, draw(backend, kind.randomBytes));
+      const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
+      const tag = kind.isTagged
+        ? [encodeBase64(stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))]
+        : [];
+      return { args: [name, ...tag, encodeBase64(enc)], body: await aead.seal(nonce, fileKey) };
+    },
+  };
+}
+
+/** Whether text begins like a post-quantum private key. */
+export function isHybridSecret(text: string): boolean {
+  return Object.values(kinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
+}
+
+/** The public text of a seed. */
+function publicText(backend: Backend, name: HybridName, seed: Uint8Array): string {
+  return encodeKey(kinds[name].prefix, kinds[name].of(backend).publicKey(seed));
+}
+
+/** Makes a post-quantum key pair as texts; throws `random_failed`. */
+export function newHybridKey(backend: Backend, name: HybridName): { secret: string; recipient: string } {
+  const seed = draw(backend, seedBytes);
+  return {
+    secret: encodeKey(kinds[name].secretPrefix, seed).toUpperCase(),
+    recipient: publicText(backend, name, seed),
+  };
+}
+
+/** What opens a container with `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…`; throws `key_invalid`. @param text in capitals, as it is written */
+export function hybridIdentity(text: string, backend: Backend): { identity: Identity; recipient: string } {
+  const name: HybridName = text.startsWith('SEALPIN-') ? 'mlkem768p256tag' : 'mlkem768x25519';
+  const kind = kinds[name];
+  const seed = decodeKey(text, kind.secretPrefix, seedBytes);
+  const publicKey = kind.of(backend).publicKey(seed);
+  const identity: Identity = {
+    kind: 'key',
+    async unwrap(stanzas, format, backend) {
+      if (format !== 'age') return undefined;
+      for (const stanza of stanzas) {
+        if (stanza.args[0] !== name) continue;
+        const { tag, enc } = parseHybridStanza(stanza);
+        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset))))
+          continue;
+        const { aead, nonce } = await keySchedule(
+          backend,
+          kind.kem,
+          aeads.chaChaPoly,
+          decapsulate(kind.of(backend), seed, enc),
+          infoOf(name),
+        );
+        try {
+          return await aead.open(nonce, stanza.body);
+        } catch (error) {
+          if (!isSealpinError(error, 'decrypt_failed')) throw error;
+        }
+      }
+      return undefined;
+    },
+  };
+  return { identity, recipient: encodeKey(kind.prefix, publicKey) };
+}
+
+function decapsulate(kem: HybridKem, seed: Uint8Array, enc: Uint8Array): Uint8Array {
+  try {
+    return kem.decapsulate(seed, enc);
+  } catch (error) {
+    if (!isSealpinError(error, 'key_invalid')) throw error;
+    throw new SealpinError('header_invalid', 'An entry for a post-quantum key has a point that cannot be used');
+  }
+}

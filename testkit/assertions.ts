@@ -1,0 +1,52 @@
+/** The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page (Chromium) alike. */
+import { isSealpinError, type Code } from '../shared/errors.ts';
+
+/** What a runner gives to a suite. */
+export type Tool = {
+  test(name: string, body: () => void | Promise<void>): void;
+  /** Prints a line: how many vectors ran. */
+  note(line: string): void;
+  /** Whether the long forms are to run. */
+  readonly long: boolean;
+};
+
+function show(value: unknown): string {
+  return value instanceof Uint8Array
+    ? `${value.length} bytes ${Array.from(value.subarray(0, 32), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+    : (JSON.stringify(value) ?? String(value));
+}
+
+/** Fails unless both are the same: bytes by content, all else by their JSON. */
+export function equal(actual: unknown, expected: unknown, what = 'value'): void {
+  if (actual instanceof Uint8Array && expected instanceof Uint8Array) {
+    if (actual.length === expected.length && actual.every((byte, index) => byte === expected[index])) return;
+  } else if (JSON.stringify(actual) === JSON.stringify(expected)) return;
+  throw new Error(`${what}: ${show(actual)} is not ${show(expected)}`);
+}
+
+/** Fails unless the condition holds. */
+export function ok(condition: boolean, what: string): void {
+  if (!condition) throw new Error(what);
+}
+
+/** Fails unless the error is a SealpinError with one of the codes. */
+export function failedWith(codes: Code | readonly Code[], error: unknown, what = 'it'): void {
+  const expected: readonly Code[] = typeof codes === 'string' ? [codes] : codes;
+  if (error === undefined) throw new Error(`${what} does not fail, where ${expected.join(' or ')} is due`);
+  if (!isSealpinError(error) || !expected.includes(error.code))
+    throw new Error(
+      `${what} fails with ${error instanceof Error ? String(error) : typeof error} instead of ${expected.join(' or ')}`,
+      { cause: error },
+    );
+}
+
+/** Fails unless `body` throws a SealpinError with one of the codes. */
+export async function fails(codes: Code | readonly Code[], body: () => unknown, what = 'it'): Promise<void> {
+  let error: unknown;
+  try {
+    await body();
+  } catch (thrown) {
+    error = thrown;
+  }
+  failedWith(codes, error, what);
+}

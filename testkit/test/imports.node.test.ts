@@ -1,0 +1,172 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { dirname, join, posix, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/**
+ * Who may import what: rooms of the house by their path, and packages of npm. The most specific room wins. A room may always
+ * import itself. `docs/architecture.md` draws the same arrows.
+ */
+const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
+  'shared/errors.ts': { rooms: [], npm: /^$/ },
+  'shared/api.ts': { rooms: ['shared/errors.ts'], npm: /^valibot$/ },
+  'shared/streams': { rooms: ['shared/errors.ts'], npm: /^$/ },
+  'shared/crypto': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(@noble\/|@scure\/base$)/ },
+  'shared/ipfs': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },
+  worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
+  cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
+  testkit: { rooms: ['shared', 'worker', 'cli'], npm: /./, node: true },
+  bench: { rooms: ['shared', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
+  'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
+  'cli/test': { rooms: ['shared', 'cli', 'testkit'], npm: /./, node: true },
+};
+
+/** What is imported although it is no source: the manifest, and the Worker that is bundled beside the guard at run time. */
+const notSources = new Set(['package.json', 'cli/local/worker.js']);
+
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && path !== 'vitest.config.ts');
+
+function roomOf(path: string): string {
+  const room = Object.keys(arrows)
+    .filter((each) => path === each || path.startsWith(`${each}/`))
+    .toSorted((a, b) => b.length - a.length)[0];
+  if (room === undefined) throw new Error(`${path} is in no room`);
+  return room;
+}
+
+/** What a source imports, types and dynamic imports included. An import in a comment counts, too. */
+function importsOf(source: string): string[] {
+  const forms = [
+    /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+    /^\s*import\s*['"]([^'"]+)['"]/gm,
+    /\bimport\(\s*['"]([^'"]+)['"]/g,
+  ];
+  return forms.flatMap((form) => [...source.matchAll(form)].flatMap(([, specifier]) => specifier ?? []));
+}
+
+function targetOf(path: string, specifier: string): string {
+  return posix.normalize(posix.join(dirname(path), specifier));
+}
+
+/** The import that breaks the rules, as text; undefined when it is allowed. */
+function offence(path: string, specifier: string): string | undefined {
+  const room = roomOf(path);
+  const rule = arrows[room];
+  if (rule === undefined) throw new Error(`no rule for ${room}`);
+  if (specifier.startsWith('.')) {
+    const target = targetOf(path, specifier);
+    if (notSources.has(target)) return undefined;
+    const to = roomOf(target);
+    const allowed = to === room || rule.rooms.some((each) => to === each || (to.startsWith(`${each}/`) && !isTest(to)));
+    return allowed ? undefined : `${path} → ${target}`;
+  }
+  if (specifier.startsWith('node:')) return rule.node ? undefined : `${path} → ${specifier}`;
+  if (isBuiltin(specifier)) return `${path} → ${specifier} (write node:)`;
+  return rule.npm.test(specifier) ? undefined : `${path} → ${specifier}`;
+}
+
+function isTest(path: string): boolean {
+  return path.includes('/test');
+}
+
+/** The circles of a graph, each as the path that closes it. */
+function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const done = new Set<string>();
+  const circles: string[][] = [];
+  const visit = (node: string, trail: readonly string[]): void => {
+    const at = trail.indexOf(node);
+    if (at >= 0) circles.push([...trail.slice(at), node]);
+    if (at >= 0 || done.has(node)) return;
+    for (const next of graph.get(node) ?? []) visit(next, [...trail, node]);
+    done.add(node);
+  };
+  for (const node of graph.keys()) visit(node, []);
+  return circles;
+}
+
+describe('the rooms of the house', () => {
+  const imports = files.flatMap((path) =>
+    importsOf(readFileSync(join(root, path), 'utf8')).map((specifier) => ({ path, specifier })),
+  );
+
+  test('import only along the arrows, tests and benches included', () => {
+    expect(files.length).toBeGreaterThan(200);
+    expect(imports.flatMap(({ path, specifier }) => offence(path, specifier) ?? [])).toEqual([]);
+  });
+
+  test('import nothing in a circle', () => {
+    const graph = new Map<string, string[]>(files.map((path) => [path, []]));
+    for (const { path, specifier } of imports) {
+      if (specifier.startsWith('.')) graph.get(path)?.push(targetOf(path, specifier));
+    }
+    expect(circlesOf(graph)).toEqual([]);
+  });
+
+  test('have files with names of their own', () => {
+    const sources = files.filter((path) => !isTest(path) && !path.startsWith('testkit/') && !path.startsWith('bench/'));
+    const byName = Map.groupBy(sources, (path) => posix.basename(path));
+    byName.delete('index.ts');
+    expect([...byName.values()].filter((paths) => paths.length > 1)).toEqual([]);
+  });
+
+  test('have no source over 400 lines and no test over 450', () => {
+    const long = files
+      .map((path) => ({ path, lines: readFileSync(join(root, path), 'utf8').split('\n').length - 1 }))
+      .filter(({ path, lines }) => lines > (isTest(path) ? 450 : 400));
+    expect(long).toEqual([]);
+  });
+
+  test('construct Miniflare in one file', () => {
+    const places = files.filter((path) => readFileSync(join(root, path), 'utf8').includes(`new ${'Miniflare'}(`));
+    expect(places).toEqual(['cli/local/miniflare.ts']);
+  });
+
+  test('have exactly one workerd in the lock file', () => {
+    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, unknown>;
+    };
+    expect(Object.keys(lock.packages).filter((name) => name.endsWith('node_modules/workerd'))).toHaveLength(1);
+  });
+});
+
+describe('the checks themselves', () => {
+  test('report an arrow that is not allowed', () => {
+    expect(offence('worker/index.ts', '../cli/index.ts')).toBe('worker/index.ts → cli/index.ts');
+    expect(offence('cli/index.ts', '../worker/index.ts')).toBe('cli/index.ts → worker/index.ts');
+    expect(offence('shared/crypto/header.ts', '../ipfs/cid.ts')).toBe('shared/crypto/header.ts → shared/ipfs/cid.ts');
+    expect(offence('shared/crypto/header.ts', 'node:crypto')).toBe('shared/crypto/header.ts → node:crypto');
+    expect(offence('worker/index.ts', 'miniflare')).toBe('worker/index.ts → miniflare');
+    expect(offence('worker/test/a.ts', '../../cli/main.ts')).toBe('worker/test/a.ts → cli/main.ts');
+    expect(offence('shared/test/a.ts', '../../cli/test/b.ts')).toBe('shared/test/a.ts → cli/test/b.ts');
+    expect(offence('cli/main.ts', './test/pty.ts')).toBe('cli/main.ts → cli/test/pty.ts');
+  });
+
+  test('find every form of import', () => {
+    const source =
+      "import type { A } from '../a.ts';\nconst b = await import('./b.ts');\nexport * from './c.ts';\nimport './d.ts';";
+    expect(importsOf(source)).toEqual(['../a.ts', './c.ts', './d.ts', './b.ts']);
+  });
+
+  test('find a circle, also of one file', () => {
+    const graph = new Map([
+      ['a', ['b']],
+      ['b', ['c']],
+      ['c', ['b']],
+      ['d', ['d', 'a']],
+    ]);
+    expect(circlesOf(graph)).toEqual([
+      ['b', 'c', 'b'],
+      ['d', 'd'],
+    ]);
+    expect(circlesOf(new Map([['a', ['b']]]))).toEqual([]);
+  });
+});

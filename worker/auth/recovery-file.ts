@@ -1,0 +1,78 @@
+/**
+ * The recovery file of an account: an age file to its recovery key, with the account's private key and a secret. The private
+ * key alone recovers nothing, because every API key with `read` can unseal it; of the secret the account keeps a hash.
+ */
+import {
+  encrypt,
+  identityFromPkcs8,
+  newSecretText,
+  parseRecipients,
+  recipientFromSpki,
+  webBackend,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+
+/** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
+export type Recovery = { file: Uint8Array; secretHash: string };
+
+/** The line above the PEM. Readers of key files skip it as a comment. */
+const secretLine = /^# recovery: ([0-9A-Za-z]{43})\r?$/m;
+
+/**
+ * A recovery file with a new secret.
+ * @param recipient the recovery key @param pkcs8 the account's private key, in DER
+ */
+export async function newRecovery(recipient: Recipient, pkcs8: Uint8Array): Promise<Recovery> {
+  const secret = newSecretText();
+  const text = `# recovery: ${secret}\n${pem('PRIVATE KEY', pkcs8)}`;
+  const { stream } = await encrypt(new Blob([text]).stream(), { format: 'age', recipients: [recipient] });
+  return { file: new Uint8Array(await new Response(stream).arrayBuffer()), secretHash: await hashOf(secret) };
+}
+
+/**
+ * Reads the text of an opened recovery file.
+ * @returns the private key in DER; the hash of the secret, undefined where the text has none
+ * @throws key_invalid when there is no private key in it
+ */
+export async function parseRecoveryText(text: string): Promise<{ pkcs8: Uint8Array; secretHash: string | undefined }> {
+  const secret = secretLine.exec(text)?.[1];
+  const base64 = /-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END PRIVATE KEY-----/.exec(text)?.[1];
+  try {
+    const pkcs8 = Uint8Array.fromBase64(base64 ?? '-');
+    return { pkcs8, secretHash: secret === undefined ? undefined : await hashOf(secret) };
+  } catch {
+    throw new SealpinError('key_invalid', 'privateKey has no -----BEGIN PRIVATE KEY----- block', {
+      hint: 'send the whole text of the opened recovery file',
+    });
+  }
+}
+
+/** @throws key_invalid when the text is not exactly one public key */
+export function parseRecoveryKey(text: string): Recipient {
+  const [recipient, ...more] = parseRecipients(text);
+  if (recipient === undefined || more.length > 0)
+    throw new SealpinError('key_invalid', 'recovery has to be one public key');
+  return recipient;
+}
+
+/** Whether a private key opens what is encrypted to a public key. */
+export async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolean> {
+  const probe = crypto.getRandomValues(new Uint8Array(32));
+  const stanza = await recipientFromSpki(spki).wrap(probe, 'sealpin', webBackend);
+  const opened = await identityFromPkcs8(pkcs8).unwrap([stanza], 'sealpin', webBackend);
+  return opened !== undefined && crypto.subtle.timingSafeEqual(opened, probe);
+}
+
+/** A PEM block (RFC 7468), with its line feed. */
+export function pem(label: string, der: Uint8Array): string {
+  const lines = der
+    .toBase64()
+    .match(/.{1,64}/g)!
+    .join('\n');
+  return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`;
+}
+
+async function hashOf(secret: string): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(secret))).toHex();
+}

@@ -1,0 +1,23 @@
+/** What travels with a request through the service. */
+import type { Context } from 'hono';
+import * as v from 'valibot';
+import type { Env } from '../env.ts';
+import { invalidRequest } from './validation.ts';
+
+export type App = { Bindings: Env; Variables: { requestId: string } };
+export type Ctx = Context<App>;
+
+/**
+ * The query of a request, in the shape that is asked for. `knownQuery` has refused what else it could hold.
+ * @throws invalid_request, naming the parameter and not its value
+ */
+export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
+  const result = v.safeParse(shape, c.req.query());
+  if (!result.success) throw invalidRequest(result.issues);
+  return result.output;
+}
+
+/** Whether the request wants headers only. Hono answers HEAD by the handler of GET, which must not open a read then. */
+export function isHead(c: Ctx): boolean {
+  return c.req.raw.method === 'HEAD';
+}

@@ -1,0 +1,62 @@
+/** Small JSON bodies: everything but an upload. */
+import * as v from 'valibot';
+import { SealpinError } from '../../shared/errors.ts';
+import { invalidRequest } from './validation.ts';
+
+const maxBytes = 64 * 1024;
+const maxDepth = 8;
+
+/**
+ * Reads a JSON body of at most 64 KiB and eight levels, of the shape that is asked for.
+ * @throws too_large, invalid_json, invalid_request
+ */
+export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
+  const result = v.safeParse(shape, await parseBody(request));
+  if (!result.success) throw invalidRequest(result.issues);
+  return result.output;
+}
+
+async function parseBody(request: Request): Promise<unknown> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = request.body?.getReader();
+  for (;;) {
+    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
+    if (done || value === undefined) break;
+    length += value.length;
+    if (length > maxBytes) {
+      await reader?.cancel();
+      throw new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
+    }
+    chunks.push(value);
+  }
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  try {
+    const json = text.decode(await new Blob(chunks).arrayBuffer());
+    if (depthOf(json) > maxDepth)
+      throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
+    return JSON.parse(json) as unknown;
+  } catch (cause) {
+    throw cause instanceof SealpinError ? cause : new SealpinError('invalid_json', undefined, { cause });
+  }
+}
+
+/** Levels of a JSON text, counted before it is parsed; brackets inside strings do not count. */
+function depthOf(json: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let inString = false;
+  // A loop and no regular expression: one that looks for whole strings starts over at each quote of a string without an end.
+  for (let index = 0; index < json.length; index += 1) {
+    const char = json[index]!;
+    if (inString) {
+      if (char === '\\') index += 1;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === '[' || char === '{') {
+      depth += 1;
+      deepest = Math.max(deepest, depth);
+    } else if (char === ']' || char === '}') depth -= 1;
+  }
+  return deepest;
+}

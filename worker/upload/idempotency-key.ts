@@ -1,0 +1,63 @@
+/** `Idempotency-Key` on uploads: what makes a second request the same as the first one. */
+import type { ApiKey } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Ctx } from '../http/app.ts';
+import type { Claim } from '../objects/claims.ts';
+import { keyIdOf } from '../objects/key-registry.ts';
+
+const maxChars = 255;
+
+/** Headers that describe an upload: requests that differ in one of them are different uploads. */
+const describing = ['Content-Type', 'Content-Disposition', 'Content-Digest'];
+
+/**
+ * The claim that an upload makes. Name and parameters go into it under a key that only the API key gives, so that the record
+ * says nothing to others; the body does not go into it at all.
+ * @returns undefined where the request has no Idempotency-Key
+ * @throws invalid_request
+ */
+export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined> {
+  const name = c.req.header('Idempotency-Key');
+  if (name === undefined) return undefined;
+  if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
+    throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
+  }
+  const { pathname, search } = new URL(c.req.url);
+  const mac = await keyed(key);
+  const parameters = await mac([name, search, ...describing.map((header) => c.req.header(header) ?? '')]);
+  const length = c.req.header('Content-Length');
+  return {
+    apiKey: keyIdOf(key.hash),
+    route: `${c.req.method} ${pathname}`,
+    name: await mac([name]),
+    fingerprint: `${parameters}.${length === undefined ? '' : await mac([name, 'length', length])}`,
+  };
+}
+
+/**
+ * Refuses `Idempotency-Key` where the answer shows a secret: it is stored nowhere, so a second request cannot get it again.
+ * @throws invalid_request
+ */
+export function refuseIdempotencyKey(c: Ctx): void {
+  if (c.req.header('Idempotency-Key') === undefined) return;
+  throw new SealpinError(
+    'invalid_request',
+    'Idempotency-Key does not work here: the answer shows an API key, which is stored nowhere and cannot be shown again',
+    { hint: 'leave the header out; if an answer is lost, revoke the key that GET /v1/keys lists' },
+  );
+}
+
+async function keyed(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {
+  const encoder = new TextEncoder();
+  const secret = await crypto.subtle.importKey('raw', key.secret, 'HKDF', false, ['deriveKey']);
+  const derived = await crypto.subtle.deriveKey(
+    { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(0), info: encoder.encode('sealpin/v1 idempotency') },
+    secret,
+    { name: 'HMAC', hash: 'SHA-256', length: 256 },
+    false,
+    ['sign'],
+  );
+  // As JSON, so that no two lists of parts are the same text.
+  return async (parts) =>
+    new Uint8Array(await crypto.subtle.sign('HMAC', derived, encoder.encode(JSON.stringify(parts)))).toHex();
+}
