@@ -13,7 +13,7 @@ const sections = new Map(
     .slice(1)
     .map((text) => [text.slice(0, text.indexOf('\n')), text.split(/^## /m)[0]!]),
 );
-const commonText = manual.slice(manual.indexOf('These flags are known'), manual.indexOf('## Commands'));
+const commonText = manual.slice(manual.indexOf('Every command accepts'), manual.indexOf('### sealpin start'));
 const common = ['json', 'quiet', 'data-dir', 'service'];
 
 /** The flags that the tables of a text name. */
