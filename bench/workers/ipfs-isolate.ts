@@ -21,7 +21,7 @@ const kinds: Record<string, (body: Body) => Promise<unknown>> = {
     const reader = body.getReader({ mode: 'byob' }) as unknown as Reader;
     for (let buffer = new Uint8Array(leafBytes); ;) {
       const { done, value } = await reader.readAtLeast(leafBytes, buffer);
-      if (value) await crypto.subtle.digest('SHA-256', value as Uint8Array<ArrayBuffer>);
+      if (value) await crypto.subtle.digest('SHA-256', value);
       if (done || !value) return undefined;
       buffer = new Uint8Array(value.buffer as ArrayBuffer);
     }
