@@ -3,7 +3,7 @@ import { textOf } from './series.ts';
 import type { Axis } from './series.ts';
 
 /** Between two x: the exponent with which y grows. 0 is flat, 1 is linear. */
-export type Part = { from: number; to: number; slope: number };
+type Part = { from: number; to: number; slope: number };
 
 /** `bends`: where one part ends and the next begins. */
 export type Shape = { parts: Part[]; bends: number[] };

@@ -19,7 +19,7 @@ export function packageRoot(from = import.meta.dirname): string {
 }
 
 /** What esbuild is told, by whoever builds code for workerd (the conditions are those that wrangler uses). */
-export const workerOptions = {
+const workerOptions = {
   bundle: true,
   format: 'esm',
   target: 'es2024',
