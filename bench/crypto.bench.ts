@@ -2,15 +2,14 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { build } from 'esbuild';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { chromium } from 'playwright-core';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
+import { bundle } from '../cli/local/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { pathOf } from '../testkit/programs.ts';
+import { startModule } from '../testkit/workerd.ts';
 import type { Kind } from './workers/crypto-isolate.ts';
 import { totalMebibytes, type Task } from './crypto-task.ts';
 
@@ -141,42 +140,24 @@ async function* measured(where: string, work: (kind: Kind) => Promise<unknown>):
   }
 }
 
-async function bundleIsolate(format: 'esm' | 'iife'): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [join(import.meta.dirname, 'workers/crypto-isolate.ts')],
-    bundle: true,
-    format,
-    target: 'es2024',
-    write: false,
-  });
-  return outputFiles[0]!.text;
-}
+const isolate = 'bench/workers/crypto-isolate.ts';
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      modules: true,
-      script: await bundleIsolate('esm'),
-      compatibilityDate: '2026-11-01',
-      port: 0,
-      cf: false,
-    }),
-  );
+  const { url, close } = await startModule(isolate);
   try {
-    const url = await miniflare.ready;
     yield* measured('workerd', async (kind) => {
-      const answer = await fetch(new URL(`/?mebibytes=${isolateMebibytes}&kind=${encodeURIComponent(kind)}`, url));
-      if ((await answer.text()) !== 'done') throw new Error(`${kind} fails in workerd`);
+      const response = await fetch(new URL(`/?mebibytes=${isolateMebibytes}&kind=${encodeURIComponent(kind)}`, url));
+      if ((await response.text()) !== 'done') throw new Error(`${kind} fails in workerd`);
     });
   } finally {
-    await miniflare.dispose();
+    await close();
   }
 }
 
 async function* inChromium(): AsyncGenerator<Figure> {
   const executablePath = pathOf('chromium');
   if (executablePath === undefined) return;
-  const script = await bundleIsolate('iife');
+  const script = await bundle(isolate, { format: 'iife' });
   const server = createServer((request, response) => {
     const isScript = request.url === '/isolate.js';
     response

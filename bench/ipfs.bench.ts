@@ -8,12 +8,10 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { build } from 'esbuild';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
-import { childrenNamed } from '../cli/local/process.ts';
 import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { startModule } from '../testkit/workerd.ts';
 import { cidBuilder } from '../shared/ipfs/index.ts';
 
 const mebibyte = 2 ** 20;
@@ -72,33 +70,12 @@ function cpuMs(pid: number): number {
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
   const mebibytes = 128;
-  const bundle = await build({
-    entryPoints: [join(import.meta.dirname, 'workers/ipfs-isolate.ts')],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2024',
-    platform: 'browser',
-    conditions: ['workerd', 'worker', 'browser'],
-  });
-  const before = childrenNamed('workerd').map(({ pid }) => pid);
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      name: 'cids',
-      cf: false,
-      modules: true,
-      script: bundle.outputFiles[0]!.text,
-      compatibilityDate: '2026-11-01',
-      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
-    }),
-  );
+  const { url, pid, close } = await startModule('bench/workers/ipfs-isolate.ts');
   try {
-    await miniflare.ready;
-    const { pid } = childrenNamed('workerd').find((child) => !before.includes(child.pid))!;
-    const { port } = await miniflare.unsafeGetDirectURL('cids');
+    const port = Number(new URL(url).port);
     const cost = (kind: string) => async () => {
       const begun = cpuMs(pid);
-      await transfer(Number(port), `/${kind}`, {}, mebibytes);
+      await transfer(port, `/${kind}`, {}, mebibytes);
       return (cpuMs(pid) - begun) / mebibytes;
     };
     const { sealpin, library, digests } = await interleave({
@@ -122,7 +99,7 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       peer: named('reading and SHA-256 alone', digests),
     };
   } finally {
-    await miniflare.dispose();
+    await close();
   }
 }
 

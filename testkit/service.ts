@@ -1,14 +1,12 @@
 /** The service for tests: the Worker as it is deployed, in workerd, before a pinning service that really speaks Kubo's RPC. */
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
+import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
-import { onFreePort } from '../cli/local/port.ts';
-import { childrenNamed } from '../cli/local/process.ts';
 import type { NewAccountAnswer } from '../shared/api.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { startWorker, type RunningWorker } from './workerd.ts';
 
 export const adminToken = 'operator-of-the-tests';
 export const rpcToken = 'rpc-token-of-the-tests';
@@ -38,7 +36,7 @@ export type Service = {
   log: string[];
   /** Of workerd. */
   pid: number;
-  miniflare: Miniflare;
+  miniflare: RunningWorker['miniflare'];
   /** Makes an account as the operator. */
   account(): Promise<NewAccountAnswer>;
   /** Ends workerd as a power cut would. */
@@ -72,73 +70,45 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const node = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
-  const before = childrenNamed('workerd').map((each) => each.pid);
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
-  const configure = (port: number) =>
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      logRequests: false,
-      resourcePersistencePath: join(dir, 'state'),
-      handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
-      name: 'sealpin',
-      modulesRoot: '/',
-      modules,
-      compatibilityDate: '2026-11-01',
-      ...(guarded && { compatibilityFlags: guardFlags }),
-      kvNamespaces: ['API_KEYS'],
-      durableObjects: {
-        ACCOUNT: { className: 'Account', useSQLite: true },
-        PIN: { className: 'Pin', useSQLite: true },
-      },
-      ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-      bindings: {
-        ADMIN_TOKEN: adminToken,
-        KUBO_TOKEN: rpcToken,
-        PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
-        RECOVERY_DAYS: '0',
-        ...o.vars,
-        ...(guarded && {
-          LOCAL_PORT: String(port),
-          LOCAL_CONTROL: rpcToken,
-          LOCAL_ORIGINS: o.vars?.['CORS_ORIGINS'] ?? '',
-        }),
-      },
-      unsafeDirectSockets: [{ host: '127.0.0.1', port }],
-    });
-  const miniflare = await onFreePort(0, async (port) => {
-    const one = new Miniflare(configure(port));
-    try {
-      await one.ready;
-      return one;
-    } catch (error) {
-      await one.dispose().catch(() => undefined); // the first error is the one to tell
-      if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE') throw new SealpinError('port_in_use');
-      throw error;
-    }
-  });
-  const mine = childrenNamed('workerd').filter((each) => !before.includes(each.pid));
-  const url = (await miniflare.unsafeGetDirectURL('sealpin')).origin;
+  const { url, pid, miniflare } = await startWorker((port) => ({
+    ...serviceState(join(dir, 'state')),
+    handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
+    modules,
+    ...(guarded && { compatibilityFlags: guardFlags }),
+    ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
+    bindings: {
+      ADMIN_TOKEN: adminToken,
+      KUBO_TOKEN: rpcToken,
+      PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
+      RECOVERY_DAYS: '0',
+      ...o.vars,
+      ...(guarded && {
+        LOCAL_PORT: String(port),
+        LOCAL_CONTROL: rpcToken,
+        LOCAL_ORIGINS: o.vars?.['CORS_ORIGINS'] ?? '',
+      }),
+    },
+  }));
   return {
     url,
     node: node.url,
     rpcToken,
     dir,
     log,
-    pid: mine[0]!.pid,
+    pid,
     miniflare,
     async account() {
-      const answer = await fetch(`${url}/v1/accounts`, {
+      const response = await fetch(`${url}/v1/accounts`, {
         method: 'POST',
         headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
         body: JSON.stringify({ label: 'test' }),
       });
-      if (answer.status !== 201) throw new Error(`no account: ${answer.status} ${await answer.text()}`);
-      return (await answer.json()) as NewAccountAnswer;
+      if (response.status !== 201) throw new Error(`no account: ${response.status} ${await response.text()}`);
+      return (await response.json()) as NewAccountAnswer;
     },
     async kill() {
-      for (const { pid } of mine) process.kill(pid, 'SIGKILL');
+      process.kill(pid, 'SIGKILL');
       await miniflare.dispose();
     },
     async close() {

@@ -18,8 +18,11 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/ipfs': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },
   worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
   cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
+  // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
+  'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
   'cli/test': { rooms: ['shared', 'cli', 'testkit'], npm: /./, node: true },
@@ -145,6 +148,12 @@ describe('the checks themselves', () => {
     expect(offence('shared/crypto/header.ts', '../ipfs/cid.ts')).toBe('shared/crypto/header.ts → shared/ipfs/cid.ts');
     expect(offence('shared/crypto/header.ts', 'node:crypto')).toBe('shared/crypto/header.ts → node:crypto');
     expect(offence('worker/index.ts', 'miniflare')).toBe('worker/index.ts → miniflare');
+    expect(offence('cli/main.ts', '../testkit/workerd.ts')).toBe('cli/main.ts → testkit/workerd.ts');
+    expect(offence('worker/index.ts', '../bench/figure.ts')).toBe('worker/index.ts → bench/figure.ts');
+    expect(offence('testkit/service.ts', '../bench/figure.ts')).toBe('testkit/service.ts → bench/figure.ts');
+    expect(offence('cli/test/a.ts', '../../bench/figure.ts')).toBe('cli/test/a.ts → bench/figure.ts');
+    expect(offence('worker/test/a.ts', '../../testkit/service.ts')).toBeUndefined();
+    expect(offence('bench/ipfs.bench.ts', '../testkit/kubo.ts')).toBeUndefined();
     expect(offence('worker/test/a.ts', '../../cli/main.ts')).toBe('worker/test/a.ts → cli/main.ts');
     expect(offence('shared/test/a.ts', '../../cli/test/b.ts')).toBe('shared/test/a.ts → cli/test/b.ts');
     expect(offence('cli/main.ts', './test/pty.ts')).toBe('cli/main.ts → cli/test/pty.ts');
