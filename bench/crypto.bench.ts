@@ -1,4 +1,4 @@
-/** The container formats beside what else does the same: in Node, in workerd and in Chromium. */
+/** The container formats next to other implementations, in Node, workerd and Chromium. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -15,7 +15,11 @@ import { totalMebibytes, type Task } from './crypto-task.ts';
 
 const mebibyte = 2 ** 20;
 
-export const bench: Bench = { name: 'crypto', run };
+export const bench: Bench = {
+  name: 'crypto',
+  measures: 'container formats in Node, workerd and Chromium; passwords',
+  run,
+};
 
 async function* run(): AsyncGenerator<Figure> {
   yield* inNode();
@@ -24,7 +28,7 @@ async function* run(): AsyncGenerator<Figure> {
   yield* inChromium();
 }
 
-/** MiB a second of a piece of work. */
+/** A task that resolves with the MiB per second of some work. */
 const speed = (mebibytes: number, work: () => unknown) => async (): Promise<number> => {
   const begun = performance.now();
   await work();
@@ -62,7 +66,7 @@ async function* inNode(): AsyncGenerator<Figure> {
   }
 }
 
-/** A thread with a heap of its own, so that nobody collects the garbage of another one. */
+/** A thread with a heap of its own, so that none collects the garbage of another. */
 function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
   const worker = new Worker(new URL('./crypto-thread.ts', import.meta.url), { workerData: task });
   return {
@@ -75,7 +79,7 @@ function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
   };
 }
 
-/** What the openssl program says of its own cipher, for scale. */
+/** What the openssl program reports of its own cipher, for scale. */
 function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
   const { status, stdout } = spawnSync(
     'openssl',
@@ -91,7 +95,7 @@ function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
     };
 }
 
-/** How long a password keeps everything else waiting. */
+/** How long deriving a password blocks everything else. */
 async function* passwords(): AsyncGenerator<Figure> {
   const kdfs: [string, PasswordKdf][] = [
     ['scrypt, logN 18', { name: 'scrypt' }],
@@ -100,11 +104,11 @@ async function* passwords(): AsyncGenerator<Figure> {
   for (const [name, kdf] of kdfs) {
     let longest = 0;
     let last = performance.now();
-    const tick = (): void => {
+    const measure = (): void => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     };
-    const timer = setInterval(tick, 5);
+    const timer = setInterval(measure, 5);
     const begun = performance.now();
     try {
       await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), 'sealpin', nodeBackend);
@@ -113,7 +117,7 @@ async function* passwords(): AsyncGenerator<Figure> {
     }
     const took = performance.now() - begun;
     yield {
-      figure: `longest stop while a password is derived: ${name}`,
+      figure: `longest block while a password is derived: ${name}`,
       unit: 'ms',
       value: longest,
       peer: { name: 'the derivation', value: took },

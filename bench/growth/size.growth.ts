@@ -2,9 +2,9 @@
 import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadRun } from '../../cli/local/state.ts';
-import { atDesk, fill, sealpin, watched } from '../cli-fixture.ts';
-import type { Desk } from '../cli-fixture.ts';
-import { forgetPeak, peakMiB } from '../memory.ts';
+import { withCli, fill, sealpin, watched } from '../cli-fixture.ts';
+import type { CliFixture } from '../cli-fixture.ts';
+import { forgetPeak, peakMiB } from '../process-stats.ts';
 import { at, ladder, line, textOf } from './series.ts';
 import type { Axis, Growth, Run, Series } from './series.ts';
 
@@ -13,26 +13,26 @@ const GiB = 2 ** 30;
 
 const x: Axis = { what: 'size of the file', unit: 'bytes', base: 4 };
 
-export const growth: Growth = { run: (o) => atDesk((desk) => sizes(desk, o), { keep: o.quick }) };
+export const growth: Growth = { run: (o) => withCli((fixture) => sizes(fixture, o), { keep: o.quick }) };
 
-async function* sizes(desk: Desk, { quick, step }: Run): AsyncGenerator<Series> {
+async function* sizes(fixture: CliFixture, { quick, step }: Run): AsyncGenerator<Series> {
   const times = [line('ecc-encrypt, stored', 'time', 's'), line('ecc-decrypt', 'time', 's')];
   const memory = ['ecc-encrypt', 'ecc-decrypt', 'workerd of the service', 'Node of the service'].map((name) =>
     line(name, 'peak of memory', 'MiB'),
   );
-  const run = await loadRun(join(desk.dir, 'data'));
+  const run = await loadRun(join(fixture.dir, 'data'));
   const pids = [run!.workerd[0]!.pid, run!.service.pid];
-  const file = join(desk.dir, 'in');
+  const file = join(fixture.dir, 'in');
   const all = ladder(1024, 4 * GiB, 4);
   await make(file, all[0]!);
   // What only the first run does is no cost of a size.
-  await thereAndBack(desk, file, pids);
+  await thereAndBack(fixture, file, pids);
   for (const bytes of quick ? all.slice(0, 3) : all) {
     await make(file, bytes);
     const runs: Cost[] = [];
     for (let round = quick ? 1 : roundsOf(bytes); round > 0; round -= 1) {
       step(`size: ${textOf(bytes, x)}, ${round} to go`);
-      runs.push(await thereAndBack(desk, file, pids));
+      runs.push(await thereAndBack(fixture, file, pids));
     }
     for (const [index, each] of times.entries())
       each.points.push(
@@ -79,7 +79,11 @@ async function make(file: string, bytes: number): Promise<void> {
 /** `seconds`: encrypting, decrypting. `peaksMiB`: those two, then the processes of the service over both. */
 type Cost = { seconds: number[]; peaksMiB: number[] };
 
-async function thereAndBack({ dir, data, publicKey }: Desk, file: string, pids: readonly number[]): Promise<Cost> {
+async function thereAndBack(
+  { dir, data, publicKey }: CliFixture,
+  file: string,
+  pids: readonly number[],
+): Promise<Cost> {
   for (const pid of pids) forgetPeak(pid);
   const out = join(dir, 'out');
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);

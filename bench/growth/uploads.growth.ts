@@ -1,6 +1,6 @@
 /** Uploads at once to the service in workerd, before the real node: what goes through, and the memory that they take together. */
 import { randomBytes } from 'node:crypto';
-import { forgetPeak, peakMiB } from '../memory.ts';
+import { forgetPeak, peakMiB } from '../process-stats.ts';
 import { at, ladder, line, textOf, type Axis, type Growth, type Run, type Series } from './series.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { send } from '../worker-fixture.ts';
