@@ -1,4 +1,4 @@
-/** A page of a list, and one GET, in accounts of more and more files. */
+/** The time of a page of the list and of one GET, by the files in the account. */
 import { interleave } from '../figure.ts';
 import { ladder, line, textOf, type Axis, type Growth, type Run, type Series } from './series.ts';
 import { startService } from '../../testkit/service.ts';

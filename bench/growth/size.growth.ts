@@ -1,4 +1,4 @@
-/** What a file costs that grows from 1 KiB to 4 GiB: time and memory of the command line, and memory of the service that it uses. */
+/** The cost of a file from 1 KiB to 4 GiB: time and memory of the command line, and memory of the service behind it. */
 import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadRun } from '../../cli/local/state.ts';
@@ -25,14 +25,14 @@ async function* sizes(fixture: CliFixture, { quick, step }: Run): AsyncGenerator
   const file = join(fixture.dir, 'in');
   const all = ladder(1024, 4 * GiB, 4);
   await make(file, all[0]!);
-  // What only the first run does is no cost of a size.
-  await thereAndBack(fixture, file, pids);
+  // The first run has costs of its own, which do not depend on the size.
+  await roundTrip(fixture, file, pids);
   for (const bytes of quick ? all.slice(0, 3) : all) {
     await make(file, bytes);
     const runs: Cost[] = [];
     for (let round = quick ? 1 : roundsOf(bytes); round > 0; round -= 1) {
       step(`size: ${textOf(bytes, x)}, ${round} to go`);
-      runs.push(await thereAndBack(fixture, file, pids));
+      runs.push(await roundTrip(fixture, file, pids));
     }
     for (const [index, each] of times.entries())
       each.points.push(
@@ -57,7 +57,7 @@ async function* sizes(fixture: CliFixture, { quick, step }: Run): AsyncGenerator
   };
   yield {
     name: 'memory',
-    title: 'Memory of the command line and of the local service while a file goes there and back',
+    title: 'Memory of the command line and of the local service during a round trip of a file',
     x,
     lines: memory,
   };
@@ -67,7 +67,7 @@ function roundsOf(bytes: number): number {
   return bytes <= 64 * MiB ? 5 : bytes <= GiB ? 3 : 1;
 }
 
-/** Random bytes; where they would take long to make, zeros, which cost the same once they are encrypted. */
+/** Writes random bytes; large files are zeros, which are faster to make and cost the same once encrypted. */
 async function make(file: string, bytes: number): Promise<void> {
   await rm(file, { force: true });
   if (bytes <= 64 * MiB) return fill(file, bytes);
@@ -76,20 +76,16 @@ async function make(file: string, bytes: number): Promise<void> {
   await handle.close();
 }
 
-/** `seconds`: encrypting, decrypting. `peaksMiB`: those two, then the processes of the service over both. */
+/** `seconds`: encrypting, decrypting. `peaksMiB`: the same two, then the processes of the service over both. */
 type Cost = { seconds: number[]; peaksMiB: number[] };
 
-async function thereAndBack(
-  { dir, data, publicKey }: CliFixture,
-  file: string,
-  pids: readonly number[],
-): Promise<Cost> {
+async function roundTrip({ dir, data, publicKey }: CliFixture, file: string, pids: readonly number[]): Promise<Cost> {
   for (const pid of pids) forgetPeak(pid);
   const out = join(dir, 'out');
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
   const fetched = await watched(['ecc-decrypt', stored.stdout, out, '--force', '--quiet', data]);
   const served = pids.map((pid) => peakMiB(pid) ?? 0);
-  if ((await stat(out)).size !== (await stat(file)).size) throw new Error('what came back has another size');
+  if ((await stat(out)).size !== (await stat(file)).size) throw new Error('the decrypted file has another size');
   await rm(out);
   sealpin('delete', stored.stdout, '--quiet', data);
   return { seconds: [stored.seconds, fetched.seconds], peaksMiB: [stored.peakMiB, fetched.peakMiB, ...served] };

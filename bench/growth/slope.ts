@@ -1,4 +1,4 @@
-/** Whether something grows with what it depends on, and where that changes: slopes where both axes are logarithmic. */
+/** How y grows with x, and where that changes: slopes on logarithmic axes. */
 import { textOf } from './series.ts';
 import type { Axis } from './series.ts';
 
@@ -8,18 +8,18 @@ type Part = { from: number; to: number; slope: number };
 /** `bends`: where one part ends and the next begins. */
 export type Shape = { parts: Part[]; bends: number[] };
 
-/** What a flat line may have of a slope: 1.5 times as much for ten times as much. */
+/** Slopes below this count as flat: at most 1.5 times the cost for ten times the input. */
 const flat = 0.18;
-/** What a linear line may have more or less: what it began with, and noise. */
+/** How far the slope of a linear line may be from 1: fixed costs and noise. */
 const near = 0.2;
-/** Between flat and linear. Where a + b·x crosses it, a and b·x are the same. */
+/** Between flat and linear. Where the slope of a + b·x crosses it, a equals b·x. */
 const middle = 0.5;
 
 type Place = { x: number; y: number };
 
 /**
- * Finds the parts of a line. The slope at a point is taken over three of them, so that one disturbed run makes no bend. It bends
- * where the slope crosses 0.5, or half of the steepest where all of it is less steep than linear.
+ * Finds the parts of a line. The slope at a point is that of three points, so that one disturbed run makes no bend. The line bends
+ * where the slope crosses 0.5, or half of its steepest slope if that is less than linear.
  *
  * @param points with x and median above 0, by rising x
  */
@@ -41,7 +41,7 @@ export function shapeOf(points: readonly { x: number; median: number }[]): Shape
     const slope = index === begin ? slopes[index]! : slopeOf(places.slice(begin, index + 1));
     const from = bends.at(-1) ?? points[0]!.x;
     if (index < places.length - 1) {
-      // From rising to falling, it crosses 0.
+      // From rising to falling, the slope crosses 0.
       const crossed = (kinds[index]! + kinds[index + 1]!) * bound;
       const share = (crossed - slopes[index]!) / (slopes[index + 1]! - slopes[index]!);
       bends.push(Math.exp(places[index]!.x + share * (places[index + 1]!.x - places[index]!.x)));
