@@ -1,7 +1,7 @@
 /** What the benches of the command line share: the built command line, a running service and a temporary directory. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { createWriteStream, existsSync } from 'node:fs';
+import { createWriteStream, existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,6 +82,15 @@ export function timed(act: () => unknown): () => Promise<number> {
 /** Whether a program is installed: a call of it with these arguments succeeds. */
 export function has(program: string, ...args: string[]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
+}
+
+/** Makes an identity of age in `age.key`; returns its recipient. */
+export function ageRecipient(dir: string): string {
+  const file = join(dir, 'age.key');
+  execFileSync('age-keygen', ['-o', file], { stdio: 'ignore' });
+  const recipient = /age1[a-z0-9]+/.exec(readFileSync(file, 'utf8'))?.[0];
+  if (recipient === undefined) throw new Error('age-keygen wrote no recipient');
+  return recipient;
 }
 
 /** A sample as the peer of a figure. */

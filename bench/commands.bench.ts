@@ -1,11 +1,11 @@
 /** The command line as a user runs it: starting, storing and fetching a large file, and its memory. */
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/kubo.ts';
-import { withCli, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
+import { ageRecipient, withCli, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
 import { interleave, summarize } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
@@ -79,8 +79,7 @@ async function* storing({ dir, data, publicKey }: CliFixture): AsyncGenerator<Fi
   }
   const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
   execFileSync(kubo, ['init', '--profile=test'], { env, stdio: 'ignore' });
-  execFileSync('age-keygen', ['-o', join(dir, 'age.key')], { stdio: 'ignore' });
-  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  const recipient = ageRecipient(dir);
   const shell = (line: string): string =>
     execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   const theirs = inTwoSteps({

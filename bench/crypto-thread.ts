@@ -21,11 +21,13 @@ const block = new Uint8Array(randomBytes(mebibyte));
 
 const { name, direction, chunkBytes } = workerData as Task;
 
+if (parentPort === null) throw new Error('this module runs in a worker thread only');
+const port = parentPort;
 const work = await prepare();
-parentPort!.on('message', () => {
+port.on('message', () => {
   work().then(
-    () => parentPort!.postMessage(undefined),
-    (error: unknown) => parentPort!.postMessage(String(error)),
+    () => port.postMessage(undefined),
+    (error: unknown) => port.postMessage(String(error)),
   );
 });
 

@@ -51,15 +51,25 @@ async function* inNode(): AsyncGenerator<Figure> {
   ] as const) {
     const least = format === 'sealpin' ? { value: { atLeast: 700 }, ratio: { atLeast: 3 } } : { ratio: { atLeast: 6 } };
     for (const direction of ['encrypt', 'decrypt'] as const) {
-      const runners = [format, peer, cipher].map((name) => runner({ name, direction, chunkBytes }));
+      const [own, theirs, bare] = [
+        runner({ name: format, direction, chunkBytes }),
+        runner({ name: peer, direction, chunkBytes }),
+        runner({ name: cipher, direction, chunkBytes }),
+      ];
       try {
-        const [mine, theirs, alone] = runners.map(({ run }) => speed(totalMebibytes, run));
-        const results = await interleave({ ours: mine!, peer: theirs!, alone: alone! }, 5);
+        const results = await interleave(
+          {
+            ours: speed(totalMebibytes, own.run),
+            peer: speed(totalMebibytes, theirs.run),
+            alone: speed(totalMebibytes, bare.run),
+          },
+          5,
+        );
         const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
         yield figure(name, results.ours, peer, results.peer, least);
         yield figure(name, results.ours, `node:crypto alone, ${chunkBytes / 1024} KiB`, results.alone);
       } finally {
-        await Promise.all(runners.map(({ end }) => end()));
+        await Promise.all([own.end(), theirs.end(), bare.end()]);
       }
     }
     yield* opensslSpeed(cipher, chunkBytes);

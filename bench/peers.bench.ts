@@ -1,8 +1,7 @@
 /** Encrypting and storing a file of 256 MiB, and getting it back, compared with the programs that people use for it today. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { withCli, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, withCli, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
 import { interleave } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
@@ -71,8 +70,7 @@ const runner =
 function age(dir: string): Tool | undefined {
   if (!has('age', '--version')) return undefined;
   const run = runner(dir);
-  run('age-keygen', '-o', 'age.key');
-  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  const recipient = ageRecipient(dir);
   return {
     name: 'age',
     put: () => run('age', '-r', recipient, '-o', 'in.age', 'in'),

@@ -191,7 +191,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       9,
     );
     // Equal within noise: they differ by less than the runs of one do, or by a fifth.
-    const bound = ({ median, spread }: Sample): Figure['target'] => ({
+    const bound = ({ median, spread }: Sample): NonNullable<Figure['target']> => ({
       ratio: { atMost: Math.max(1.2, 1 + spread / median) },
     });
     yield {
@@ -200,7 +200,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       value: times.longPage.median,
       spread: times.longPage.spread,
       peer: named('of 10', times.shortPage),
-      target: bound(times.shortPage)!,
+      target: bound(times.shortPage),
     };
     yield {
       figure: 'one GET among 100,000',
@@ -208,7 +208,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       value: times.longOne.median,
       spread: times.longOne.spread,
       peer: named('among 10', times.shortOne),
-      target: bound(times.shortOne)!,
+      target: bound(times.shortOne),
     };
   } finally {
     await service.close();

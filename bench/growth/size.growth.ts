@@ -21,10 +21,13 @@ async function* sizes(fixture: CliFixture, { quick, step }: Run): AsyncGenerator
     line(name, 'peak of memory', 'MiB'),
   );
   const run = await loadRun(join(fixture.dir, 'data'));
-  const pids = [run!.workerd[0]!.pid, run!.service.pid];
+  const [workerd] = run?.workerd ?? [];
+  if (run === undefined || workerd === undefined) throw new Error('the local service does not run');
+  const pids = [workerd.pid, run.service.pid];
   const file = join(fixture.dir, 'in');
-  const all = ladder(1024, 4 * GiB, 4);
-  await make(file, all[0]!);
+  const smallest = 1024;
+  const all = ladder(smallest, 4 * GiB, 4);
+  await make(file, smallest);
   // The first run has costs of its own, which do not depend on the size.
   await roundTrip(fixture, file, pids);
   for (const bytes of quick ? all.slice(0, 3) : all) {
@@ -38,14 +41,14 @@ async function* sizes(fixture: CliFixture, { quick, step }: Run): AsyncGenerator
       each.points.push(
         at(
           bytes,
-          runs.map(({ seconds }) => seconds[index]!),
+          runs.map(({ seconds }) => seconds[index] ?? Number.NaN),
         ),
       );
     for (const [index, each] of memory.entries())
       each.points.push(
         at(
           bytes,
-          runs.map(({ peaksMiB }) => peaksMiB[index]!),
+          runs.map(({ peaksMiB }) => peaksMiB[index] ?? Number.NaN),
         ),
       );
   }

@@ -25,28 +25,34 @@ type Place = { x: number; y: number };
  */
 export function shapeOf(points: readonly { x: number; median: number }[]): Shape {
   const places = points.map(({ x, median }) => ({ x: Math.log(x), y: Math.log(median) }));
-  if (places.length < 2) return { parts: [], bends: [] };
+  const [first] = points;
+  if (first === undefined || points.length < 2) return { parts: [], bends: [] };
   const slopes = places.map((_, index) => {
     const begin = Math.max(0, Math.min(index - 1, places.length - 3));
     return slopeOf(places.slice(begin, begin + 3));
   });
   const steepest = Math.max(...slopes.map(Math.abs));
   const bound = steepest < flat ? Infinity : Math.min(middle, steepest / 2);
-  const kinds = slopes.map((slope) => (slope >= bound ? 1 : slope <= -bound ? -1 : 0));
+  const sloped = places.map(({ x }, index) => {
+    const slope = slopes[index] ?? 0;
+    return { x, slope, kind: slope >= bound ? 1 : slope <= -bound ? -1 : 0 };
+  });
   const parts: Part[] = [];
   const bends: number[] = [];
   let begin = 0;
-  for (let index = 0; index < places.length; index += 1) {
-    if (index < places.length - 1 && kinds[index] === kinds[index + 1]) continue;
-    const slope = index === begin ? slopes[index]! : slopeOf(places.slice(begin, index + 1));
-    const from = bends.at(-1) ?? points[0]!.x;
-    if (index < places.length - 1) {
+  for (const [index, here] of sloped.entries()) {
+    const next = sloped[index + 1];
+    if (here.kind === next?.kind) continue;
+    const slope = index === begin ? here.slope : slopeOf(places.slice(begin, index + 1));
+    const from = bends.at(-1) ?? first.x;
+    if (next !== undefined) {
       // From rising to falling, the slope crosses 0.
-      const crossed = (kinds[index]! + kinds[index + 1]!) * bound;
-      const share = (crossed - slopes[index]!) / (slopes[index + 1]! - slopes[index]!);
-      bends.push(Math.exp(places[index]!.x + share * (places[index + 1]!.x - places[index]!.x)));
+      const crossed = (here.kind + next.kind) * bound;
+      const share = (crossed - here.slope) / (next.slope - here.slope);
+      bends.push(Math.exp(here.x + share * (next.x - here.x)));
     }
-    parts.push({ from, to: bends.length > parts.length ? bends.at(-1)! : points.at(-1)!.x, slope });
+    const to = next === undefined ? points.at(-1)?.x : bends.at(-1);
+    parts.push({ from, to: to ?? from, slope });
     begin = index + 1;
   }
   return { parts, bends };
