@@ -48,7 +48,8 @@ function cellsOf({ figure, unit, value, spread, peer, target, met }: Result): st
   const amount = (number: number, range?: number): string =>
     `${rounded(number)}${range === undefined ? '' : ` ±${rounded(range)}`}`;
   const bounds = Object.entries(target ?? {}).map(
-    ([of, bound]) => `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`}`,
+    ([of, bound]) =>
+      `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${short(bound.atLeast)}` : `≤ ${short(bound.atMost)}`}`,
   );
   return [
     figure,
@@ -65,6 +66,11 @@ function toLine(cells: readonly string[]): string {
     .map((cell, index) => cell.padEnd(columns[index] ?? 0))
     .join(' ')
     .trimEnd();
+}
+
+/** At most three digits, without trailing zeros. */
+function short(number: number): string {
+  return String(Number(rounded(number)));
 }
 
 function rounded(number: number): string {

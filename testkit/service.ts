@@ -1,4 +1,4 @@
-/** The service for tests: the Worker as it is deployed, in workerd, before a pinning service that really speaks Kubo's RPC. */
+/** The service for tests: the Worker as deployed, in workerd, in front of a pinning service that speaks Kubo's RPC. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,48 +12,48 @@ export const adminToken = 'operator-of-the-tests';
 export const rpcToken = 'rpc-token-of-the-tests';
 
 export type ServiceOptions = {
-  /** The module to run, from the root of the repository. */
+  /** The module to run, as a path from the root of the repository; `worker/index.ts` by default. */
   entry?: string;
-  /** Variables and secrets besides the usual ones. */
+  /** Variables and secrets, besides the usual ones or instead of them. */
   vars?: Record<string, string>;
-  /** Where state lives; a folder of its own, removed at the end, when left out. */
+  /** The directory of the state; by default a temporary one, removed by `close`. */
   dir?: string;
-  /** A node that runs already; it goes on when the service ends. */
+  /** An IPFS node that already runs; `close` leaves it running. */
   node?: RunningNode;
-  /** The pinning service's address, as seen by the Worker; gets the real one's. */
+  /** Maps the URL of the IPFS node to the one that the Worker uses: a proxy between them, for example. */
   through?(url: string): Promise<string> | string;
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
 };
 
 export type Service = {
-  /** Past Miniflare's own entry Worker, which recompresses answers. */
+  /** Of the Worker itself, past Miniflare's own entry Worker, which recompresses responses. */
   url: string;
-  /** The embedded IPFS node behind it. */
+  /** The URL of the IPFS node behind it. */
   node: string;
   rpcToken: string;
   dir: string;
-  /** What the Worker logged, a line each. */
+  /** The lines that the Worker logged. */
   log: string[];
-  /** Of workerd. */
+  /** The process of workerd. */
   pid: number;
   miniflare: RunningWorker['miniflare'];
-  /** Makes an account as the operator. */
+  /** Creates an account as the operator. */
   account(): Promise<NewAccountAnswer>;
-  /** Ends workerd as a power cut would. */
+  /** Kills workerd, as a power cut would. */
   kill(): Promise<void>;
   close(): Promise<void>;
 };
 
 const bundles = new Map<string, Promise<string>>();
 
-/** The Worker as `wrangler deploy` sends it, built once a test file. */
+/** The Worker as `wrangler deploy` sends it, built once per test file. */
 function bundled(entry: string): Promise<string> {
   const text = bundles.get(entry) ?? bundle(entry);
   bundles.set(entry, text);
   return text;
 }
 
-/** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and has to behave the same. */
+/** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 let guard: Promise<string> | undefined;
 
@@ -64,7 +64,7 @@ async function modulesOf(entry: string) {
   return [{ type: 'ESModule', path: '/guard.js', contents: await guard } as const, worker];
 }
 
-/** Starts the service with its IPFS node. */
+/** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
   const node = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
@@ -104,7 +104,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
         headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
         body: JSON.stringify({ label: 'test' }),
       });
-      if (response.status !== 201) throw new Error(`no account: ${response.status} ${await response.text()}`);
+      if (response.status !== 201)
+        throw new Error(`no account was created: ${response.status} ${await response.text()}`);
       return (await response.json()) as NewAccountAnswer;
     },
     async kill() {

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 const root = resolve(import.meta.dirname, '../..');
 
 /**
- * Who may import what: rooms of the house by their path, and packages of npm. The most specific room wins. A room may always
+ * What each room may import: other rooms, by their path, and npm packages. The most specific room of a file wins. A room may always
  * import itself. `docs/architecture.md` draws the same arrows.
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
@@ -28,7 +28,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'cli/test': { rooms: ['shared', 'cli', 'testkit'], npm: /./, node: true },
 };
 
-/** What is imported although it is no source: the manifest, and the Worker that is bundled beside the guard at run time. */
+/** Imports that are no source files: the manifest, and the bundled Worker that the guard imports at run time. */
 const notSources = new Set(['package.json', 'cli/local/worker.js']);
 
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
@@ -46,7 +46,7 @@ function roomOf(path: string): string {
   return room;
 }
 
-/** What a source imports, types and dynamic imports included. An import in a comment counts, too. */
+/** The specifiers that a source imports, of types and dynamic imports, too. An import in a comment counts as well. */
 function importsOf(source: string): string[] {
   const forms = [
     /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
