@@ -4,7 +4,7 @@ import type { Pace } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
 
 /** A stream that may be a terminal. */
-export type In = Readable & { readonly isTTY?: boolean };
+type In = Readable & { readonly isTTY?: boolean };
 export type Out = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
 export type World = {

@@ -29,7 +29,7 @@ export type Unsealing = {
 };
 
 /** Whether the blob argument means a local container and not a blob ID. */
-export function isLocal(blob: string): boolean {
+function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
 

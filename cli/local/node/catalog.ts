@@ -11,12 +11,12 @@ export type BlockRow = { cid: string; offset: number; bytes: number; node: Uint8
 /** Where a block lies: `file` is the name on disk. */
 export type Place = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-export type Pin = { cid: string; name: string };
+type Pin = { cid: string; name: string };
 
-export type Indirect = { cid: string; through: string };
+type Indirect = { cid: string; through: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-export type NewFile = {
+type NewFile = {
   file: string;
   cid: string;
   blocks: readonly BlockRow[];

@@ -11,7 +11,7 @@ import type { Store } from './store.ts';
 export type Command = (call: Call) => Promise<void> | void;
 
 /** The version of this node, in Kubo's form. */
-export const version = '1.0.0-sealpin';
+const version = '1.0.0-sealpin';
 
 /** Bytes of one read from the disk. */
 const readBytes = 1_048_576;
