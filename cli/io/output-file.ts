@@ -19,7 +19,7 @@ import { sizeText } from '../terminal/progress.ts';
 const blockBytes = 1024 * 1024;
 
 export interface Sink {
-  /** For messages. */
+  /** The path as given, or `standard output`, for messages. */
   readonly name: string;
   /**
    * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
@@ -27,8 +27,13 @@ export interface Sink {
    * @throws disk_full
    */
   room(bytes: number): Promise<void>;
-  /** Takes bytes. A failure of the disk may be told later, at the latest by `commit`. */
-  write(chunk: Uint8Array): Promise<void>;
+  /**
+   * Writes bytes. The disk may fail later; `commit` reports that at the latest.
+   *
+   * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then written without a copy. When it
+   *   is undefined the chunk may change as soon as the promise resolves
+   */
+  write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
   /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
   commit(): Promise<string | undefined>;
   /** Leaves nothing behind. What went to standard output stays there. */
@@ -111,7 +116,7 @@ async function removeLeftovers(directory: string): Promise<void> {
     const [, machine, pid] = temporaryName.exec(name) ?? [];
     if (machine !== host() || isAlive(Number(pid))) continue;
     await rm(join(directory, name), { force: true }).catch((error: unknown) => {
-      // In a shared directory it may be another user's, or something else of that name: it is no business of ours.
+      // In a shared directory it may be another user's, or something else of that name: it stays.
       if (!['EPERM', 'EACCES', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].includes(errnoOf(error) ?? '')) throw error;
     });
   }
@@ -154,13 +159,18 @@ class FileSink implements Sink {
       );
   }
 
-  async write(chunk: Uint8Array): Promise<void> {
+  async write(chunk: Uint8Array, onWritten?: () => void): Promise<void> {
     try {
       const { blocks } = await this.#open();
+      if (onWritten !== undefined && chunk.length >= blockBytes) {
+        await blocks.writeThrough(chunk, onWritten);
+        return;
+      }
       for (let done = 0; done < chunk.length;) {
         done += blocks.fill(chunk.subarray(done));
         if (blocks.full()) await blocks.flush();
       }
+      onWritten?.();
     } catch (error) {
       throw writeFailure(this.name, error);
     }
@@ -202,7 +212,7 @@ class FileSink implements Sink {
   async #close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = undefined;
-    // It was drained before, unless something failed; then that is told, and not what the other writes came to.
+    // It was drained before, unless something failed; then that is reported, and not how the other writes ended.
     await opened?.blocks.drain().catch(() => undefined);
     await opened?.file.close();
   }
@@ -262,9 +272,10 @@ function standardOutput(o: SinkOptions): Sink {
   return {
     name: 'standard output',
     room: async () => undefined,
-    async write(chunk) {
+    async write(chunk, onWritten) {
       if (text !== undefined) refuseBinary(chunk);
       await write(stdout, chunk);
+      onWritten?.();
     },
     async commit() {
       if (text !== undefined) refuseBinary(undefined);

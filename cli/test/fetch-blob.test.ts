@@ -189,7 +189,7 @@ describe('S62, S63, S65: a source that gives', () => {
 });
 
 describe('S64: a source that', () => {
-  const pace = { stallMs: 150, bytes: 100_000, answerMs: 150 };
+  const timeouts = { stallMs: 150, bytes: 100_000, answerMs: 150 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
     {
@@ -207,7 +207,7 @@ describe('S64: a source that', () => {
       }) satisfies Handler,
     },
   ])('$title is given up for the next one', async ({ handler }) => {
-    const ran = await decryptFrom([handler, honest], { pace });
+    const ran = await decryptFrom([handler, honest], { timeouts });
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
   });
@@ -259,7 +259,7 @@ test('a source that fails three times in the same way is named once', async () =
   expect(ran.stderr).toContain('what the service stores is damaged');
 });
 
-test('a gateway that redirects to a subdomain is told of as one', async () => {
+test('a gateway that redirects to a subdomain is reported as one', async () => {
   const ran = await decryptFrom([
     (_request, response) => response.writeHead(301, { location: `http://${blob.cid}.ipfs.localhost:8080/` }).end(),
   ]);
@@ -267,7 +267,7 @@ test('a gateway that redirects to a subdomain is told of as one', async () => {
   expect(ran.stderr).toContain('hint: a subdomain gateway cannot be used');
 });
 
-test('a gateway without CARs is told of as one', async () => {
+test('a gateway without CARs is reported as one', async () => {
   const ran = await decryptFrom([(_request, response) => response.writeHead(406).end('no')]);
   expect(ran.stderr).toContain('it does not give CAR files (status 406), which Sealpin asks for');
 });
@@ -302,7 +302,7 @@ describe('S66: a blob ID', () => {
     { text: `ipfs://${blob.cid}/letter.pdf`, says: 'there is a path after the blob ID' },
     { text: blob.cid.slice(0, -1), says: 'that blob ID has 58 characters instead of 59' },
     { text: '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11', says: 'that is a file ID, and not a blob ID' },
-  ])('that is another thing is told as such: $text', async ({ text, says }) => {
+  ])('that is another thing is reported as such: $text', async ({ text, says }) => {
     const server = await hostile({});
     const ran = await run(['decrypt', text, 'out', '--service', server.url], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
