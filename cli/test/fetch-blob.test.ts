@@ -164,7 +164,7 @@ const lies: { title: string; handler: Handler; says: string }[] = [
 ];
 
 describe('S62, S63, S65: a source that gives', () => {
-  test.each(lies)('$title is passed over for the next one', async ({ handler }) => {
+  test.each(lies)('$title is skipped for the next one', async ({ handler }) => {
     const ran = await decryptFrom([handler, honest]);
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
@@ -177,7 +177,7 @@ describe('S62, S63, S65: a source that gives', () => {
     expect(ran.stderr).toContain('sealpin: hint: ');
   });
 
-  test('lies in the middle, on the way to standard output: the next one goes on, and every byte comes once', async () => {
+  test('wrong bytes in the middle, on the way to standard output: the next one continues, and every byte comes once', async () => {
     const ran = await decryptFrom(
       [(_request, response) => response.writeHead(200, carType).end(flipped), honest],
       {},
@@ -210,6 +210,16 @@ describe('S64: a source that', () => {
     const ran = await decryptFrom([handler, honest], { timeouts });
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
+  });
+
+  test('stops midway, and no other: it is a service that cannot be reached', async () => {
+    const ran = await decryptFrom(
+      [(_request, response) => void response.writeHead(200, carType).write(blob.car.subarray(0, 2 * mib))],
+      { timeouts: { stallMs: 150, bytes: 100_000, answerMs: 9000 } },
+    );
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toMatch(/it gave nothing for 150 ms|is too slow/);
+    expect(ran.stderr).toContain('sealpin: hint: try again later\n');
   });
 
   test.each([
@@ -265,6 +275,13 @@ test('a gateway that redirects to a subdomain is reported as one', async () => {
   ]);
   expect(ran.stderr).toContain(`it redirects to http://${blob.cid}.ipfs.localhost:8080/ (status 301)`);
   expect(ran.stderr).toContain('hint: a subdomain gateway cannot be used');
+});
+
+test('S65: a redirect has the hint that redirects are not followed', async () => {
+  const ran = await decryptFrom([
+    (_request, response) => response.writeHead(302, { location: 'https://elsewhere.example/' }).end(),
+  ]);
+  expect(ran.stderr).toContain('sealpin: hint: redirects are not followed');
 });
 
 test('a gateway without CARs is reported as one', async () => {

@@ -2,7 +2,8 @@
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { boundaryOf, parts } from './multipart.ts';
 import { flag, lines, RpcError, type Call } from './rpc.ts';
-import type { Store, Writer, Written } from './store.ts';
+import type { Written } from './indexer.ts';
+import type { Store, Writer } from './store.ts';
 
 /** Every option of Kubo's `add` that changes the CID, with the one value that the profile allows. */
 const requiredOptions = {

@@ -3,14 +3,15 @@
  * leaf is a slice of its file. While a file is being written it is called `<name>.part`. It exists from the commit of the catalog
  * on; before the commit, file and folder are synced to the disk (fsync), and after it the file loses its suffix.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdir, open, unlink } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
+import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { blockWriter } from '../../io/block-writer.ts';
 import { errnoOf } from '../../io/errno.ts';
-import { catalogError, openCatalog, type BlockRow, type Catalog, type BlockLocation } from './catalog.ts';
+import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
+import { indexer, type Written } from './indexer.ts';
 import { partSuffix, recover } from './recover.ts';
 import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
 import { RpcError } from './rpc.ts';
@@ -23,9 +24,6 @@ export interface Writer {
   /** Removes what was written; not after `publish`. */
   abort(): Promise<void>;
 }
-
-/** `dagBytes`: all blocks of the file together. */
-export type Written = { cid: string; bytes: number; dagBytes: number; file: string; blocks: BlockRow[] };
 
 export interface Store {
   readonly catalog: Catalog;
@@ -44,20 +42,8 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Computes the CID of a file from its leaves, in order. */
-export interface Indexer {
-  /** Takes the next leaf: `leafBytes`, or fewer at the end. */
-  write(leaf: Uint8Array): Promise<void>;
-  finish(): Promise<Written>;
-  /** Drops the rows that are staged in the catalog. */
-  abort(): void;
-}
-
-/** How long an added file that nobody pinned is kept. */
+/** How long an added file is kept that was never pinned. */
 export const unpinnedMs = 3_600_000;
-
-/** Rows that are kept in memory before they are staged in the catalog: those of 4 GiB. */
-const maxRowsInMemory = 4096;
 
 /**
  * Opens the store in `dir`, and repairs what an interrupted process or a lost catalog left behind.
@@ -74,7 +60,7 @@ export async function openStore(
   const catalog = openCatalog(join(dir, 'node.db'));
   const folder = await open(data, 'r');
   try {
-    await recover({ data, folder, catalog, indexer, note });
+    await recover({ data, folder, catalog, note });
   } catch (cause) {
     catalog.close();
     await folder.close();
@@ -103,45 +89,13 @@ export async function openStore(
     return cids;
   }
 
-  /** Computes CID and rows of a file. `keep`: rows of a large one are staged in the catalog. */
-  function indexer(file: string, keep: boolean): Indexer {
-    const blocks: BlockRow[] = [];
-    let position = 0;
-    let nodeBytes = 0;
-    let staged = false;
-    const builder = cidBuilder({
-      digest: (block) => hash('sha256', block, 'buffer'),
-      onLeaf(cid, bytes) {
-        blocks.push({ cid, offset: position, bytes, node: null });
-        position += bytes;
-        if (!keep || blocks.length < maxRowsInMemory) return;
-        staged = true;
-        catalog.stage(file, blocks.splice(0));
-      },
-      onNode(cid, node, bytes) {
-        nodeBytes += node.length;
-        blocks.push({ cid, offset: position - bytes, bytes, node });
-      },
-    });
-    return {
-      write: (block) => builder.write(block),
-      async finish() {
-        const { cid, bytes } = await builder.finish();
-        return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks };
-      },
-      abort() {
-        if (staged) catalog.unstage(file);
-      },
-    };
-  }
-
   async function writer({ keep }: { keep: boolean }): Promise<Writer> {
     // The last space on the disk is for deletions.
     if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
     const file = randomBytes(16).toString('hex');
     const part = join(data, file + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;
-    const index = indexer(file, keep);
+    const index = indexer(catalog, file, { stage: keep });
     const sink = blockWriter(handle, leafBytes);
     return {
       async write(bytes) {

@@ -43,7 +43,7 @@ describe('hashingStream', () => {
     },
   );
 
-  it('gives pieces of one leaf of a byte stream, and those of any other as they come', async () => {
+  it('gives pieces of one leaf of a byte stream, and leaves the chunks of any other stream as they are', async () => {
     const data = randomBytes(2 * leafBytes + 5);
     const sizesOf = async (source: ReadableStream<Uint8Array>): Promise<number[]> => {
       const sizes: number[] = [];
