@@ -1,4 +1,4 @@
-/** What the two decrypting commands share: find the container, open it with what was given, write the plaintext. */
+/** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { isBlobReference, openBlob, parseBlobId, readFailure } from './remote/fetch-blob.ts';
@@ -16,24 +16,26 @@ export type Unsealing = {
   /** A path, or `-`. */
   readonly outputFile: string;
   readonly force: boolean;
-  /** What was given to open it with: it must be used. */
+  /** The password or keys that were given: no others are tried. */
   readonly given:
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
   /**
-   * When nothing was given: what a container of that kind is opened with. `failed`: how many passwords were wrong so far.
+   * Finds what to open a container of that kind with when nothing was given. `failed`: how many passwords were wrong so far.
    */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
 
-/** Whether the blob argument means a local container and not a blob ID. */
+/** Whether the blob argument is a local container and not a blob ID. */
 export function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
 
 /**
+ * Decrypts a blob or a container file.
+ *
  * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
  */
 export async function decryptTo(o: Unsealing): Promise<void> {
@@ -43,7 +45,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     throw new SealpinError('usage', '--json and the file would both go to standard output', {
       hint: 'name a file for the output',
     });
-  // Before anything is fetched; and again when it is known that the input is another file.
+  // Checked before anything is fetched, and again once the input is open, which must be another file.
   await openSink(o.outputFile, { force: o.force, world: context });
   const source = await container(o.blob, context);
   let sink: Sink | undefined;
@@ -51,7 +53,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
     if (source.bytes !== undefined) await sink.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
-    // A bar in the middle of the text on the same terminal would help nobody.
+    // A progress bar would appear in the middle of the text on the same terminal.
     const progress = () =>
       o.outputFile === '-' && context.stdout.isTTY
         ? silentProgress
@@ -134,7 +136,7 @@ async function openWith(opened: Opened, o: Unsealing, context: Context): Promise
 }
 
 /**
- * Refuses the CAR file that `export` writes: its content as it is would be of no use to anybody.
+ * Refuses the CAR file that `export` writes: a copy of it is not what the user wants.
  *
  * @throws wrong_kind
  */

@@ -55,7 +55,7 @@ export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'
   }
   let descriptor;
   try {
-    // Without O_NONBLOCK, opening a FIFO that nobody writes to could not even be interrupted.
+    // Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted.
     descriptor = await open(resolve(world.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);

@@ -1,6 +1,6 @@
 /**
- * What a command writes: a file that appears whole or not at all, or standard output. A file is written under another name
- * in the same directory (0600), synced, and then takes its name in one step; the directory is synced after it.
+ * The output of a command: a file that appears complete or not at all, or standard output. A file is written under a temporary
+ * name in the same directory (0600), synced, and then renamed; the directory is synced after it.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -34,9 +34,9 @@ export interface Sink {
    *   is undefined the chunk may change as soon as the promise resolves
    */
   write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
-  /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
+  /** Gives the complete file its name. Returns its absolute path; undefined for standard output. */
   commit(): Promise<string | undefined>;
-  /** Leaves nothing behind. What went to standard output stays there. */
+  /** Removes what was written, except from standard output. */
   abort(): Promise<void>;
 }
 
@@ -47,12 +47,12 @@ export type SinkOptions = {
   readonly mode?: number;
   /** A file that is being read and so must not be written. */
   readonly input?: FileIdentity | undefined;
-  /** Whether standard output is no way out for this command. */
+  /** Whether this command cannot write to standard output. */
   readonly fileOnly?: boolean;
 };
 
 /**
- * Checks that a file can be written there, before any work is done for it; nothing is made yet. `-` is standard output.
+ * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is standard output.
  *
  * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
  *
@@ -105,7 +105,7 @@ async function refuseTarget(
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
-/** Removes what a killed sealpin of this machine left in a directory. What belongs to a running one, or to another machine, stays. */
+/** Removes temporary files of killed processes of this machine. Those of a running process, or of another machine, stay. */
 async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
     // A directory may be writable without being readable.
@@ -148,7 +148,7 @@ class FileSink implements Sink {
   }
 
   async room(bytes: number): Promise<void> {
-    // A file system that does not say what it has is not asked.
+    // Some file systems do not report their size.
     const disk = await statfs(dirname(this.#target)).catch(() => undefined);
     if (disk === undefined || disk.blocks === 0) return;
     const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
@@ -220,7 +220,7 @@ class FileSink implements Sink {
   async #publish(): Promise<void> {
     if (!this.#force) {
       try {
-        // A link, unlike a rename, never replaces a file that somebody else made meanwhile.
+        // Unlike a rename, a link never replaces a file that was created in the meantime.
         await link(this.#temporary, this.#target);
         await rm(this.#temporary);
         return;
@@ -237,7 +237,7 @@ class FileSink implements Sink {
   }
 }
 
-/** Makes the names in a directory survive a power loss. */
+/** Syncs a directory, so that the names in it survive a power loss. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return;
   const directory = await open(path, constants.O_RDONLY);
@@ -254,35 +254,38 @@ async function syncDirectory(path: string): Promise<void> {
 /** Anything but text: control characters other than tab, newline and carriage return. */
 const binary = /[^\P{Cc}\t\n\r]/u;
 
+/** Whether a chunk, or with undefined the end, continues text in UTF-8. */
+function isText(decoder: TextDecoder, chunk: Uint8Array | undefined): boolean {
+  try {
+    return !binary.test(chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true }));
+  } catch {
+    return false;
+  }
+}
+
 function standardOutput(o: SinkOptions): Sink {
   const { stdout } = o.world;
-  const text = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
-  const refuseBinary = (chunk: Uint8Array | undefined): void => {
-    let bad;
-    try {
-      bad = binary.test(chunk === undefined ? text!.decode() : text!.decode(chunk, { stream: true }));
-    } catch {
-      bad = true;
-    }
-    if (bad)
-      throw new SealpinError('usage', 'it is not text and would go to your terminal', {
-        hint: 'name a file, send it into a pipe, or use --force',
-      });
+  const decoder = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
+  const refuseBinary = (chunk?: Uint8Array): void => {
+    if (decoder === undefined || isText(decoder, chunk)) return;
+    throw new SealpinError('usage', 'it is not text and would go to your terminal', {
+      hint: 'name a file, send it into a pipe, or use --force',
+    });
   };
   return {
     name: 'standard output',
     room: async () => undefined,
     async write(chunk, onWritten) {
-      if (text !== undefined) refuseBinary(chunk);
+      refuseBinary(chunk);
       await write(stdout, chunk);
       onWritten?.();
     },
     async commit() {
-      if (text !== undefined) refuseBinary(undefined);
+      refuseBinary();
       return undefined;
     },
     async abort() {
-      // What is out is out; the exit code says that it is not all.
+      // What was written cannot be taken back; the exit code says that it is incomplete.
     },
   };
 }

@@ -198,7 +198,7 @@ function failure(error: unknown, peer: Peer, during: 'request' | 'response', sig
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;
   if (error instanceof TooSlow)
-    return new SealpinError('service_unreachable', `${name} is too slow, and was given up`, {
+    return new SealpinError('service_unreachable', `${name} is too slow: the request was cancelled`, {
       hint: 'try again later',
     });
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;

@@ -220,7 +220,7 @@ describe('a service that is not what it should be', () => {
     const service = await hostile({ 'GET /v1/health': handler });
     const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, answerMs: 150 } });
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('is too slow, and was given up');
+    expect(ran.stderr).toContain('is too slow: the request was cancelled');
   });
 
   test('its words are shown without control characters', async () => {

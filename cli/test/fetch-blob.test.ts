@@ -97,7 +97,7 @@ test('a blob comes from the service, without an API key, and opens', async () =>
   expect(ran.servers[1]!.seen).toEqual([]);
 });
 
-const lies: { title: string; handler: Handler; says: string }[] = [
+const badSources: { title: string; handler: Handler; says: string }[] = [
   {
     title: 'wrong bytes',
     handler: (_request, response) => response.writeHead(200, carType).end(flipped),
@@ -164,13 +164,13 @@ const lies: { title: string; handler: Handler; says: string }[] = [
 ];
 
 describe('S62, S63, S65: a source that gives', () => {
-  test.each(lies)('$title is skipped for the next one', async ({ handler }) => {
+  test.each(badSources)('$title is skipped for the next one', async ({ handler }) => {
     const ran = await decryptFrom([handler, honest]);
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
   });
 
-  test.each(lies)('$title, and no other: an error, and no file', async ({ handler, says }) => {
+  test.each(badSources)('$title, and no other: an error, and no file', async ({ handler, says }) => {
     const ran = await decryptFrom([handler]);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain(says);
@@ -231,7 +231,7 @@ describe('S64: a source that', () => {
       says: 'a section of 268435455 bytes',
     },
     {
-      title: 'blocks that nobody asked for',
+      title: 'blocks that were not asked for',
       start: blob.car.subarray(0, 59),
       more: foreignSection,
       says: 'the CAR has other blocks instead of',
@@ -264,7 +264,7 @@ describe('S64: a source that', () => {
 });
 
 test('a source that fails three times in the same way is named once', async () => {
-  const ran = await decryptFrom([lies.find(({ title }) => title === 'a broken connection midway')!.handler]);
+  const ran = await decryptFrom([badSources.find(({ title }) => title === 'a broken connection midway')!.handler]);
   expect(ran.stderr.match(/stopped in the middle/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });
@@ -289,7 +289,7 @@ test('a gateway without CARs is reported as one', async () => {
   expect(ran.stderr).toContain('it does not give CAR files (status 406), which Sealpin asks for');
 });
 
-test('when nobody has the blob, each says why', async () => {
+test('when no source has the blob, each says why', async () => {
   const ran = await decryptFrom([absent, (_request, response) => response.writeHead(500).end(), absent]);
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
   for (const { url } of ran.servers) expect(ran.stderr).toContain(new URL(url).host);
@@ -374,7 +374,7 @@ describe('export', () => {
     expect(ran.car?.equals(blob.car)).toBe(true);
   });
 
-  test.each(lies)('leaves no file when it gets $title', async ({ handler }) => {
+  test.each(badSources)('leaves no file when it gets $title', async ({ handler }) => {
     expect(await exportFrom(handler)).toMatchObject({ exit: 1, stdout: '', car: undefined });
   });
 });

@@ -197,7 +197,7 @@ test('S50: what a killed sealpin left is removed by the next one; what a running
   expect((await readdir(directory)).toSorted()).toEqual([elsewhere, alien, running, 'out'].toSorted());
 });
 
-test('S50: what only looks like a leftover, and cannot be removed, is in nobody’s way', async () => {
+test('S50: what only looks like a leftover, and cannot be removed, is ignored', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');

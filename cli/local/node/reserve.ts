@@ -43,7 +43,7 @@ export function keepRoom(path: string, note: (text: string) => void): { close():
       if (isHeld && free < tightBytes) {
         truncateSync(path);
         isHeld = false;
-        note('the disk is full: the room that was set aside is given up, so that files can be deleted');
+        note('the disk is full: the reserved space is released, so that files can be deleted');
       } else if (!isHeld && free > 4 * reserveBytes) {
         reserve.fill();
         isHeld = true;

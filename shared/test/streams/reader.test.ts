@@ -5,19 +5,22 @@ const bytes = Uint8Array.from({ length: 10 }, (_, index) => index + 1);
 
 /** The same bytes in chunks of three, as a byte stream and as another one. */
 function streams(cancelled: unknown[] = []): Record<'byte' | 'default', ReadableStream<Uint8Array>> {
+  const cancel = (reason: unknown) => void cancelled.push(reason);
   const chunks = () => [bytes.slice(0, 3), bytes.slice(3, 6), new Uint8Array(), bytes.slice(6, 9), bytes.slice(9)];
   const rest = chunks();
   const others = chunks().filter((chunk) => chunk.length > 0);
   return {
-    byte: new ReadableStream<Uint8Array>({
+    byte: new ReadableStream({
       type: 'bytes',
-      pull(controller: ReadableByteStreamController) {
+      pull(controller) {
         const next = others.shift();
-        if (next) return controller.enqueue(new Uint8Array(next));
-        controller.close();
-        controller.byobRequest?.respond(0);
+        if (next) controller.enqueue(new Uint8Array(next));
+        else {
+          controller.close();
+          controller.byobRequest?.respond(0);
+        }
       },
-      cancel: (reason) => void cancelled.push(reason),
+      cancel,
     }),
     default: new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -25,7 +28,7 @@ function streams(cancelled: unknown[] = []): Record<'byte' | 'default', Readable
         if (next) controller.enqueue(next);
         else controller.close();
       },
-      cancel: (reason) => void cancelled.push(reason),
+      cancel,
     }),
   };
 }
