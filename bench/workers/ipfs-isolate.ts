@@ -1,6 +1,6 @@
 /** What is measured inside a Worker: the CID of a request's body, by us, by the library, and the digests alone. */
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { leafBytes, measured } from '../../shared/ipfs/index.ts';
+import { leafBytes, hashingStream } from '../../shared/ipfs/index.ts';
 
 type Body = ReadableStream<Uint8Array>;
 type Reader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
@@ -9,7 +9,7 @@ const nowhere = { put: async (cid: unknown) => cid };
 
 const kinds: Record<string, (body: Body) => Promise<unknown>> = {
   async sealpin(body) {
-    const { stream, result } = measured(body);
+    const { stream, result } = hashingStream(body);
     const reader = stream.getReader();
     while (!(await reader.read()).done);
     return await result;
