@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import {
-  AccountAnswer,
+  AccountResponse,
   AccountReceipt,
   ApiKeyList,
   FileList,
-  NewAccountAnswer,
-  NewApiKeyAnswer,
+  NewAccountResponse,
+  NewApiKeyResponse,
   Problem,
   Revoked,
   type Scope,
@@ -29,9 +29,9 @@ function holder(answer: { key: { id: string }; apiKey: string }): Holder {
   return Object.assign(client(service.url, answer.apiKey), { id: answer.key.id });
 }
 
-async function newAccount(): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
+async function newAccount(): Promise<{ answer: NewAccountResponse; owner: Holder }> {
   const answer = v.parse(
-    NewAccountAnswer,
+    NewAccountResponse,
     await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team' }), 201),
   );
   return { answer, owner: holder(answer) };
@@ -39,7 +39,7 @@ async function newAccount(): Promise<{ answer: NewAccountAnswer; owner: Holder }
 
 async function newKey(maker: Client, scopes: Scope[], expiresAt?: string): Promise<Holder> {
   return holder(
-    v.parse(NewApiKeyAnswer, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)),
+    v.parse(NewApiKeyResponse, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)),
   );
 }
 
@@ -53,7 +53,7 @@ describe('an account', () => {
   it('tells its keys who they are and what they use', async () => {
     const { answer, owner } = await newAccount();
     await owner.store('plain', 'four');
-    const about = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
+    const about = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
     expect(about.account).toEqual(answer.account);
     expect(about.usage).toEqual({ files: 1, bytes: 4 });
     expect(about.key).toMatchObject(answer.key);
@@ -62,7 +62,7 @@ describe('an account', () => {
   it('gives its private key to whoever holds a key with read, offline', async () => {
     const { owner } = await newAccount();
     const file = await owner.store('encrypted', 'for the account');
-    const { account, key } = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
+    const { account, key } = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
     const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
     const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, {
       id: key.id,
@@ -301,7 +301,7 @@ describe('an API key', () => {
       [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
       [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys'],
-      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope comes twice'],
+      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
       [
         { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
         'expiresAt has to be a time such as 2030-01-31T00:00:00Z',

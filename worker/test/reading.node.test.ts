@@ -1,7 +1,7 @@
 /** Reading parts of files, under conditions, and uploads that are asked for twice. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
+import type { NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
@@ -231,7 +231,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(
       file.fileId,
     );
-    const { apiKey } = await jsonOf<NewApiKeyAnswer>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+    const { apiKey } = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
     const writer = client(service.url, apiKey);
     const others = await jsonOf<StoredFile>(post(mode, name, 'once', writer), 201);
     expect(others.fileId).not.toBe(file.fileId);
