@@ -11,7 +11,7 @@ import { settled } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { readCachedKey, type CachedKey } from './key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
-import type { Account, Reader } from '../objects/account.ts';
+import type { Account, Reader as KeyMaterial } from '../objects/account.ts';
 
 /** The API key that makes a request, and the object of its account. */
 export type Principal = {
@@ -53,7 +53,7 @@ export function needsSealed(principal: Principal): boolean {
  * The account's private key as an identity, which opens what was encrypted to the account. It lives as long as the request.
  * @throws internal when the account holds none that this API key opens
  */
-export async function identityOf(principal: Principal, material: Reader): Promise<Identity> {
+export async function identityOf(principal: Principal, material: KeyMaterial): Promise<Identity> {
   return identityFromPkcs8(await privateKeyOf(principal, material));
 }
 
@@ -61,7 +61,7 @@ export async function identityOf(principal: Principal, material: Reader): Promis
  * The account's private key in PKCS#8 DER. It lives as long as the request.
  * @throws internal when the account holds none that this API key opens
  */
-export async function privateKeyOf(principal: Principal, material: Reader): Promise<Uint8Array> {
+export async function privateKeyOf(principal: Principal, material: KeyMaterial): Promise<Uint8Array> {
   const { id } = material.key;
   const open = (sealed: Uint8Array): Promise<Uint8Array> =>
     unsealPrivateKey(principal.key, { id, sealed, spki: material.spki });

@@ -13,8 +13,8 @@ export type Representation = { etag: string; headers: Headers; bytes: number; bo
 
 /** The response with a representation, or with as much of it as the request's conditions and range ask for. */
 export async function respond(c: Ctx, { etag, headers, bytes, body, ranges }: Representation): Promise<Response> {
+  if (isNotModified(c.req.raw.headers, etag, headers.get('Last-Modified'))) return notModified(etag, headers);
   headers.set('ETag', etag);
-  if (isNotModified(c.req.raw.headers, etag, headers.get('Last-Modified'))) return notModified(headers);
   headers.set('Accept-Ranges', ranges ? 'bytes' : 'none');
   headers.set('Content-Length', String(bytes));
   if (isHead(c)) return new Response(null, { headers });
@@ -27,8 +27,9 @@ export async function respond(c: Ctx, { etag, headers, bytes, body, ranges }: Re
   return new Response(withContentLength(await body(span), length, c.var.requestId), { status: 206, headers });
 }
 
-/** The response 304 to a request whose client has the representation. @param headers of the response 200, changed here */
-export function notModified(headers: Headers): Response {
+/** The response 304 to a client that has the representation already. @param headers those of the response 200 */
+export function notModified(etag: string, headers: Headers): Response {
+  headers.set('ETag', etag);
   for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
   return new Response(null, { status: 304, headers });
 }

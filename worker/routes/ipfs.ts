@@ -54,7 +54,7 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
   const { signal, started } = abortable(c);
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
-  if (isNotModified(c.req.raw.headers, etag)) return notModified(headers);
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   if (form === 'raw') {
     const block = once(() => readBlock(cid, sources, { signal }));
     const bytes = await sizeOf(etag, async () => (await block()).length);
@@ -72,8 +72,8 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   const dups = hasDups ? 'y' : 'n';
   const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
   const { etag, headers } = metaOf(c, cid, 'car', `.${scope}${part}.${dups}`);
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   headers.set('ETag', etag);
-  if (isNotModified(c.req.raw.headers, etag)) return notModified(headers);
   headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups}`);
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });

@@ -1,6 +1,6 @@
 /**
  * The routes of the service, one row each. The Worker registers them, `/v1/openapi.json` describes them, and a test compares every
- * response with its row. The first path that matches wins: `/v1/storage/plain` stands before `/v1/storage/:fileId`.
+ * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
   AccountResponse,

@@ -19,14 +19,14 @@ it('understands the ranges of RFC 9110 section 14, one at a time', () => {
     expect([text, range(text)]).toEqual([text, undefined]);
 });
 
-it('leaves a range of another version out of account', () => {
+it('ignores a range of another version', () => {
   const range = (condition: string): unknown =>
     parseRange(new Headers({ Range: 'bytes=0-0', 'If-Range': condition }), etag, 10);
   expect(range(etag)).toEqual({ start: 0, end: 1 });
   for (const other of [`W/${etag}`, '"b-raw"', 'Wed, 21 Oct 2015 07:28:00 GMT']) expect(range(other)).toBeUndefined();
 });
 
-it('knows what a client has', () => {
+it('recognizes what a client has', () => {
   const known = (headers: Record<string, string>): boolean => isNotModified(new Headers(headers), etag);
   expect(known({})).toBe(false);
   for (const text of [etag, '*', `"x", W/${etag}`]) expect(known({ 'If-None-Match': text })).toBe(true);
@@ -36,7 +36,7 @@ it('knows what a client has', () => {
     expect(() => known({ 'If-Match': text })).toThrow(expect.objectContaining({ code: 'precondition_failed' }));
 });
 
-it('goes by dates where the client sends no tags', () => {
+it('uses dates where the client sends no tags', () => {
   const ours = 'Sun, 06 Nov 1994 08:49:37 GMT';
   const known = (headers: Record<string, string>, lastModified: string | null = ours): boolean =>
     isNotModified(new Headers(headers), '"a"', lastModified);

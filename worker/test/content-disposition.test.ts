@@ -14,7 +14,7 @@ function codeOf(work: () => unknown): string {
   return 'none';
 }
 
-it('a filename travels through Content-Disposition unchanged', () => {
+it('keeps a filename in Content-Disposition unchanged', () => {
   for (const name of [
     'a',
     'Bericht (März) 100%.pdf',
@@ -38,7 +38,7 @@ it('reads the forms of RFC 6266, the extended one first', () => {
   expect(parseDisposition('form-data; filename="x"; FileName*=utf-8\'en\'%e2%82%ac')).toBe('€');
 });
 
-it('refuses a Content-Disposition that cannot be read', () => {
+it('refuses a malformed Content-Disposition', () => {
   for (const header of [
     '',
     ';',

@@ -26,9 +26,9 @@ it('S61: a line for each request and each fault, with its id and without what no
     const call = client(service.url, apiKey);
     const ids: string[] = [];
     const ask = async (path: string, init: Parameters<typeof call>[1] = {}, by = call): Promise<Response> => {
-      const answer = await by(path, init);
-      ids.push(answer.headers.get('X-Request-Id')!);
-      return answer;
+      const response = await by(path, init);
+      ids.push(response.headers.get('X-Request-Id')!);
+      return response;
     };
     const named = { 'Content-Disposition': `attachment; filename="${canary}.txt"`, 'Idempotency-Key': canary };
     const json = { 'Content-Type': 'application/json' };
@@ -122,9 +122,9 @@ it.each([
     const service = await startService(o);
     try {
       const { apiKey } = await service.account();
-      const answer = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
-      const problem = await answer.json<Problem>();
-      expect([answer.status, problem.code]).toEqual([500, 'misconfigured']);
+      const response = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
+      const problem = await response.json<Problem>();
+      expect([response.status, problem.code]).toEqual([500, 'misconfigured']);
       expect(problem.hint).toMatch(hint);
       expect(JSON.stringify(problem)).not.toContain('127.0.0.1');
       const line = service.log

@@ -9,7 +9,7 @@ import {
   type Problem,
   type StoredFile,
 } from '../../shared/api.ts';
-import { codes, describe as tell } from '../../shared/errors.ts';
+import { codes, describe as describeCode } from '../../shared/errors.ts';
 import { routes } from '../routes/table.ts';
 import { client, jsonOf } from './client.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
@@ -116,7 +116,7 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
               | string[]
               | undefined) ?? [];
           for (const code of named)
-            expect([code, String(tell(code as (typeof codes)[number]).status)]).toEqual([code, status]);
+            expect([code, String(describeCode(code as (typeof codes)[number]).status)]).toEqual([code, status]);
           return named;
         }),
       ),
@@ -129,6 +129,19 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
       /^(invalid_|pinning_|idempotency_)|unauthorized|too_large|rate_limited|overloaded/.test(code),
     ),
   ).toEqual([]);
+});
+
+it('describes the shape of a body as the validator checks it', () => {
+  const schema = document.paths['/v1/keys']?.['post']?.requestBody?.content['application/json']?.schema;
+  expect(schema).toMatchObject({
+    additionalProperties: false,
+    required: ['label', 'scopes'],
+    properties: {
+      label: { type: 'string', minLength: 1, maxLength: 100 },
+      scopes: { type: 'array', items: { enum: [...scopes] }, minItems: 1, uniqueItems: true },
+      expiresAt: { type: 'string', format: 'date-time' },
+    },
+  });
 });
 
 it('knows every route of the service, and no other', async () => {

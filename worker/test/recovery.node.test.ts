@@ -95,9 +95,9 @@ describe('an account with a recovery key', () => {
   it('is recovered by one of several requests at once', async () => {
     const account = await newAccount();
     const text = await openedFile(account);
-    const answers = await Promise.all(Array.from({ length: 6 }, () => recover(account.path, text)));
-    expect(answers.filter((each) => each.status === 403).length).toBe(5);
-    const { apiKey } = await answers.find((each) => each.status === 201)!.json<NewAccountResponse>();
+    const responses = await Promise.all(Array.from({ length: 6 }, () => recover(account.path, text)));
+    expect(responses.filter((each) => each.status === 403).length).toBe(5);
+    const { apiKey } = await responses.find((each) => each.status === 201)!.json<NewAccountResponse>();
     expect((await client(service.url, apiKey)('/v1/account')).status).toBe(200);
   });
 
@@ -107,10 +107,10 @@ describe('an account with a recovery key', () => {
     const reader = client(service.url, made.apiKey);
     const pem = await exported(reader);
     const refused = async (): Promise<void> => {
-      const answer = await recover(account.path, pem);
-      const { detail } = v.parse(Problem, await answer.clone().json());
+      const response = await recover(account.path, pem);
+      const { detail } = v.parse(Problem, await response.clone().json());
       expect(detail).toContain('the private key alone does not recover an account');
-      expect(await problemOf(answer)).toEqual([403, 'forbidden']);
+      expect(await problemOf(response)).toEqual([403, 'forbidden']);
     };
     await refused();
     await jsonOf(account.owner(`/v1/keys/${made.key.id}`, { method: 'DELETE' }));
@@ -137,7 +137,7 @@ describe('an account with a recovery key', () => {
     expect((await account.owner('/v1/account')).status).toBe(200);
   });
 
-  it('whose file is from before there were secrets is told so, and keeps its keys', async () => {
+  it('whose file is older than the secrets gets that as the error, and keeps its keys', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'sealpin-recovery-'));
     try {
       let own = await startService({ dir });
@@ -152,9 +152,9 @@ describe('an account with a recovery key', () => {
         database.close();
       }
       own = await startService({ dir });
-      const answer = await recover(account.path, text, own);
-      expect(v.parse(Problem, await answer.clone().json()).detail).toContain('has no secret');
-      expect(await problemOf(answer)).toEqual([403, 'forbidden']);
+      const response = await recover(account.path, text, own);
+      expect(v.parse(Problem, await response.clone().json()).detail).toContain('has no secret');
+      expect(await problemOf(response)).toEqual([403, 'forbidden']);
       expect((await client(own.url, apiKey)('/v1/account')).status).toBe(200);
       await own.close();
     } finally {

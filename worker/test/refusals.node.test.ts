@@ -1,4 +1,4 @@
-/** Requests that plainly mean something else are refused with what to do, and no answer can be taken for something else. */
+/** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, Problem } from '../../shared/api.ts';
 import { codesOf } from '../routes/route.ts';
@@ -28,25 +28,25 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
   it('that is a form is refused, with the command that sends the file', async () => {
     const form = new FormData();
     form.append('file', new Blob(['hello']), 'hello.txt');
-    const answers = [
+    const responses = [
       await post({}, form),
       await post({ 'Content-Type': 'application/x-www-form-urlencoded' }, '{"filename":"a.txt","data":"aGVsbG8="}'),
       await post({ 'Content-Type': 'Multipart/Form-Data ; boundary=x' }),
     ];
-    for (const answer of answers) {
-      expect(answer.headers.get('Accept-Encoding')).toBeNull();
-      const { hint } = await answer.clone().json<Problem>();
+    for (const response of responses) {
+      expect(response.headers.get('Accept-Encoding')).toBeNull();
+      const { hint } = await response.clone().json<Problem>();
       expect(hint).toContain(`curl -X POST -T FILE -H 'Content-Type: application/octet-stream' …/v1/storage/${mode}`);
-      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+      expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
     }
     await nothingIsStored();
   });
 
-  it('that is compressed is refused, and told which coding is taken', async () => {
+  it('that is compressed is refused, with the coding that is accepted', async () => {
     for (const coding of ['gzip', 'br', 'identity, gzip', 'aws-chunked']) {
-      const answer = await post({ 'Content-Encoding': coding });
-      expect(answer.headers.get('Accept-Encoding')).toBe('identity');
-      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+      const response = await post({ 'Content-Encoding': coding });
+      expect(response.headers.get('Accept-Encoding')).toBe('identity');
+      expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
     }
     await nothingIsStored();
   });
@@ -68,8 +68,8 @@ describe('a parameter of the query', () => {
     async (method, path) => {
       const filled = path.replaceAll(/:\w+/g, 'x');
       for (const query of ['filename=a', '__proto__=', 'limit=1&limit=1', 'cid=a&cid=b', 'x']) {
-        const answer = call(`${filled}?${query}`, { method: method.toUpperCase() });
-        expect([query, await problemOf(answer)]).toEqual([query, [400, 'invalid_request']]);
+        const response = call(`${filled}?${query}`, { method: method.toUpperCase() });
+        expect([query, await problemOf(response)]).toEqual([query, [400, 'invalid_request']]);
       }
     },
   );
@@ -96,7 +96,7 @@ describe('a parameter of the query', () => {
   });
 });
 
-describe('an answer', () => {
+describe('a response', () => {
   it('of the API is nothing that a browser would run', async () => {
     for (const path of ['/v1/health', '/v1/openapi.json', '/v1/storage', '/v1/account', '/nothing', '/ipfs/<script>']) {
       const { headers } = await call(path);
