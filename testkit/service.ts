@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
-import type { NewAccountAnswer } from '../shared/api.ts';
+import type { NewAccountResponse } from '../shared/api.ts';
 import { startWorker, type RunningWorker } from './workerd.ts';
 
 export const adminToken = 'operator-of-the-tests';
@@ -38,7 +38,7 @@ export type Service = {
   pid: number;
   miniflare: RunningWorker['miniflare'];
   /** Creates an account as the operator. */
-  account(): Promise<NewAccountAnswer>;
+  account(): Promise<NewAccountResponse>;
   /** Kills workerd, as a power cut would. */
   kill(): Promise<void>;
   close(): Promise<void>;
@@ -106,7 +106,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       });
       if (response.status !== 201)
         throw new Error(`no account was created: ${response.status} ${await response.text()}`);
-      return (await response.json()) as NewAccountAnswer;
+      return (await response.json()) as NewAccountResponse;
     },
     async kill() {
       process.kill(pid, 'SIGKILL');

@@ -1,16 +1,10 @@
-/** What the runtime hands to the service: bindings, variables and secrets, and how they are read. */
+/** Bindings, variables and secrets that the runtime hands to the service, and the parsing of the variables. */
 import { SealpinError } from '../shared/errors.ts';
-import type { Account } from './objects/account.ts';
-import type { Pin } from './objects/pin.ts';
-import { pinningServices, type PinningService } from './pinning/contract.ts';
 
-/** The version that `/v1/health` tells; package.json carries the same (a test compares them). */
-export const version = '0.1.0';
-
+/** What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this, too. */
 export type Env = {
   API_KEYS: KVNamespace;
-  ACCOUNT: DurableObjectNamespace<Account>;
-  PIN: DurableObjectNamespace<Pin>;
+  PIN: Pick<DurableObjectNamespace, 'idFromName'>;
   KEY_LIMIT?: RateLimit;
   ADDRESS_LIMIT?: RateLimit;
   PINNING_SERVICES: string;
@@ -23,13 +17,8 @@ export type Env = {
   ADMIN_TOKEN?: string;
 };
 
-/** The name of an API key's record in KV. @param hash SHA-256 of the key, in hex */
-export function edgeName(hash: string): string {
-  return `key:${hash}`;
-}
-
 /**
- * The limit of a request body in bytes; undefined where there is none (`MAX_UPLOAD_BYTES` empty or unset).
+ * The largest request body in bytes; undefined without a limit (`MAX_UPLOAD_BYTES` empty or unset).
  * @throws misconfigured when the variable is not a whole number
  */
 export function maxUploadBytes(env: Env): number | undefined {
@@ -42,11 +31,11 @@ export function maxUploadBytes(env: Env): number | undefined {
   return bytes;
 }
 
-/** Seconds for which an upload may send nothing, where `UPLOAD_IDLE_SECONDS` says nothing else. */
+/** Seconds for which an upload may send nothing, unless `UPLOAD_IDLE_SECONDS` is set. */
 const defaultIdleSeconds = 60;
 
 /**
- * How long an upload may send nothing before it is given up, in ms.
+ * How long an upload may send nothing before it is aborted, in ms.
  * @throws misconfigured when the variable is not a whole number of seconds
  */
 export function uploadIdleMs(env: Env): number {
@@ -58,11 +47,11 @@ export function uploadIdleMs(env: Env): number {
 }
 
 /**
- * What tells the pins of this service from those of others on the same node. Unset, it follows from the namespace of the
- * Durable Objects, which is where the references to the pins live: another deployment has another one.
+ * The id that distinguishes the pins of this service from those of others on the same node. Unset, it is derived from the
+ * namespace of the Durable Objects, which hold the references to the pins: each deployment has its own.
  * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
  */
-function serviceId(env: Env): string {
+export function serviceId(env: Env): string {
   const id = env.SERVICE_ID ?? '';
   if (id === '') return env.PIN.idFromName('service').toString().slice(0, 32);
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id))
@@ -70,45 +59,11 @@ function serviceId(env: Env): string {
   return id;
 }
 
-const services = new WeakMap<Env, PinningService[]>();
-
-/**
- * The pinning services of the configuration, the first of which takes the bytes. They hold no state of a request.
- * @throws misconfigured when `PINNING_SERVICES` cannot be used
- */
-export function servicesOf(env: Env): PinningService[] {
-  let known = services.get(env);
-  if (known === undefined) {
-    const secrets: Record<string, unknown> = env;
-    const secretOf = (name: string): string | undefined => {
-      const secret = secrets[name];
-      return typeof secret === 'string' ? secret : undefined;
-    };
-    known = pinningServices(env.PINNING_SERVICES, secretOf, `sealpin:${serviceId(env)}`);
-    services.set(env, known);
-  }
-  return known;
-}
-
-/**
- * The service with the id that a row carries.
- * @throws pinning_unavailable when no such service is configured now
- */
-export function serviceOf(env: Env, id: string): PinningService {
-  const service = servicesOf(env).find((each) => each.id === id);
-  if (service === undefined) {
-    throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
-      hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
-    });
-  }
-  return service;
-}
-
 /** Days that Cloudflare's point-in-time recovery of a Durable Object reaches back. */
 const platformRecoveryDays = 30;
 
 /**
- * Days for which the platform itself may still recover what was deleted; 0 under `sealpin start`, which has no such thing.
+ * Days for which the platform can still restore deleted rows; 0 under `sealpin start`, which keeps no history.
  * @throws misconfigured when the variable is not a whole number
  */
 export function recoveryDays(env: Env): number {

@@ -1,5 +1,5 @@
 /** The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to be trusted. */
-import { parseAnswer, Problem } from '../../shared/api.ts';
+import { parseResponse, Problem } from '../../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
@@ -136,7 +136,7 @@ async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayPro
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
   try {
     const text = new TextDecoder().decode(await readAll(body, maxProblemBytes, () => new RangeError('too large')));
-    const { code, detail, title, hint } = parseAnswer(Problem, JSON.parse(text));
+    const { code, detail, title, hint } = parseResponse(Problem, JSON.parse(text));
     const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
     // A newer service may have codes that are unknown here.
     return { code: isCode(code) ? code : 'service_answer', detail: visible(words) };

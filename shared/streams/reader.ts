@@ -9,7 +9,7 @@ type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
  * What is used of a BYOB reader (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and gives it back in
  * `value`, at the end of the stream, too.
  */
-export interface ByobReader {
+interface ByobReader {
   read(view: Uint8Array, options?: { min?: number }): ByobRead;
   /** workerd's: waits for so many bytes, which is one crossing into its streams instead of many. */
   readAtLeast?(minBytes: number, view: Uint8Array): ByobRead;

@@ -1,14 +1,16 @@
-/** Small JSON bodies: everything but an upload. */
+/** The JSON bodies of all requests but uploads. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 import { invalidRequest } from './validation.ts';
 
 const maxBytes = 64 * 1024;
 const maxDepth = 8;
 
 /**
- * Reads a JSON body of at most 64 KiB and eight levels, of the shape that is asked for.
- * @throws too_large, invalid_json, invalid_request
+ * Reads a JSON body of at most 64 KiB and eight levels.
+ * @param shape what the body has to be
+ * @throws too_large, invalid_json, invalid_request (another shape)
  */
 export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
   const result = v.safeParse(shape, await parseBody(request));
@@ -17,22 +19,12 @@ export async function readJson<S extends v.GenericSchema>(request: Request, shap
 }
 
 async function parseBody(request: Request): Promise<unknown> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  const reader = request.body?.getReader();
-  for (;;) {
-    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
-    if (done || value === undefined) break;
-    length += value.length;
-    if (length > maxBytes) {
-      await reader?.cancel();
-      throw new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
-    }
-    chunks.push(value);
-  }
-  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const bytes = await readAll(request.body, maxBytes, () => {
+    return new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
+  });
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
-    const json = text.decode(await new Blob(chunks).arrayBuffer());
+    const json = decoder.decode(bytes);
     if (depthOf(json) > maxDepth)
       throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
     return JSON.parse(json) as unknown;
@@ -46,9 +38,9 @@ function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;
   let inString = false;
-  // A loop and no regular expression: one that looks for whole strings starts over at each quote of a string without an end.
+  // Not a regular expression: one that matches whole strings starts over at each quote of a string without an end.
   for (let index = 0; index < json.length; index += 1) {
-    const char = json[index]!;
+    const char = json[index];
     if (inString) {
       if (char === '\\') index += 1;
       else if (char === '"') inString = false;

@@ -1,10 +1,11 @@
-/** Bodies that go out: always of a length that is announced, so that one which breaks cannot look complete. */
+/** Bodies of responses. Their length is announced, so that a body that breaks off cannot look complete. */
+import { concat } from '../../shared/streams/concat.ts';
 import { errorText, log } from '../log.ts';
 
-/** Headers of every answer that carries bytes of a file. */
+/** Headers of every response that carries bytes of a file. */
 export const fileHeaders: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-transform, no-store',
-  // Keeps every compressor on the way out of it: one would drop the length.
+  // Keeps proxies from compressing, which would drop the length.
   'Content-Encoding': 'identity',
   'Content-Security-Policy': "sandbox; default-src 'none'",
   'X-Content-Type-Options': 'nosniff',
@@ -12,10 +13,10 @@ export const fileHeaders: Readonly<Record<string, string>> = {
 };
 
 /**
- * A body of exactly that many bytes. In workerd a stream that errors ends a chunked answer cleanly; with a length the client
+ * A body of exactly `bytes` bytes. In workerd a stream that errors ends a chunked response cleanly; with a length the client
  * sees that something is missing.
  */
-export function knownLength(
+export function withContentLength(
   stream: ReadableStream<Uint8Array>,
   bytes: number,
   requestId: string,
@@ -28,10 +29,12 @@ export function knownLength(
 }
 
 /**
- * A stream whose first bytes are there, or whose error is thrown here.
- * @param onCancel is told when nobody wants it any more
+ * Waits for the first chunk of a stream, so that an error before it can still become a response of its own.
+ * @param onCancel runs when the client cancels the stream
+ * @returns the whole stream
+ * @throws what the stream throws before its first chunk
  */
-export async function begun(
+export async function awaitFirstChunk(
   stream: ReadableStream<Uint8Array>,
   onCancel: (reason: unknown) => void,
 ): Promise<ReadableStream<Uint8Array>> {
@@ -54,8 +57,8 @@ export async function begun(
   );
 }
 
-/** Bytes and streams one after the other. */
-export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
+/** One stream of bytes and streams in their order. */
+export function concatStreams(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
   let index = 0;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return new ReadableStream<Uint8Array>(
@@ -83,14 +86,14 @@ export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)
   );
 }
 
-/** Bytes as base64 text (RFC 4648 section 4). */
+/** Encodes bytes as base64 text (RFC 4648 section 4). */
 export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let rest = new Uint8Array(0);
   return bytes.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
-        const all = rest.length === 0 ? chunk : joined(rest, chunk);
+        const all = rest.length === 0 ? chunk : concat(rest, chunk);
         const whole = all.length - (all.length % 3);
         if (whole > 0) controller.enqueue(encoder.encode(all.subarray(0, whole).toBase64()));
         rest = all.slice(whole);
@@ -102,14 +105,7 @@ export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint
   );
 }
 
-/** Characters of the base64 of so many bytes. */
+/** Characters of the base64 of `bytes` bytes. */
 export function base64Length(bytes: number): number {
   return Math.ceil(bytes / 3) * 4;
-}
-
-function joined(one: Uint8Array, other: Uint8Array): Uint8Array<ArrayBuffer> {
-  const both = new Uint8Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
 }

@@ -5,14 +5,16 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import { refuse, type Answer, type Refusal } from './result.ts';
-import { edgeName, type Env } from '../env.ts';
+import type { Env } from '../env.ts';
+import { kvKeyName } from '../auth/key-cache.ts';
 import { errorText, log } from '../log.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
 import { claims, type Claim } from './claims.ts';
 import { files, type FileRecord, type NewFile } from './file-rows.ts';
 import { lesser, outbox, unrefer, type Message } from './outbox.ts';
-import { pinOf, type Removal } from './pin.ts';
+import type { Removal } from './pin.ts';
+import { pinOf, type PinBinding } from './shard.ts';
 import { recoveryRow, type StoredRecovery } from './recovery-row.ts';
 import {
   beyond,
@@ -40,7 +42,7 @@ export type AccountRecord = {
 /** What a reader is given with a row: the key's record, the account's public key, and on demand the sealed private key. */
 export type Reader = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
-export class Account extends DurableObject<Env> {
+export class Account extends DurableObject<Env & PinBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = alarmOf(this.ctx.storage);
   readonly #registry = registry(this.#sql);
@@ -57,7 +59,7 @@ export class Account extends DurableObject<Env> {
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
     super(ctx, env);
     this.#load();
   }
@@ -412,7 +414,7 @@ export class Account extends DurableObject<Env> {
 
   async #send(message: Message): Promise<Answer<{ status: Removal }>> {
     if (message.op === 'forget') {
-      await this.env.API_KEYS.delete(edgeName(message.target));
+      await this.env.API_KEYS.delete(kvKeyName(message.target));
       return { ok: true, status: 'unpinned' };
     }
     const { target: cid, service } = message;

@@ -10,11 +10,11 @@
 import { DurableObject } from 'cloudflare:workers';
 import { isSealpinError } from '../../shared/errors.ts';
 import { refusalOf, refuse, type Answer } from './result.ts';
-import { serviceOf, type Env } from '../env.ts';
+import type { Env } from '../env.ts';
+import { serviceOf } from '../pinning/configured.ts';
 import { errorText, log } from '../log.ts';
 import type { Held } from '../pinning/contract.ts';
 import { alarmOf, backoffMs } from './alarm.ts';
-import { shardName } from './shard.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
@@ -38,11 +38,6 @@ type PinRow = {
 
 /** What became of a pin. `kept`: it is not ours, so it stays. */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
-
-/** The object that knows a CID. */
-export async function pinOf(env: Env, cid: string): Promise<DurableObjectStub<Pin>> {
-  return env.PIN.getByName(await shardName(cid));
-}
 
 /**
  * What a row says of a pin that is about to be made, from what the service holds now and what the row said before. `wasThere`: the

@@ -13,14 +13,15 @@ import { settled } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
-import { callerOf, identityOf, type Caller } from '../auth/authenticate.ts';
-import { maxUploadBytes, servicesOf, uploadIdleMs } from '../env.ts';
+import { identityOf, type Principal } from '../auth/authenticate.ts';
+import { maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import { errorText, log } from '../log.ts';
 import type { Reader } from '../objects/account.ts';
 import type { FileRecord, NewFile } from '../objects/file-rows.ts';
 import type { Claim } from '../objects/claims.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
+import { servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 
@@ -31,16 +32,15 @@ type Announced = { json: boolean; filename: string | undefined; contentType: str
 
 /** The handler of a POST in a mode. */
 export function upload(mode: Mode) {
-  return async (c: Ctx): Promise<Response> => {
-    const work = handle(c, mode);
+  return async (c: Ctx, caller: Principal): Promise<Response> => {
+    const work = handle(c, caller, mode);
     // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
     c.executionCtx.waitUntil(work.catch(() => undefined));
     return await work;
   };
 }
 
-async function handle(c: Ctx, mode: Mode): Promise<Response> {
-  const caller = await callerOf(c);
+async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> {
   const limitBytes = maxUploadBytes(c.env);
   const idleMs = uploadIdleMs(c.env);
   const claim = await parseClaim(c, caller.key);
@@ -74,7 +74,7 @@ async function handle(c: Ctx, mode: Mode): Promise<Response> {
 /** Renews the claim of an upload for as long as its request lives, and ends the upload when the claim is another request's. */
 function renewed(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
@@ -87,7 +87,7 @@ function renewed(
 }
 
 /** Gives the claim up. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function release(c: Ctx, caller: Caller, fileId: string): Promise<void> {
+async function release(c: Ctx, caller: Principal, fileId: string): Promise<void> {
   try {
     await settled(caller.account.release(fileId));
   } catch (error) {
@@ -106,7 +106,7 @@ function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Resp
 /** The answer to the first request, made anew: no answer is kept. */
 async function replayed(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   reader: Reader,
   record: FileRecord,
   announced: Announced,
@@ -125,7 +125,7 @@ async function replayed(
 
 async function store(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   o: {
     fileId: string;
     claim: Claim | undefined;

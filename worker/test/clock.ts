@@ -1,6 +1,7 @@
 /** The Worker with objects whose clock can be set forward, whose alarm can be rung, whose rows can be seen, and whose calls can fail. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
 import type { Answer } from '../objects/result.ts';
+import type { PinBinding } from '../objects/shard.ts';
 import type { Env } from '../env.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
@@ -14,7 +15,7 @@ export class Account extends RealAccount {
   #offsetMs = 0;
   readonly #faults: Map<string, Fault>;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
     const faults = new Map<string, Fault>();
     super(ctx, { ...env, PIN: failing(env.PIN, faults) });
     this.#faults = faults;
