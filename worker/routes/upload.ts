@@ -60,12 +60,12 @@ async function handle(c: Ctx, mode: Mode): Promise<Response> {
     return created(c, key, record, about);
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
-    const fault = body?.fault();
+    const cause = body?.cause();
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
     if (claim !== undefined) await release(c, caller, fileId);
     if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
-    throw fault ?? error;
+    throw cause ?? error;
   } finally {
     if (lease !== undefined) clearInterval(lease);
   }

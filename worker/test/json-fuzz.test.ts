@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';
-import { jsonUpload } from '../upload/json-stream.ts';
+import { JsonUploadReader } from '../upload/json-stream.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -17,7 +17,7 @@ type Read = { filename: string | undefined; data: string } | undefined;
 
 /** What the scanner reads from bytes that arrive in these pieces; undefined where it refuses them. */
 function scanned(pieces: readonly Uint8Array[]): Read {
-  const reader = jsonUpload();
+  const reader = new JsonUploadReader();
   const data: Uint8Array[] = [];
   try {
     for (const piece of pieces) data.push(...reader.write(piece));

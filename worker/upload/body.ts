@@ -1,7 +1,7 @@
 /** The body of an upload: its bytes as a stream, read in big pieces and counted, whether they come as they are or in JSON. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { jsonUpload } from './json-stream.ts';
+import { JsonUploadReader } from './json-stream.ts';
 
 /** Bytes of one read: workerd hands out 4 KiB otherwise, and the cost is by the read. */
 const readBytes = 1024 * 1024;
@@ -17,8 +17,8 @@ export type UploadBody = {
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
-  /** What broke the body, if it is broken: streams between here and the catcher may replace an error by one of their own. */
-  fault(): SealpinError | undefined;
+  /** The error that broke the body, if it is broken: streams on the way to the handler may replace it by one of their own. */
+  cause(): SealpinError | undefined;
 };
 
 /** The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are exact numbers. */
@@ -57,22 +57,24 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   let size = 0;
   let head = new Uint8Array(0);
   let filename: string | undefined;
-  let fault: SealpinError | undefined;
+  let cause: SealpinError | undefined;
 
-  function see(bytes: Uint8Array): void {
+  function count(bytes: Uint8Array): void {
     if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
   }
 
   /** A pull whose error is the fault of the body. */
-  function faulty<C>(pull: (controller: C) => Promise<void>): (controller: C) => Promise<void> {
+  function recordingFault<C>(pull: (controller: C) => Promise<void>): (controller: C) => Promise<void> {
     return async (controller) => {
       try {
         await pull(controller);
-      } catch (cause) {
-        const error = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
+      } catch (thrown) {
+        const error = isSealpinError(thrown)
+          ? thrown
+          : new SealpinError('body_incomplete', undefined, { cause: thrown });
         // Cancelling breaks the read that waits: that is a consequence, not what broke the upload.
-        if (!cancelled) fault = error;
+        if (!cancelled) cause = error;
         throw error;
       }
     };
@@ -80,7 +82,7 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
 
   async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     const bytes = await body.read(new Uint8Array(readBytes));
-    see(bytes);
+    count(bytes);
     if (bytes.length === 0) controller.close();
     else controller.enqueue(bytes);
   }
@@ -89,13 +91,13 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   async function pullBytes(controller: ReadableByteStreamController): Promise<void> {
     const view = controller.byobRequest?.view ?? new Uint8Array(readBytes);
     const bytes = await body.read(new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength));
-    see(bytes);
+    count(bytes);
     if (bytes.length === 0) controller.close();
     if (controller.byobRequest) controller.byobRequest.respondWithNewView(bytes);
     else if (bytes.length > 0) controller.enqueue(bytes);
   }
 
-  const parser = jsonUpload();
+  const parser = new JsonUploadReader();
   let buffer = new Uint8Array(form === 'json' ? jsonReadBytes : 0);
 
   async function pullData(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
@@ -108,7 +110,7 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
       }
       const pieces = parser.write(bytes);
       for (const piece of pieces) {
-        see(piece);
+        count(piece);
         controller.enqueue(piece);
       }
       if (pieces.length > 0) return;
@@ -121,12 +123,12 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   };
   const stream =
     form === 'encrypted'
-      ? new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel })
+      ? new ReadableStream({ type: 'bytes', pull: recordingFault(pullBytes), cancel })
       : new ReadableStream<Uint8Array>(
-          { pull: faulty(form === 'json' ? pullData : pullPieces), cancel },
+          { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },
           { highWaterMark: 0 },
         );
-  return { stream, filename: () => filename, size: () => size, head: () => head, fault: () => fault };
+  return { stream, filename: () => filename, size: () => size, head: () => head, cause: () => cause };
 }
 
 type CountedBody = {
