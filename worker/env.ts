@@ -1,16 +1,13 @@
 /** What the runtime hands to the service: bindings, variables and secrets, and how they are read. */
 import { SealpinError } from '../shared/errors.ts';
-import type { Account } from './objects/account.ts';
-import type { Pin } from './objects/pin.ts';
-import { pinningServices, type PinningService } from './pinning/contract.ts';
 
 /** The version that `/v1/health` tells; package.json carries the same (a test compares them). */
 export const version = '0.1.0';
 
+/** What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this, too. */
 export type Env = {
   API_KEYS: KVNamespace;
-  ACCOUNT: DurableObjectNamespace<Account>;
-  PIN: DurableObjectNamespace<Pin>;
+  PIN: Pick<DurableObjectNamespace, 'idFromName'>;
   KEY_LIMIT?: RateLimit;
   ADDRESS_LIMIT?: RateLimit;
   PINNING_SERVICES: string;
@@ -68,40 +65,6 @@ export function serviceId(env: Env): string {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id))
     throw new SealpinError('misconfigured', 'SERVICE_ID is not 1 to 64 letters, digits, - and _');
   return id;
-}
-
-const services = new WeakMap<Env, PinningService[]>();
-
-/**
- * The pinning services of the configuration, the first of which takes the bytes. They hold no state of a request.
- * @throws misconfigured when `PINNING_SERVICES` cannot be used
- */
-export function servicesOf(env: Env): PinningService[] {
-  let known = services.get(env);
-  if (known === undefined) {
-    const secrets: Record<string, unknown> = env;
-    const secretOf = (name: string): string | undefined => {
-      const secret = secrets[name];
-      return typeof secret === 'string' ? secret : undefined;
-    };
-    known = pinningServices(env.PINNING_SERVICES, secretOf, `sealpin:${serviceId(env)}`);
-    services.set(env, known);
-  }
-  return known;
-}
-
-/**
- * The service with the id that a row carries.
- * @throws pinning_unavailable when no such service is configured now
- */
-export function serviceOf(env: Env, id: string): PinningService {
-  const service = servicesOf(env).find((each) => each.id === id);
-  if (service === undefined) {
-    throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
-      hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
-    });
-  }
-  return service;
 }
 
 /** Days that Cloudflare's point-in-time recovery of a Durable Object reaches back. */

@@ -2,9 +2,13 @@
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Env } from '../env.ts';
+import type { Account } from '../objects/account.ts';
+import type { PinBinding } from '../objects/shard.ts';
 import { invalidRequest } from './validation.ts';
 
-export type App = { Bindings: Env; Variables: { requestId: string } };
+/** What the runtime hands to a request. */
+export type Bindings = Env & PinBinding & { ACCOUNT: DurableObjectNamespace<Account> };
+export type App = { Bindings: Bindings; Variables: { requestId: string } };
 export type Ctx = Context<App>;
 
 /**

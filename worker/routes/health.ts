@@ -3,12 +3,13 @@ import { HealthQuery, type Health } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { requireOperator } from './accounts.ts';
 import { settled } from '../objects/result.ts';
-import { parseQuery, type Ctx } from '../http/app.ts';
+import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
 import { bearer } from '../auth/authenticate.ts';
-import { maxUploadBytes, servicesOf, version, type Env } from '../env.ts';
+import { maxUploadBytes, version } from '../env.ts';
+import { servicesOf } from '../pinning/configured.ts';
 import { limitAddress } from '../auth/rate-limit.ts';
 import { errorText, log } from '../log.ts';
-import { pinOf } from '../objects/pin.ts';
+import { pinOf } from '../objects/shard.ts';
 import type { PinningService } from '../pinning/contract.ts';
 
 /** How long a pinning service or an object may take to say that it is there. */
@@ -58,10 +59,10 @@ async function isOperator(c: Ctx): Promise<boolean> {
 
 /** The last answer, and since when a request has been waiting for the next one. Kept by an isolate for all of its requests. */
 type Known = { state?: State; at: number; askingSince: number };
-const known = new WeakMap<Env, Known>();
+const known = new WeakMap<Bindings, Known>();
 
 /** How the others are: one request asks them, and those that come meanwhile wait for its answer. */
-async function stateOf(env: Env): Promise<State> {
+async function stateOf(env: Bindings): Promise<State> {
   const last = known.get(env) ?? { at: 0, askingSince: 0 };
   known.set(env, last);
   for (;;) {
@@ -84,7 +85,7 @@ async function stateOf(env: Env): Promise<State> {
   }
 }
 
-async function storageOf(env: Env): Promise<'ok' | 'failing'> {
+async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no answer in ${pingMs} ms`)), pingMs);
   try {

@@ -11,8 +11,8 @@ import { begun, concat, fileHeaders } from '../http/response-body.ts';
 import { attachment, parseFilename } from '../http/content-disposition.ts';
 import { isKnown } from '../http/conditions.ts';
 import { send } from './read.ts';
-import { serviceOf, servicesOf } from '../env.ts';
-import { pinOf } from '../objects/pin.ts';
+import { serviceOf, servicesOf } from '../pinning/configured.ts';
+import { pinOf } from '../objects/shard.ts';
 import { atServices } from '../pinning/unavailable.ts';
 
 const types = {

@@ -19,7 +19,7 @@ import { beyond, keyIdOf, type KeyRecord, type NewKey } from '../objects/key-reg
 /** Makes a key within the scopes and the expiry of the caller's. */
 export async function createKey(c: Ctx): Promise<Response> {
   const caller = await callerOf(c);
-  const maker = await settled(caller.account.maker(caller.key.hash));
+  const maker = await settled(caller.account.issuer(caller.key.hash));
   refuseIdempotencyKey(c);
   const wanted = await readJson(c.req.raw, NewApiKey);
   const expiresAt = wanted.expiresAt === undefined ? maker.key.expiresAt : Date.parse(wanted.expiresAt);

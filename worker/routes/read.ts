@@ -9,7 +9,7 @@ import { base64Length, base64Of, begun, concat, fileHeaders, knownLength } from 
 import { attachment } from '../http/content-disposition.ts';
 import { callerOf, identityOf, needsSealed } from '../auth/authenticate.ts';
 import { isKnown, rangeOf, type Span } from '../http/conditions.ts';
-import { serviceOf } from '../env.ts';
+import { serviceOf } from '../pinning/configured.ts';
 import { fileIdOf } from './files.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { atServices } from '../pinning/unavailable.ts';

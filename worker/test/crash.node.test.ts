@@ -123,7 +123,7 @@ describe('S82: a call between the objects fails', () => {
   it.each(['before', 'after'] as const)(
     '%s a reference is added: the upload fails, and nothing is left',
     async (fault) => {
-      await owner.object.fail('refer', fault);
+      await owner.object.fail('addReference', fault);
       expect(await problemOf(store())).toEqual([503, 'overloaded']);
       expect(await afterSweep()).toEqual(nothing);
     },
@@ -133,7 +133,7 @@ describe('S82: a call between the objects fails', () => {
     '%s a reference is removed: the receipt says so, and the alarm tries again',
     async (fault) => {
       const { fileId } = await jsonOf<StoredFile>(store(), 201);
-      await owner.object.fail('unrefer', fault);
+      await owner.object.fail('removeReference', fault);
       const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
       expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
       expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
@@ -142,13 +142,13 @@ describe('S82: a call between the objects fails', () => {
   );
 
   it('before a file is made ready: the upload fails, and nothing is left', async () => {
-    await owner.object.fail('ready', 'before');
+    await owner.object.fail('commit', 'before');
     expect(await problemOf(store())).toEqual([500, 'internal']);
     expect(await afterSweep()).toEqual(nothing);
   });
 
   it('S71: after a file is made ready: the answer is lost, and the file is found by its CID', async () => {
-    await owner.object.fail('ready', 'after');
+    await owner.object.fail('commit', 'after');
     expect(await problemOf(store())).toEqual([500, 'internal']);
     expect((await listed()).map((file) => file.cid)).toEqual([cid]);
     expect(await afterSweep()).toEqual(whole);

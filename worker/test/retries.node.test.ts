@@ -220,7 +220,7 @@ describe('an upload that fails', () => {
   );
 
   it('after its file was made ready is the same file when it is sent again', async () => {
-    await owner.object.fail('ready', 'after');
+    await owner.object.fail('commit', 'after');
     expect(await problemOf(post('ready'))).toEqual([500, 'internal']);
     const again = await post('ready');
     expect(again.headers.get('Idempotency-Replayed')).toBe('true');

@@ -15,10 +15,10 @@ export type Scenario = {
   | { method: 'share' | 'unshare'; cid: string; name: string }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
-  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'throws' }
+  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'abort' | 'leave' }
 );
 
-/** `value`: bytes as latin1 text. `last`: whether `beforeLast` was called. */
+/** `value`: bytes as latin1 text. `last`: whether all bytes but the last had been sent. */
 export type Outcome = {
   value?: unknown;
   error?: {
@@ -81,14 +81,14 @@ export async function play(scenario: Scenario): Promise<Outcome> {
         },
         { highWaterMark: 0 },
       );
-      return await service.put(body, {
+      const put = await service.put(body, {
         signal,
         ...(scenario.announced !== undefined && { bytes: scenario.announced }),
-        async beforeLast() {
-          outcome.last = true;
-          if (scenario.last === 'throws') throw new Error('no leave');
-        },
       });
+      outcome.last = true;
+      if (scenario.last === 'abort') put.abort(new Error('it was aborted'));
+      if (scenario.last === 'leave') abort.abort(new Error('the caller left'));
+      return await put.commit();
     }
     if (scenario.method === 'ping') return await service.ping(signal);
     if (scenario.method === 'read') {

@@ -71,11 +71,20 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
       { method: 'put', bytes: 1_500_000, announced: 1_500_000, body: 'breaks' },
       { message: 'the body broke' },
     ],
-    ['no leave for the last bytes', { method: 'put', bytes: 1_500_000, last: 'throws' }, { message: 'no leave' }],
     [
-      'no leave, the length announced',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'throws' },
-      { message: 'no leave' },
+      'an upload that is aborted before its last bytes',
+      { method: 'put', bytes: 1_500_000, last: 'abort' },
+      { message: 'it was aborted' },
+    ],
+    [
+      'an upload that is aborted, its length announced',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'abort' },
+      { message: 'it was aborted' },
+    ],
+    [
+      'a caller who leaves before the last bytes',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'leave' },
+      { message: 'the caller left' },
     ],
     [
       'a body shorter than announced',

@@ -1,0 +1,40 @@
+/** The pinning services that the configuration of this deployment names. */
+import { SealpinError } from '../../shared/errors.ts';
+import { serviceId, type Env } from '../env.ts';
+import type { PinningService } from './contract.ts';
+import { pinningServices } from './services.ts';
+
+const services = new WeakMap<Env, PinningService[]>();
+
+/**
+ * The configured pinning services; the first one takes new bytes. They hold no state of a request, so that requests share them.
+ * @throws misconfigured when `PINNING_SERVICES` cannot be used
+ */
+export function servicesOf(env: Env): PinningService[] {
+  let known = services.get(env);
+  if (known === undefined) {
+    const secrets: Record<string, unknown> = env;
+    const secretOf = (name: string): string | undefined => {
+      const secret = secrets[name];
+      return typeof secret === 'string' ? secret : undefined;
+    };
+    known = pinningServices(env.PINNING_SERVICES, { secretOf, pinName: `sealpin:${serviceId(env)}`, fetch });
+    services.set(env, known);
+  }
+  return known;
+}
+
+/**
+ * The configured pinning service with an id.
+ * @param id as stored rows have it
+ * @throws pinning_unavailable when no such service is configured now
+ */
+export function serviceOf(env: Env, id: string): PinningService {
+  const service = servicesOf(env).find((each) => each.id === id);
+  if (service === undefined) {
+    throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
+      hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
+    });
+  }
+  return service;
+}
