@@ -29,26 +29,25 @@ type Row = {
   closed_at: number | null;
 };
 
-/** The account in an object's storage. The object is named by its ID; most of the names have no account. */
+/** The account in an object's storage. Objects exist for every name, most of them without an account. */
 export class AccountRow {
   readonly #sql: SqlStorage;
+  #id: string | undefined;
+  #open: AccountRecord | undefined;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#load();
   }
 
-  /**
-   * Reads the row. Reading creates nothing.
-   * @returns undefined where no account was created; without `open` where it is deleted and its outbox not empty yet
-   */
-  find(): { id: string; open?: AccountRecord } | undefined {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return undefined;
-    const [row] = this.#sql.exec('SELECT * FROM account').toArray() as Row[];
-    if (row === undefined) return undefined;
-    const { id, label, spki, recovery_key: recoveryKey, created_at: createdAt } = row;
-    return row.closed_at === null
-      ? { id, open: { id, label, spki: new Uint8Array(spki), recoveryKey, createdAt } }
-      : { id };
+  /** The ID, also of a deleted account whose outbox is not empty yet. */
+  get id(): string | undefined {
+    return this.#id;
+  }
+
+  /** The account, unless it was never created, or is deleted. */
+  get open(): AccountRecord | undefined {
+    return this.#open;
   }
 
   /** Creates the tables, and writes the row. */
@@ -84,5 +83,22 @@ export class AccountRow {
   close(nowMs: number): void {
     this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
     this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', nowMs);
+  }
+
+  /** Reads the row again, to be called after a transaction that creates, closes or removes it. */
+  reload(): void {
+    this.#id = undefined;
+    this.#open = undefined;
+    this.#load();
+  }
+
+  /** Reading creates nothing, so that a request for an unknown account leaves no trace. */
+  #load(): void {
+    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return;
+    const [row] = this.#sql.exec('SELECT * FROM account').toArray() as Row[];
+    if (row === undefined) return;
+    const { id, label, spki, recovery_key: recoveryKey, created_at: createdAt } = row;
+    this.#id = id;
+    if (row.closed_at === null) this.#open = { id, label, spki: new Uint8Array(spki), recoveryKey, createdAt };
   }
 }

@@ -20,7 +20,7 @@ import {
   type RevokeOptions,
 } from './key-registry.ts';
 import { send } from './delivery.ts';
-import { leastDone, Outbox, referenceRemoval } from './outbox.ts';
+import { Outbox, referenceRemoval } from './outbox.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
@@ -33,6 +33,9 @@ export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array
 
 export type { KeyMaterial as Reader };
 
+/** `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. */
+export type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number };
+
 /** A caller whose key is valid. */
 type Authorized = { key: KeyRecord; account: AccountRecord };
 
@@ -42,7 +45,10 @@ export class Account extends DurableObject<Env & PinBinding> {
   readonly #row = new AccountRow(this.#sql);
   readonly #keys = new KeyRegistry(this.#sql);
   readonly #files = new Files(this.#sql);
-  readonly #outbox = new Outbox(this.#sql, (message) => send(this.env, this.#id, message));
+  readonly #outbox = new Outbox(this.#sql, {
+    send: (message) => send(this.env, this.#row.id, message),
+    now: () => this.now(),
+  });
   readonly #claims = new Claims(this.#sql, {
     isReady: (fileId) => this.#files.find(fileId) !== undefined,
     now: () => this.now(),
@@ -55,16 +61,8 @@ export class Account extends DurableObject<Env & PinBinding> {
     outbox: this.#outbox,
     now: () => this.now(),
   });
-  /** The ID of the account, also while it is deleted and its outbox not empty yet. */
-  #id: string | undefined;
-  #account: AccountRecord | undefined;
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
-
-  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
-    super(ctx, env);
-    this.#load();
-  }
 
   /** The clock, in ms. */
   protected now(): number {
@@ -79,13 +77,13 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** Creates the account with its first key. */
   async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
-    if (this.#id !== undefined) return err('conflict', 'the account exists');
+    if (this.#row.id !== undefined) return err('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
       this.#row.create(account);
       if (recovery !== null) this.#row.replaceRecovery(recovery);
       this.#keys.add(key);
     });
-    this.#load();
+    this.#row.reload();
     return { ok: true };
   }
 
@@ -130,9 +128,9 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** The recovery file, and what a recovery is checked against. */
   async recovery(): Promise<Result<{ spki: Uint8Array; recovery: StoredRecovery }>> {
-    const recovery = this.#account && this.#row.recovery();
-    if (this.#account === undefined || recovery === undefined) return err('not_found');
-    return { ok: true, spki: this.#account.spki, recovery };
+    const recovery = this.#row.open && this.#row.recovery();
+    if (this.#row.open === undefined || recovery === undefined) return err('not_found');
+    return { ok: true, spki: this.#row.open.spki, recovery };
   }
 
   /**
@@ -140,7 +138,7 @@ export class Account extends DurableObject<Env & PinBinding> {
    * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
    */
   async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
-    const account = this.#account;
+    const account = this.#row.open;
     const current = account && this.#row.recovery()?.secretHash;
     if (account === undefined || current === undefined) return err('not_found');
     if (current === null || !isSameHash(secretHash, current))
@@ -155,36 +153,29 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
   async close(): Promise<Result<{ files: number; keys: number }>> {
-    if (this.#account === undefined) return err('not_found');
+    if (this.#row.open === undefined) return err('not_found');
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
       const keys = this.#keys.list().map((key) => key.id);
-      for (const hash of this.#keys.revoke(keys, now)) this.#outbox.add({ op: 'forget', target: hash }, now);
+      this.#keys.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
       this.#row.close(now);
       return { files, keys: keys.length };
     });
-    this.#load();
+    this.#row.reload();
     await this.#alarm.by(now);
     await this.erased();
     return { ok: true, ...removed };
   }
 
-  /** Lets an upload begin. `first` is the file of the first request, if this is a second one; `renewMs` how often to renew the claim. */
-  beginUpload(
-    hash: string,
-    fileId: string,
-    claim: Claim | undefined,
-  ): Promise<Result<KeyMaterial & { first: FileRecord | undefined; renewMs: number }>> {
+  /** Lets an upload begin, and takes its claim. */
+  beginUpload(hash: string, fileId: string, claim: Claim | undefined): Promise<Result<BegunUpload>> {
     return this.#as(hash, 'write', async (caller) => {
-      let first: FileRecord | undefined;
-      if (claim !== undefined) {
-        const begun = this.#uploads.begin(claim, fileId);
-        if (!begun.ok) return begun;
-        ({ first } = begun);
-        await this.#alarm.by(this.now() + pendingMs);
-      }
+      const begun = this.#uploads.begin(claim, fileId);
+      if (!begun.ok) return begun;
+      if (claim !== undefined) await this.#alarm.by(this.now() + pendingMs);
+      const { first } = begun;
       const material = this.#material(caller, first?.mode === 'encrypted');
       return { ok: true, ...material, first, renewMs: this.#claims.renewMs() };
     });
@@ -197,7 +188,7 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** Gives up the claim of an upload that has ended, unless its file is stored. */
   async releaseClaim(fileId: string): Promise<Result> {
-    if (this.#account !== undefined) this.#uploads.releaseClaim(fileId);
+    if (this.#row.open !== undefined) this.#uploads.releaseClaim(fileId);
     return { ok: true };
   }
 
@@ -227,7 +218,7 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is undone. */
   async commit(fileId: string, claim?: Claim): Promise<Result> {
-    if (this.#account === undefined) return err('pinning_timeout', 'the upload timed out');
+    if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
     const failure = this.#uploads.commit(fileId, claim);
     if (failure !== undefined) await this.abort(fileId);
     return failure ?? { ok: true };
@@ -239,7 +230,7 @@ export class Account extends DurableObject<Env & PinBinding> {
    * @param wrongCid the CID under which the service pinned something else
    */
   async abort(fileId: string, wrongCid?: string): Promise<Result> {
-    if (this.#account !== undefined) await this.#deliver(this.#uploads.abort(fileId, wrongCid));
+    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId, wrongCid));
     return { ok: true };
   }
 
@@ -276,7 +267,7 @@ export class Account extends DurableObject<Env & PinBinding> {
         const file = this.#files.remove(fileId, 'ready');
         if (file === undefined) return undefined;
         this.#claims.drop(fileId);
-        return { file, message: this.#outbox.add(referenceRemoval(file), this.now()) };
+        return { file, message: this.#outbox.add(referenceRemoval(file)) };
       });
       if (removed === undefined) return err('not_found');
       const status = await this.#deliver([removed.message]);
@@ -287,12 +278,12 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
   override async alarm(): Promise<void> {
-    if (this.#id === undefined) return;
+    if (this.#row.id === undefined) return;
     try {
       this.#uploads.sweep();
-      await this.#outbox.flush(this.now());
+      await this.#outbox.flush();
       const due = [this.#uploads.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
-      if (due.length === 0 && this.#account === undefined) return await this.#purge();
+      if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
       log({ event: 'account.alarm', error: errorText(error) });
@@ -306,7 +297,7 @@ export class Account extends DurableObject<Env & PinBinding> {
     scope: Scope | undefined,
     operation: (caller: Authorized) => Result<T> | Promise<Result<T>>,
   ): Promise<Result<T>> {
-    const account = this.#account;
+    const account = this.#row.open;
     if (account === undefined) return err('unauthorized');
     const found = this.#keys.authorize(hash, scope, this.now());
     return found.ok ? await operation({ key: found.key, account }) : found;
@@ -316,26 +307,18 @@ export class Account extends DurableObject<Env & PinBinding> {
     return { key, spki: account.spki, sealed: withSealed ? this.#keys.sealed(key.id) : null };
   }
 
-  #load(): void {
-    const row = this.#row.find();
-    this.#id = row?.id;
-    this.#account = row?.open;
-  }
-
   /** Removes the tables of a deleted account, when its outbox is empty. */
   async #purge(): Promise<void> {
     await this.#alarm.reset(undefined);
     await this.ctx.storage.deleteAll();
-    this.#id = undefined;
+    this.#row.reload();
   }
 
   /** Revokes keys, in one transaction with what has to happen at the same moment. */
   async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
     const messages = this.ctx.storage.transactionSync(() => {
       besides?.();
-      return this.#keys
-        .revoke(ids, this.now())
-        .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now()));
+      return this.#keys.revoke(ids, this.#outbox, this.now());
     });
     await this.#deliver(messages);
     await this.erased();
@@ -344,8 +327,6 @@ export class Account extends DurableObject<Env & PinBinding> {
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
   async #deliver(ids: readonly number[]): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    let result: Removal = 'unpinned';
-    for (const id of ids) result = leastDone(result, await this.#outbox.flush(this.now(), id));
-    return result;
+    return await this.#outbox.deliver(ids);
   }
 }

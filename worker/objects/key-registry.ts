@@ -1,5 +1,6 @@
 /** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
+import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
 
 /** An API key in the registry; times in ms. The key itself is stored nowhere. */
@@ -156,8 +157,8 @@ export class KeyRegistry {
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
   }
 
-  /** Revokes keys, overwriting what was sealed to them. @returns their hashes */
-  revoke(ids: readonly string[], nowMs: number): string[] {
+  /** Revokes keys, overwriting what was sealed to them. @returns the IDs of the messages that remove them from KV */
+  revoke(ids: readonly string[], outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
       // The page of the database is overwritten, not only given back.
       this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
@@ -166,7 +167,7 @@ export class KeyRegistry {
         nowMs,
         id,
       );
-      return rows.toArray().map((row) => row.hash);
+      return rows.toArray().map((row) => outbox.add({ op: 'forget', target: row.hash }));
     });
   }
 

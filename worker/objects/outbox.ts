@@ -16,26 +16,28 @@ export function referenceRemoval({ cid, service, fileId }: FileRecord): Message 
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-/** Delivers a message; one that succeeds is acknowledged. */
-export type Delivery = (message: Message) => Promise<Result<{ status: Removal }>>;
+/** Sends a message; one that succeeds is acknowledged. */
+export type Send = (message: Message) => Promise<Result<{ status: Removal }>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
 /** How many messages one alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 
+export type OutboxOptions = { send: Send; now(): number };
+
 /** The outbox in an object's storage. */
 export class Outbox {
   readonly #sql: SqlStorage;
-  readonly #deliver: Delivery;
+  readonly #options: OutboxOptions;
 
-  constructor(sql: SqlStorage, deliver: Delivery) {
+  constructor(sql: SqlStorage, options: OutboxOptions) {
     this.#sql = sql;
-    this.#deliver = deliver;
+    this.#options = options;
   }
 
   /** Writes a message that is due at once. @returns its ID */
-  add(message: Message, nowMs: number): number {
+  add(message: Message): number {
     return this.#sql
       .exec<{ id: number }>(
         'INSERT INTO outbox (op, target, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
@@ -43,24 +45,46 @@ export class Outbox {
         message.target,
         'service' in message ? message.service : '',
         'fileId' in message ? message.fileId : '',
-        nowMs,
+        this.#options.now(),
       )
       .one().id;
   }
 
   /**
-   * Delivers what is due, or the one message with that ID.
+   * Delivers the messages with these IDs that are still there.
    * @returns what became of the pins altogether; `scheduled` when a message is not acknowledged yet
    */
-  async flush(nowMs: number, id?: number): Promise<Removal> {
-    const rows =
-      id === undefined
-        ? this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?', nowMs, batch).toArray()
-        : this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
+  async deliver(ids: readonly number[]): Promise<Removal> {
+    let result: Removal = 'unpinned';
+    for (const id of ids) {
+      const rows = this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
+      result = leastDone(result, await this.#deliverRows(rows));
+    }
+    return result;
+  }
+
+  /** Delivers the messages that are due, at most as many as one event can. */
+  async flush(): Promise<void> {
+    const rows = this.#sql.exec<OutboxRow>(
+      'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?',
+      this.#options.now(),
+      batch,
+    );
+    await this.#deliverRows(rows.toArray());
+  }
+
+  /** When the next message is due, in ms. */
+  nextDue(): number | undefined {
+    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
+    return row?.due ?? undefined;
+  }
+
+  async #deliverRows(rows: readonly OutboxRow[]): Promise<Removal> {
+    const now = this.#options.now();
     let result: Removal = 'unpinned';
     for (const row of rows) {
       const attempts = row.attempts + 1;
-      const due = nowMs + backoffMs(attempts);
+      const due = now + backoffMs(attempts);
       // Before the message goes out: the next alarm must not send it once more while this one waits.
       this.#sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, due, row.id);
       const acknowledged = await this.#attempt(row);
@@ -70,15 +94,9 @@ export class Outbox {
     return result;
   }
 
-  /** When the next message is due, in ms. */
-  nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
-    return row?.due ?? undefined;
-  }
-
   async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Removal | undefined> {
     try {
-      const result = await this.#deliver({ op, target, service, fileId });
+      const result = await this.#options.send({ op, target, service, fileId });
       if (result.ok) return result.status;
       log({ event: 'outbox.refused', op, attempts, code: result.code });
     } catch (error) {
@@ -89,7 +107,7 @@ export class Outbox {
 }
 
 /** What two removals amount to: the one that leaves more behind. */
-export function leastDone(a: Removal, b: Removal): Removal {
+function leastDone(a: Removal, b: Removal): Removal {
   if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
   return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';
 }

@@ -24,9 +24,10 @@ export class PendingUploads {
     this.#parts = parts;
   }
 
-  /** Takes the claim of an upload that begins. @returns the file of the first request, if this is a second one */
-  begin(claim: Claim, fileId: string): Result<{ first: FileRecord | undefined }> {
+  /** Takes the claim of an upload that begins, if it has one. @returns the file of the first request, if this is a second one */
+  begin(claim: Claim | undefined, fileId: string): Result<{ first: FileRecord | undefined }> {
     const { claims, files } = this.#parts;
+    if (claim === undefined) return { ok: true, first: undefined };
     const taken = claims.take(claim, fileId);
     if (!taken.ok) return taken;
     return { ok: true, first: taken.first === undefined ? undefined : files.find(taken.first) };
@@ -53,14 +54,13 @@ export class PendingUploads {
 
   /** Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services hold */
   abort(fileId: string, wrongCid?: string): number[] {
-    const { storage, claims, files, outbox, now } = this.#parts;
+    const { storage, claims, files, outbox } = this.#parts;
     return storage.transactionSync(() => {
       const file = files.remove(fileId, 'pending');
       if (file === undefined) return [];
       claims.drop(fileId);
-      const ids = [outbox.add(referenceRemoval(file), now())];
-      if (wrongCid !== undefined)
-        ids.push(outbox.add({ op: 'discard', target: wrongCid, service: file.service }, now()));
+      const ids = [outbox.add(referenceRemoval(file))];
+      if (wrongCid !== undefined) ids.push(outbox.add({ op: 'discard', target: wrongCid, service: file.service }));
       return ids;
     });
   }

@@ -1,4 +1,4 @@
-/** A multipart body with one file, which is not complete before it is told to finish. */
+/** A multipart body with one file, whose end is sent by a separate call. */
 import { SealpinError } from '../../shared/errors.ts';
 
 export type MultipartOptions = {

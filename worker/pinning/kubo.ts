@@ -17,7 +17,7 @@ export type KuboOptions = RpcOptions & {
 
 export type Timeouts = {
   /** The longest wait for a response, and of an upload for the service to take a piece: 30 s. */
-  answerMs: number;
+  responseMs: number;
   /** The longest wait for the response to an upload after its last byte, while the service writes and pins: 2 minutes. */
   pinMs: number;
 };
@@ -43,7 +43,7 @@ const maxBlockBytes = 2_097_152;
 
 /** A pinning service behind Kubo's RPC. */
 export function kubo(o: KuboOptions): PinningService {
-  const { answerMs, pinMs } = { answerMs: 30_000, pinMs: 120_000, ...o.timeouts };
+  const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 120_000, ...o.timeouts };
   const { pinName } = o;
   const { failed, refused, unavailable, timeoutError, withTimeout, send, readAll, parse } = rpc(o);
 
@@ -52,7 +52,7 @@ export function kubo(o: KuboOptions): PinningService {
     command: string,
     query: Record<string, string>,
     signal: AbortSignal,
-    timeoutMs = answerMs,
+    timeoutMs = responseMs,
   ): Promise<RpcResult> {
     return withTimeout(signal, timeoutMs, async (limited) => parse(await send(command, query, limited)));
   }
@@ -100,7 +100,7 @@ export function kubo(o: KuboOptions): PinningService {
     const body = new FormData();
     body.append('file', new Blob([bytes]));
     const query = { 'cid-codec': 'dag-pb', mhtype: 'sha2-256', pin: 'false' };
-    const stored = await withTimeout(signal, answerMs, async (limited) => {
+    const stored = await withTimeout(signal, responseMs, async (limited) => {
       const response = await send('block/put', query, limited, { upload: { body }, also: 404 });
       if (response.status !== 404) return await parse(response);
       await response.body?.cancel();
@@ -145,7 +145,7 @@ export function kubo(o: KuboOptions): PinningService {
     const either = AbortSignal.any([signal, stop.signal]);
     let broken = false;
 
-    async function timely<T>(step: Promise<T>, timeoutMs = answerMs): Promise<T> {
+    async function timely<T>(step: Promise<T>, timeoutMs = responseMs): Promise<T> {
       const timer = setTimeout(() => stop.abort(timeoutError(timeoutMs)), timeoutMs);
       try {
         return await step;
@@ -216,12 +216,12 @@ export function kubo(o: KuboOptions): PinningService {
     },
 
     block: (cid, signal) =>
-      withTimeout(signal, answerMs, async (limited) =>
+      withTimeout(signal, responseMs, async (limited) =>
         readAll(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
       ),
 
     read: (cid, offset, length, signal) =>
-      withTimeout(signal, answerMs, async (limited) => {
+      withTimeout(signal, responseMs, async (limited) => {
         const { body } = await fetched('cat', { arg: cid, offset: String(offset), length: String(length) }, limited);
         if (!body) throw failed('its response to cat has no body');
         return body as ReadableStream<Uint8Array>;

@@ -81,7 +81,7 @@ function keepRenewing(
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
     unwrap(caller.account.renewClaim(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
-      // An object that was busy or moved is asked again next time.
+      // An object that was busy or moved is called again at the next renewal.
       if (isSealpinError(error) && describe(error.code).fault === 'user') o.abort.abort(error);
       else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
     });

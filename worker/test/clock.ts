@@ -1,4 +1,4 @@
-/** The Worker with objects whose clock can be set forward, whose alarm can be rung, whose rows can be seen, and whose calls can fail. */
+/** The Worker with objects that let a test advance their clock, ring their alarm, see their rows, and make their calls fail. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
 import type { Result } from '../objects/result.ts';
 import type { Env } from '../env.ts';

@@ -1,4 +1,4 @@
-/** The scanner of JSON uploads, and the base64 inside of it. */
+/** The reader of JSON uploads, and the base64 inside them. */
 import { describe, expect, it } from 'vitest';
 import { JsonUploadReader } from '../upload/json-stream.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
@@ -43,7 +43,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('takes every name that UTF-8 can write, whole and cut at every byte', () => {
+  it('accepts every name that UTF-8 can write, whole and cut at every byte', () => {
     const names = [
       'é',
       'ā.txt',
@@ -73,7 +73,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('takes every length of data, none among them', () => {
+  it('accepts every length of data, also none', () => {
     for (let length = 0; length < 70; length += 1) {
       const data = crypto.getRandomValues(new Uint8Array(length));
       for (const pieceBytes of [1, 4, 5, 100])
@@ -102,7 +102,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('S83: refuses members that come twice or have another name, nesting, wrong types and endless names', () => {
+  it('S83: refuses duplicate and unknown members, nesting, wrong types and endless names', () => {
     const bodies = [
       '{"data":"AAAA","data":"AAAA"}',
       '{"data":"AAAA","d\\u0061ta":"AAAA"}',

@@ -22,7 +22,7 @@ afterAll(() => service.close());
 const modes = ['encrypted', 'plain'] as const;
 
 describe.each(modes)('a file in %s mode', (mode) => {
-  it.each([0, 1, 5, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
+  it.each([0, 1, 5, 65_537, 3_000_000])('of %i bytes is returned unchanged, raw and in JSON', async (size) => {
     const bytes = randomBytes(size);
     const file = await call.store(mode, bytes);
     expect(file).toMatchObject({
@@ -58,7 +58,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
     }
   });
 
-  it.each([0, 1, 5, 2_000_000])('of %i bytes may come in chunks', async (size) => {
+  it.each([0, 1, 5, 2_000_000])('of %i bytes may arrive in chunks', async (size) => {
     const bytes = randomBytes(size);
     const answer = await call(`/v1/storage/${mode}`, {
       method: 'POST',
@@ -85,7 +85,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
     },
   );
 
-  it('comes as JSON, too, in any order', async () => {
+  it('may be JSON, too, with members in any order', async () => {
     const bytes = randomBytes(2_000_000);
     const body = JSON.stringify({ data: bytes.toString('base64'), filename: 'a.txt' }).replaceAll('/', '\\/');
     const answer = await call(`/v1/storage/${mode}`, {
@@ -130,7 +130,7 @@ it.each([
   ['a container of a later version', 'sealpin/v2\n-> x\n\n', 'in-container'],
   ['a payload without its header', 'sealpin/v1 detached\n', 'none'],
   ['a plain file', 'hello\n', 'none'],
-])('tells what became of the key of %s', async (_what, text, expected) => {
+])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));
   const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
   expect(v.parse(Receipt, await answer.json()).key).toBe(expected);
@@ -182,7 +182,7 @@ it('S67: refuses bytes that do not have the CID that was announced, and keeps no
   expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
 });
 
-it('S78: tells a stranger nothing about a file', async () => {
+it('S78: reveals nothing about a file to a stranger', async () => {
   const file = await call.store('plain', Buffer.from('mine'));
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const method of ['GET', 'DELETE']) {
@@ -238,7 +238,7 @@ it('refuses what it does not understand, with the code that says why', async () 
   expect(await problemOf(put)).toEqual([405, 'method_not_allowed']);
 });
 
-it('serves what lives here to anybody, and nothing else', async () => {
+it('serves what is stored here to anybody, and nothing else', async () => {
   const bytes = randomBytes(1_500_000);
   const file = await call.store('plain', bytes);
   const answer = await fetch(`${service.url}/ipfs/${file.cid}`);
@@ -251,12 +251,12 @@ it('serves what lives here to anybody, and nothing else', async () => {
   expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
 });
 
-it('tells its version and its limit', async () => {
+it('reports its version and its limit', async () => {
   const answer = await fetch(`${service.url}/v1/health`);
   expect(await answer.json()).toEqual({ status: 'ok', version: '0.1.0', maxUploadBytes: null });
 });
 
-it('lets nobody but the operator make accounts', async () => {
+it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
     expect(
       await problemOf(

@@ -1,14 +1,14 @@
-/** One call of an adapter, described as data, so that the same runs in Node and in workerd. */
+/** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 
 export type Scenario = {
   url: string;
   token?: string;
-  /** The id of the service that asks; `tested` when left out. */
+  /** The id of the service that makes the call; `tested` by default. */
   owner?: string;
   timeouts?: Partial<Timeouts>;
-  /** Aborts the caller's signal so long after the beginning. */
+  /** Aborts the caller's signal after this time. */
   abortAfterMs?: number;
 } & (
   | { method: 'stat' | 'unpin' | 'block'; cid: string }
