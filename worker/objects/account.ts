@@ -10,7 +10,7 @@ import { errorText, log } from '../log.ts';
 import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
-import { Files, type FileRecord, type NewFile, type PageOptions } from './file-rows.ts';
+import { Files, type FileRecord, type NewFile, type Page, type PageOptions } from './file-rows.ts';
 import {
   exceedsIssuer,
   isSameHash,
@@ -244,10 +244,7 @@ export class Account extends DurableObject<Env & PinBinding> {
   }
 
   /** A page of files, newest first, and what opens them. */
-  list(
-    hash: string,
-    o: PageOptions & { sealed: boolean },
-  ): Promise<Result<KeyMaterial & { files: FileRecord[]; next: number | undefined }>> {
+  list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
     return this.#as(hash, 'read', (caller) => ({
       ok: true,
       ...this.#material(caller, o.sealed),

@@ -36,6 +36,9 @@ type FileRow = {
 /** `before` is a cursor, undefined for the first page; `cid` restricts the page to files with that CID. */
 export type PageOptions = { before: number | undefined; limit: number; cid: string | undefined };
 
+/** `next` is the cursor of the next page, if there is one. */
+export type Page = { files: FileRecord[]; next: number | undefined };
+
 /** The files in an object's storage, and the counts of them in the account's row. */
 export class Files {
   readonly #sql: SqlStorage;
@@ -82,8 +85,8 @@ export class Files {
     return row && recordOf(row);
   }
 
-  /** Ready files before the cursor `before`, newest first: all, or those with a CID. `next` is the cursor of the next page. */
-  page({ before, limit, cid }: PageOptions): { files: FileRecord[]; next: number | undefined } {
+  /** Ready files before the cursor `before`, newest first: all, or those with a CID. */
+  page({ before, limit, cid }: PageOptions): Page {
     const rows = this.#sql
       .exec<FileRow>(
         `SELECT * FROM file WHERE state = 'ready' AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
