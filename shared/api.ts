@@ -1,6 +1,6 @@
 /**
- * The wire shapes of the HTTP API, as validators and the types drawn from them. The Worker checks requests with them and
- * describes itself by them; the command line checks answers with them.
+ * The wire shapes of the HTTP API, as validators and the types inferred from them. The Worker validates requests with them and
+ * describes itself by them; the command line validates responses with them.
  */
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
@@ -15,13 +15,13 @@ const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/));
 const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
-// These are printed by clients, so nothing but these characters comes through from a service.
+// Clients print these, so they accept no other characters from a service.
 const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/));
 const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
 const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/));
 const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/));
 
-/** `filename` is left out for a caller without `read`, and null where none was given. */
+/** `filename` is omitted for a key without `read`, and null for a file without one. */
 export const StoredFile = v.object({
   fileId: FileId,
   filename: v.optional(v.nullable(v.string())),
@@ -39,7 +39,7 @@ export type FileList = v.InferOutput<typeof FileList>;
 
 const Flag = v.picklist(['true', 'false']);
 
-/** `cursor` comes from the page before; `limit` is 50 when left out; `cid` asks for the files with that CID. */
+/** `cursor` comes from the previous page; `limit` is 50 by default; `cid` selects the files with that CID. */
 export const ListQuery = v.object({
   limit: v.optional(v.pipe(v.string(), v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'))),
   cursor: v.optional(
@@ -48,15 +48,15 @@ export const ListQuery = v.object({
   cid: v.optional(v.string()),
 });
 
-/** `data=false` gives the file without its data. */
+/** `data=false` omits the data. */
 export const ReadQuery = v.object({ data: v.optional(Flag) });
 
 /** `cid`: the CID that the bytes must have; plain mode only. */
 export const UploadQuery = v.object({ cid: v.optional(v.string()) });
 
 /**
- * `cascade`: with the keys that descend from it. `destroy`: even if no key is left that has `read`, or `keys`, for as long.
- * `self`: even if the caller's own key is among them.
+ * `cascade`: also the keys that descend from it. `destroy`: even if no remaining key has `read`, or `keys`, for as long. `self`: even
+ * if the key of the request is among them.
  */
 export const RevokeQuery = v.object({
   cascade: v.optional(Flag),
@@ -64,13 +64,13 @@ export const RevokeQuery = v.object({
   self: v.optional(Flag),
 });
 
-/** A file in JSON with its bytes in base64; with `?data=false` without. */
+/** A file in JSON with its bytes in base64, which `?data=false` omits. */
 export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v.pipe(v.string(), v.base64())) });
 
-/** The body of an upload in JSON; `filename` may be left out in plain mode. It is never parsed whole, so this only describes it. */
+/** The body of an upload in JSON; `filename` is optional in plain mode. It is parsed as a stream, so this only describes it. */
 export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
 
-/** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: its bytes are no container. */
+/** `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are no container. */
 export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),
@@ -90,12 +90,12 @@ export const Problem = v.object({
 });
 export type Problem = v.InferOutput<typeof Problem>;
 
-/** `live`: whether the service runs at all, without asking those that it stands on. */
+/** `live`: whether the Worker runs, without a check of what it depends on. */
 export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true'])) });
 
 /**
- * `degraded`, with status 503: it runs, and cannot store or read. `maxUploadBytes` of a request body; null: no limit.
- * `storage` and `services`, for the operator only: whether the objects and each pinning service answer.
+ * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
+ * `storage` and `services`, for the operator only: whether the objects and each pinning service respond.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
@@ -117,7 +117,7 @@ export type Health = v.InferOutput<typeof Health>;
 
 const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100));
 
-/** `recovery`: a public key (`age1…`, `age1tag1…` or an SPKI PEM) that can get the account back. */
+/** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
@@ -133,7 +133,7 @@ export const ApiKeyRecord = v.object({
 export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
 /** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
-export const AccountAnswer = v.object({
+export const AccountResponse = v.object({
   account: v.object({
     id: AccountId,
     label: v.string(),
@@ -144,27 +144,27 @@ export const AccountAnswer = v.object({
   usage: v.object({ files: v.pipe(v.number(), v.safeInteger(), v.minValue(0)), bytes: Bytes }),
   key: v.object({ ...ApiKeyRecord.entries, sealed: v.optional(v.string()) }),
 });
-export type AccountAnswer = v.InferOutput<typeof AccountAnswer>;
+export type AccountResponse = v.InferOutput<typeof AccountResponse>;
 
-/** Scopes and expiry of a new key lie within its maker's; a maker's expiry is taken over where none is asked for. */
+/** Scopes and expiry of a new key lie within its issuer's; the expiry defaults to the issuer's. */
 export const NewApiKey = v.strictObject({
   label: Label,
   scopes: v.pipe(
     v.array(Scope),
     v.nonEmpty(),
-    // Of more items than there are scopes one comes twice; to look each of them up would be quadratic.
+    // A list longer than that of all scopes has one twice; looking up each of its items would be quadratic.
     v.checkItems(
       (scope, index, all) => all.length <= scopes.length && all.indexOf(scope) === index,
-      'a scope comes twice',
+      'a scope appears twice',
     ),
   ),
   expiresAt: v.optional(Timestamp),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
-/** `apiKey` is shown in this one answer and never again. */
-export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: ApiKeyText });
-export type NewApiKeyAnswer = v.InferOutput<typeof NewApiKeyAnswer>;
+/** `apiKey` appears in this response only. */
+export const NewApiKeyResponse = v.object({ key: ApiKeyRecord, apiKey: ApiKeyText });
+export type NewApiKeyResponse = v.InferOutput<typeof NewApiKeyResponse>;
 
 /** `current`: the key of the request itself. */
 export const ApiKeyList = v.object({
@@ -172,11 +172,11 @@ export const ApiKeyList = v.object({
 });
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
-/** The ids of the keys that were revoked by the request. */
+/** The ids of the keys that the request revoked. */
 export const Revoked = v.object({ revoked: v.array(KeyId) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
-/** What went with an account. */
+/** How many files and keys were deleted with an account. */
 export const AccountReceipt = v.object({ account: AccountId, files: v.number(), keys: v.number() });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
@@ -184,22 +184,23 @@ export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLength(4096)), label: v.optional(Label) });
 export type Recover = v.InferOutput<typeof Recover>;
 
-/** `apiKey` is shown in this one answer and never again. */
-export const NewAccountAnswer = v.object({
+/** `apiKey` appears in this response only. */
+export const NewAccountResponse = v.object({
   account: v.object({ id: AccountId, label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
   key: ApiKeyRecord,
   apiKey: ApiKeyText,
 });
-export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;
+export type NewAccountResponse = v.InferOutput<typeof NewAccountResponse>;
 
 /**
- * Checks what a service answered.
- *
- * @throws service_answer when it is not of the shape that Sealpin gives
+ * Validates a response of a service.
+ * @param shape what the response has to be
+ * @param value its parsed JSON
+ * @throws service_answer when it has another shape
  */
-export function parseAnswer<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
+export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
   if (!result.success)
-    throw new SealpinError('service_answer', `the answer is not of the expected shape: ${result.issues[0].message}`);
+    throw new SealpinError('service_answer', `the response has an unexpected shape: ${result.issues[0].message}`);
   return result.output;
 }

@@ -7,7 +7,7 @@ import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import { onFreePort } from '../cli/local/port.ts';
 import { childrenNamed } from '../cli/local/process.ts';
-import type { NewAccountAnswer } from '../shared/api.ts';
+import type { NewAccountResponse } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 export const adminToken = 'operator-of-the-tests';
@@ -40,7 +40,7 @@ export type Service = {
   pid: number;
   miniflare: Miniflare;
   /** Makes an account as the operator. */
-  account(): Promise<NewAccountAnswer>;
+  account(): Promise<NewAccountResponse>;
   /** Ends workerd as a power cut would. */
   kill(): Promise<void>;
   close(): Promise<void>;
@@ -135,7 +135,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
         body: JSON.stringify({ label: 'test' }),
       });
       if (answer.status !== 201) throw new Error(`no account: ${answer.status} ${await answer.text()}`);
-      return (await answer.json()) as NewAccountAnswer;
+      return (await answer.json()) as NewAccountResponse;
     },
     async kill() {
       for (const { pid } of mine) process.kill(pid, 'SIGKILL');

@@ -1,8 +1,5 @@
-/** What the runtime hands to the service: bindings, variables and secrets, and how they are read. */
+/** Bindings, variables and secrets that the runtime hands to the service, and the parsing of the variables. */
 import { SealpinError } from '../shared/errors.ts';
-
-/** The version that `/v1/health` tells; package.json carries the same (a test compares them). */
-export const version = '0.1.0';
 
 /** What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this, too. */
 export type Env = {
@@ -20,13 +17,8 @@ export type Env = {
   ADMIN_TOKEN?: string;
 };
 
-/** The name of an API key's record in KV. @param hash SHA-256 of the key, in hex */
-export function edgeName(hash: string): string {
-  return `key:${hash}`;
-}
-
 /**
- * The limit of a request body in bytes; undefined where there is none (`MAX_UPLOAD_BYTES` empty or unset).
+ * The largest request body in bytes; undefined without a limit (`MAX_UPLOAD_BYTES` empty or unset).
  * @throws misconfigured when the variable is not a whole number
  */
 export function maxUploadBytes(env: Env): number | undefined {
@@ -39,11 +31,11 @@ export function maxUploadBytes(env: Env): number | undefined {
   return bytes;
 }
 
-/** Seconds for which an upload may send nothing, where `UPLOAD_IDLE_SECONDS` says nothing else. */
+/** Seconds for which an upload may send nothing, unless `UPLOAD_IDLE_SECONDS` is set. */
 const defaultIdleSeconds = 60;
 
 /**
- * How long an upload may send nothing before it is given up, in ms.
+ * How long an upload may send nothing before it is aborted, in ms.
  * @throws misconfigured when the variable is not a whole number of seconds
  */
 export function uploadIdleMs(env: Env): number {
@@ -55,8 +47,8 @@ export function uploadIdleMs(env: Env): number {
 }
 
 /**
- * What tells the pins of this service from those of others on the same node. Unset, it follows from the namespace of the
- * Durable Objects, which is where the references to the pins live: another deployment has another one.
+ * The id that distinguishes the pins of this service from those of others on the same node. Unset, it is derived from the
+ * namespace of the Durable Objects, which hold the references to the pins: each deployment has its own.
  * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
  */
 export function serviceId(env: Env): string {
@@ -71,7 +63,7 @@ export function serviceId(env: Env): string {
 const platformRecoveryDays = 30;
 
 /**
- * Days for which the platform itself may still recover what was deleted; 0 under `sealpin start`, which has no such thing.
+ * Days for which the platform can still restore deleted rows; 0 under `sealpin start`, which keeps no history.
  * @throws misconfigured when the variable is not a whole number
  */
 export function recoveryDays(env: Env): number {

@@ -1,18 +1,18 @@
 /** The one place that writes to the log: a JSON object a line, as Workers Logs indexes it. */
 
-/** What a line may carry. Never a key, a header of a request, a filename or a body. */
+/** A line of the log. It never carries a key, a header of a request, a filename or a body. */
 export type LogLine = { event: string; requestId?: string } & Record<
   string,
   string | number | boolean | null | undefined
 >;
 
-/** Writes a line about what happened. */
+/** Writes one line. */
 export function log(line: LogLine): void {
   // oxlint-disable-next-line no-console -- this is the log
   console.log(JSON.stringify(line));
 }
 
-/** The name and message of an error, for the log of the operator; a stack would only name our own bundle. */
+/** The name and message of an error, for the operator; a stack would name nothing but our own bundle. */
 export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : typeof thrown;
 }

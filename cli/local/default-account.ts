@@ -1,5 +1,5 @@
 /** The account that the local service makes for its user at the first start. */
-import { NewAccountAnswer, parseAnswer } from '../../shared/api.ts';
+import { NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { saveSecrets } from './state.ts';
 import type { Secrets } from './state.ts';
@@ -24,7 +24,7 @@ export async function openAccount(
   const answer: unknown = await response.json();
   if (response.status !== 201)
     throw new SealpinError('service_answer', `the service made no account (status ${response.status})`);
-  const { account: fresh, apiKey: key } = parseAnswer(NewAccountAnswer, answer);
+  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, answer);
   const made = { account: fresh.id, apiKey: key };
   await saveSecrets(dataDir, { ...secrets, ...made });
   return made;

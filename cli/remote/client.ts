@@ -1,12 +1,12 @@
 /** Which service, with which API key, and what it answers. */
 import {
-  AccountAnswer,
+  AccountResponse,
   ApiKeyList,
   FileList,
   Health,
   type NewApiKey,
-  NewApiKeyAnswer,
-  parseAnswer,
+  NewApiKeyResponse,
+  parseResponse,
   Problem,
   Receipt,
   Revoked,
@@ -180,7 +180,7 @@ async function problem(answer: Answer, { url, keyFrom }: Caller): Promise<Sealpi
 /** Whether this is the health of a service that runs, and whose storage or pinning service does not. */
 function isDegraded(text: string): boolean {
   try {
-    return parseAnswer(Health, JSON.parse(text)).status === 'degraded';
+    return parseResponse(Health, JSON.parse(text)).status === 'degraded';
   } catch {
     return false;
   }
@@ -198,21 +198,21 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
   );
 }
 
-async function json<S extends Parameters<typeof parseAnswer>[0]>(
+async function json<S extends Parameters<typeof parseResponse>[0]>(
   answer: Answer,
   shape: S,
   url: URL,
-): Promise<ReturnType<typeof parseAnswer<S>>> {
+): Promise<ReturnType<typeof parseResponse<S>>> {
   return parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape, url);
 }
 
-function parseJson<S extends Parameters<typeof parseAnswer>[0]>(
+function parseJson<S extends Parameters<typeof parseResponse>[0]>(
   text: string,
   shape: S,
   url: URL,
-): ReturnType<typeof parseAnswer<S>> {
+): ReturnType<typeof parseResponse<S>> {
   try {
-    return parseAnswer(shape, JSON.parse(text));
+    return parseResponse(shape, JSON.parse(text));
   } catch (error) {
     throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, {
       hint: 'is the address right?',
@@ -240,8 +240,8 @@ export interface Api {
   ): Promise<StoredFile>;
   list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
-  account(): Promise<AccountAnswer>;
-  createKey(key: NewApiKey): Promise<NewApiKeyAnswer>;
+  account(): Promise<AccountResponse>;
+  createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
   listKeys(): Promise<ApiKeyList>;
   /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
   revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
@@ -274,7 +274,7 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'pace'>):
       return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
     },
     async account() {
-      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountAnswer, url);
+      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountResponse, url);
     },
     async createKey(key) {
       const body = Buffer.from(JSON.stringify(key));
@@ -285,7 +285,7 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'pace'>):
           body: { stream: once(body), bytes: body.length },
           ...common,
         }),
-        NewApiKeyAnswer,
+        NewApiKeyResponse,
         url,
       );
     },

@@ -1,5 +1,5 @@
 /** The bytes of a blob, from whoever has them: every block is checked against the blob ID, so nobody has to be trusted. */
-import { parseAnswer, Problem } from '../../shared/api.ts';
+import { parseResponse, Problem } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
@@ -155,7 +155,7 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
 /** The code and the words of a Sealpin service that refuses; undefined when it is not one of ours. */
 async function problemIn(answer: Answer): Promise<{ code: string; text: string } | undefined> {
   try {
-    const { code, detail, title, hint } = parseAnswer(Problem, JSON.parse(await readAnswer(answer, 65_536)));
+    const { code, detail, title, hint } = parseResponse(Problem, JSON.parse(await readAnswer(answer, 65_536)));
     const text = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
     return { code, text: visible(text) };
   } catch {

@@ -1,22 +1,22 @@
-/** Rate limits: per account where the edge knows the API key, per address for everybody else. */
+/** Rate limits: per account for API keys that KV has, per address for everything else. */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
 
-/** The longest period of a Cloudflare limit, after which the count starts over. */
+/** The longest period of a Cloudflare rate limit, after which its count starts over. */
 const periodSeconds = 60;
 
 /**
- * Counts a request with a key that the edge knows. All keys of an account are counted together: one with `keys` makes as many as
- * it likes.
+ * Counts a request with a key that KV has. All keys of an account are counted together, because a key with `keys` can make any number
+ * of them.
  * @throws rate_limited, overloaded
  */
 export function limitAccount(c: Ctx, account: string): Promise<void> {
   return limit(c, c.env.KEY_LIMIT, `account:${account}`);
 }
 
-/** Counts a request that proves nothing yet: a key that the edge does not know, a token, a recovery. @throws rate_limited, overloaded */
+/** Counts a request that has proved nothing yet: an unknown key, an operator’s token, a recovery. @throws rate_limited, overloaded */
 export function limitAddress(c: Ctx): Promise<void> {
   return limit(c, c.env.ADDRESS_LIMIT, `address:${addressOf(c)}`);
 }
@@ -25,29 +25,30 @@ export function limitAddress(c: Ctx): Promise<void> {
 const maxRemembered = 10_000;
 /** Addresses that have sent too many unknown keys, with the time in ms until which no more are looked up. */
 const refusedUntil = new Map<string, number>();
-/** Hashes of keys that the edge knew when they were last looked up. */
-const known = new Set<string>();
+/** Hashes of keys that KV had at their last look-up. */
+const knownHashes = new Set<string>();
 
 /**
  * Refuses a key that this isolate has never found, from an address that has just sent too many unknown ones: looking up a key in KV
  * is billed, and anybody can make up keys with a valid checksum. A key that this isolate has found is never refused here.
+ * @param hash SHA-256 of the key, in hex
  * @throws rate_limited
  */
 export function limitLookup(c: Ctx, hash: string): void {
   const until = refusedUntil.get(addressOf(c));
-  if (known.has(hash) || until === undefined) return;
+  if (knownHashes.has(hash) || until === undefined) return;
   const waitMs = until - Date.now();
   if (waitMs > 0) throw new SealpinError('rate_limited', undefined, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
   refusedUntil.delete(addressOf(c));
 }
 
-/** Remembers a key that the edge knows. */
+/** Remembers a key that KV has. @param hash SHA-256 of the key, in hex */
 export function rememberKey(hash: string): void {
-  if (known.size >= maxRemembered) known.clear();
-  known.add(hash);
+  if (knownHashes.size >= maxRemembered) knownHashes.clear();
+  knownHashes.add(hash);
 }
 
-/** Counts a request with a key that the edge does not know, by address. @throws rate_limited, overloaded */
+/** Counts a request with a key that KV does not have, by address. @throws rate_limited, overloaded */
 export async function limitUnknownKey(c: Ctx): Promise<void> {
   try {
     await limitAddress(c);
@@ -69,8 +70,8 @@ const subnetGroups = 4;
 const allGroups = 8;
 
 /**
- * What an address is counted under: an IPv4 address itself, an IPv6 address by its /64, all of which one client may have.
- * @param address in any spelling of RFC 4291 section 2.2
+ * The network that an address counts for: an IPv4 address itself, an IPv6 address by its /64, which one client may have as a whole.
+ * @param address in any form of RFC 4291 section 2.2
  */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:([0-9.]+)$/i.exec(address)?.[1];
@@ -79,15 +80,15 @@ export function networkOf(address: string): string {
   const [head = '', tail] = address.split('::');
   const front = head === '' ? [] : head.split(':');
   const back = tail === undefined || tail === '' ? [] : tail.split(':');
-  // An IPv4 address at the end stands for two groups.
+  // An IPv4 address at the end takes two groups.
   const taken = front.length + back.length + (address.includes('.') ? 1 : 0);
   const gap = Array.from({ length: Math.max(0, allGroups - taken) }, () => '0');
   const groups = [...front, ...(tail === undefined ? [] : gap), ...back].slice(0, subnetGroups);
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
-/** A route that is limited by address. */
-export const perAddress: MiddlewareHandler<App> = async (c, next) => {
+/** Limits a route by address. */
+export const rateLimitByAddress: MiddlewareHandler<App> = async (c, next) => {
   await limitAddress(c);
   await next();
 };
@@ -99,7 +100,7 @@ async function limit(c: Ctx, limiter: RateLimit | undefined, key: string): Promi
     ({ success } = await limiter.limit({ key }));
   } catch (error) {
     log({ event: 'limit.failed', requestId: c.var.requestId, error: errorText(error) });
-    // What nobody counts writes nothing.
+    // A request that is not counted must not change anything.
     if (c.req.method !== 'GET' && c.req.method !== 'HEAD')
       throw new SealpinError('overloaded', undefined, { retryAfterSeconds: 5 });
     return;

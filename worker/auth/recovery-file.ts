@@ -20,8 +20,9 @@ export type Recovery = { file: Uint8Array; secretHash: string };
 const secretLine = /^# recovery: ([0-9A-Za-z]{43})\r?$/m;
 
 /**
- * A recovery file with a new secret.
- * @param recipient the recovery key @param pkcs8 the account's private key, in DER
+ * Makes a recovery file with a new secret.
+ * @param recipient the recovery key
+ * @param pkcs8 the account's private key, in DER
  */
 export async function newRecovery(recipient: Recipient, pkcs8: Uint8Array): Promise<Recovery> {
   const secret = newSecretText();
@@ -31,9 +32,9 @@ export async function newRecovery(recipient: Recipient, pkcs8: Uint8Array): Prom
 }
 
 /**
- * Reads the text of an opened recovery file.
- * @returns the private key in DER; the hash of the secret, undefined where the text has none
- * @throws key_invalid when there is no private key in it
+ * Parses the text of an opened recovery file.
+ * @returns the private key in DER, and the hash of the secret; without its line, undefined
+ * @throws key_invalid when the text has no private key
  */
 export async function parseRecoveryText(text: string): Promise<{ pkcs8: Uint8Array; secretHash: string | undefined }> {
   const secret = secretLine.exec(text)?.[1];
@@ -56,7 +57,7 @@ export function parseRecoveryKey(text: string): Recipient {
   return recipient;
 }
 
-/** Whether a private key opens what is encrypted to a public key. */
+/** Whether a private key belongs to a public key: whether it opens what is encrypted to that. @param pkcs8 in DER @param spki in DER */
 export async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolean> {
   const probe = crypto.getRandomValues(new Uint8Array(32));
   const stanza = await recipientFromSpki(spki).wrap(probe, 'sealpin', webBackend);
@@ -64,13 +65,10 @@ export async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolea
   return opened !== undefined && crypto.subtle.timingSafeEqual(opened, probe);
 }
 
-/** A PEM block (RFC 7468), with its line feed. */
+/** A PEM block (RFC 7468) with its final line feed. @param label such as `PUBLIC KEY` */
 export function pem(label: string, der: Uint8Array): string {
-  const lines = der
-    .toBase64()
-    .match(/.{1,64}/g)!
-    .join('\n');
-  return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`;
+  const lines = der.toBase64().match(/.{1,64}/g) ?? [];
+  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
 }
 
 async function hashOf(secret: string): Promise<string> {

@@ -1,44 +1,47 @@
-/** Which representation a client wants (RFC 9110 section 12.5.1). */
+/** Content negotiation by `Accept` (RFC 9110 section 12.5.1). */
 import { SealpinError } from '../../shared/errors.ts';
 
-type Wish = { type: string; q: number };
+/** One range of `Accept`, in lower case, with its weight from 0 to 1. */
+type MediaRange = { type: string; q: number };
 
 /**
- * Chooses from what is offered, in the order of our preference where the client has none.
- * @throws not_acceptable when none is wanted
+ * The media type to respond with.
+ * @param header the value of `Accept`; null or empty takes anything
+ * @param offered in the order of our preference, which decides between equal weights
+ * @throws not_acceptable when the client accepts none of them
  */
-export function acceptable<T extends string>(header: string | null, offered: readonly T[]): T {
+export function negotiate<T extends string>(header: string | null, offered: readonly T[]): T {
   const best = preferred(header, offered);
   if (best === undefined) throw new SealpinError('not_acceptable', `choose one of: ${offered.join(', ')}`);
   return best;
 }
 
-/** As `acceptable`, without an error: undefined when none is wanted. */
+/** The same as `negotiate` without an error: undefined when the client accepts none of them. */
 export function preferred<T extends string>(header: string | null, offered: readonly T[]): T | undefined {
   if (header === null || header.trim() === '') return offered[0];
-  const wishes = header.split(',').map((part) => parseWish(part));
+  const ranges = header.split(',').map((part) => parseMediaRange(part));
   let best: { type: T; q: number } | undefined;
   for (const type of offered) {
-    const q = quality(type, wishes);
+    const q = qualityOf(type, ranges);
     if (q > (best?.q ?? 0)) best = { type, q };
   }
   return best?.type;
 }
 
-function parseWish(part: string): Wish {
+function parseMediaRange(part: string): MediaRange {
   const [type = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase());
   const weight = parameters.find((each) => each.startsWith('q='));
   const q = Number(weight?.slice(2));
-  // A weight that is none (section 12.4.2) says nothing.
+  // An invalid weight (section 12.4.2) is ignored.
   return { type, q: q >= 0 && q <= 1 ? q : 1 };
 }
 
-/** The weight of the most specific wish that fits. */
-function quality(type: string, wishes: readonly Wish[]): number {
-  const family = `${type.split('/')[0]}/*`;
-  for (const pattern of [type, family, '*/*']) {
-    const wish = wishes.find((each) => each.type === pattern);
-    if (wish !== undefined) return wish.q;
+/** The weight of the most specific range that matches a type; 0 without one. */
+function qualityOf(type: string, ranges: readonly MediaRange[]): number {
+  const subtypes = `${type.split('/')[0]}/*`;
+  for (const pattern of [type, subtypes, '*/*']) {
+    const range = ranges.find((each) => each.type === pattern);
+    if (range !== undefined) return range.q;
   }
   return 0;
 }

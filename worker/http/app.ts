@@ -1,4 +1,4 @@
-/** What travels with a request through the service. */
+/** The context of a request: bindings, variables and the parsed query. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Env } from '../env.ts';
@@ -12,7 +12,7 @@ export type App = { Bindings: Bindings; Variables: { requestId: string } };
 export type Ctx = Context<App>;
 
 /**
- * The query of a request, in the shape that is asked for. `knownQuery` has refused what else it could hold.
+ * Parses the query of a request; `checkQuery` has refused unknown parameters before.
  * @throws invalid_request, naming the parameter and not its value
  */
 export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
@@ -21,7 +21,7 @@ export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.Infer
   return result.output;
 }
 
-/** Whether the request wants headers only. Hono answers HEAD by the handler of GET, which must not open a read then. */
+/** Whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read then. */
 export function isHead(c: Ctx): boolean {
   return c.req.raw.method === 'HEAD';
 }

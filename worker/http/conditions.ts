@@ -1,4 +1,4 @@
-/** Conditional and range requests (RFC 9110 sections 13 and 14) on things that never change: an ETag is all there is to compare. */
+/** Conditional and range requests (RFC 9110 sections 13 and 14). Files never change, so an ETag compares all that there is. */
 import { SealpinError } from '../../shared/errors.ts';
 
 /** Bytes of a representation; `end` is exclusive. */
@@ -7,41 +7,45 @@ export type Span = { start: number; end: number };
 const entityTag = /(?:W\/)?"[!\u0023-\u007e\u0080-\u00ff]*"/g;
 
 /**
- * Whether a client has what it asks for already (section 13.2.2). Dates count where the client sends no tags.
+ * Whether the response is 304, because the client has the representation already (section 13.2.2). Dates count only where the
+ * client sends no tags.
  * @param headers of the request
- * @param etag ours, a strong one
- * @param lastModified ours, where there is one
- * @throws precondition_failed when `If-Match` names others only, or `If-Unmodified-Since` is earlier than ours
+ * @param etag of the representation, a strong one, with its quotes
+ * @param lastModified of the representation, an HTTP-date, where it has one
+ * @throws precondition_failed when `If-Match` names other tags only, or `If-Unmodified-Since` is earlier than `lastModified`
  */
-export function isKnown(headers: Headers, etag: string, lastModified: string | null = null): boolean {
-  const modified = dateOf(lastModified);
+export function isNotModified(headers: Headers, etag: string, lastModified: string | null = null): boolean {
+  const modified = parseDate(lastModified);
   const match = headers.get('If-Match');
-  const unmodifiedSince = dateOf(headers.get('If-Unmodified-Since'));
-  const isOther =
+  const unmodifiedSince = parseDate(headers.get('If-Unmodified-Since'));
+  const hasFailed =
     match === null
       ? modified !== undefined && unmodifiedSince !== undefined && modified > unmodifiedSince
-      : match.trim() !== '*' && !tags(match).includes(etag);
-  if (isOther) throw new SealpinError('precondition_failed');
+      : match.trim() !== '*' && !tagsIn(match).includes(etag);
+  if (hasFailed) throw new SealpinError('precondition_failed');
   const noneMatch = headers.get('If-None-Match');
   if (noneMatch !== null)
-    return noneMatch.trim() === '*' || tags(noneMatch).some((tag) => tag.replace(/^W\//, '') === etag);
-  const modifiedSince = dateOf(headers.get('If-Modified-Since'));
+    return noneMatch.trim() === '*' || tagsIn(noneMatch).some((tag) => tag.replace(/^W\//, '') === etag);
+  const modifiedSince = parseDate(headers.get('If-Modified-Since'));
   return modified !== undefined && modifiedSince !== undefined && modified <= modifiedSince;
 }
 
-/** An HTTP-date in ms, in any of its three forms (section 5.6.7), of which asctime's leaves the zone out. */
-function dateOf(text: string | null): number | undefined {
+/** An HTTP-date in ms; undefined for any other text. Of the three forms (section 5.6.7) asctime's has no zone. */
+function parseDate(text: string | null): number | undefined {
   if (text === null || !/^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text)) return undefined;
   const ms = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`);
   return Number.isNaN(ms) ? undefined : ms;
 }
 
 /**
- * The one range that a GET asks for (section 14.2). Anything that is not exactly one range of bytes is left out of account, as the
- * section allows, and so is a range of another version (`If-Range`).
- * @returns undefined: all of it
+ * Parses the `Range` of a GET (section 14.2). Anything but exactly one range of bytes is ignored, as the section allows, and so is
+ * a range of another version (`If-Range`).
+ * @param headers of the request
+ * @param etag of the representation, with its quotes
+ * @param size of the representation, in bytes
+ * @returns undefined for the whole representation, `outside` for a range that has none of its bytes
  */
-export function rangeOf(headers: Headers, etag: string, size: number): Span | 'outside' | undefined {
+export function parseRange(headers: Headers, etag: string, size: number): Span | 'outside' | undefined {
   const match = /^bytes=[ \t]*([0-9]*)-([0-9]*)[ \t]*$/i.exec(headers.get('Range') ?? '');
   if (match === null) return undefined;
   const [, first = '', last = ''] = match;
@@ -54,6 +58,6 @@ export function rangeOf(headers: Headers, etag: string, size: number): Span | 'o
   return start < end ? { start, end } : 'outside';
 }
 
-function tags(header: string): string[] {
+function tagsIn(header: string): string[] {
   return header.match(entityTag) ?? [];
 }

@@ -1,6 +1,7 @@
-/** Names of files as they travel in headers (RFC 6266, RFC 8187). */
+/** Filenames in headers (RFC 6266, RFC 8187). */
 import { SealpinError } from '../../shared/errors.ts';
 
+/** What the usual file systems allow (NAME_MAX of POSIX systems). */
 const maxNameBytes = 255;
 
 /**
@@ -9,8 +10,8 @@ const maxNameBytes = 255;
  */
 export function parseFilename(text: string): string {
   const bytes = new TextEncoder().encode(text).length;
-  // Control characters of both blocks, separators of both families, what turns the reading direction of a name around, and
-  // what is invisible and joins nothing (U+200C and U+200D stay: Persian and emoji need them).
+  // Control characters of both blocks, path separators of both families, characters that reverse the direction of a name,
+  // and invisible ones, except U+200C and U+200D, which Persian and emoji need.
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   const forbidden = /[\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
   if (
@@ -30,9 +31,9 @@ const token = String.raw`[!#$%&'*+.^_\`|~0-9A-Za-z-]+`;
 const parameter = new RegExp(String.raw`;[ \t]*(${token})[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|${token})[ \t]*`, 'y');
 
 /**
- * The filename in a `Content-Disposition` header; `filename*` goes before `filename`.
- * @returns undefined where the header is missing or names nothing
- * @throws invalid_filename when the header cannot be read, or the name is not allowed
+ * Parses the filename of a `Content-Disposition` header; `filename*` takes precedence over `filename`.
+ * @returns undefined without the header, or when it has no filename
+ * @throws invalid_filename when the header is malformed, or the name is not allowed
  */
 export function parseDisposition(header: string | null): string | undefined {
   if (header === null) return undefined;
@@ -44,9 +45,9 @@ export function parseDisposition(header: string | null): string | undefined {
     parameter.lastIndex = index;
     const match = parameter.exec(header);
     if (match === null) throw unreadable();
-    const name = match[1]!.toLowerCase();
-    if (found.has(name)) throw unreadable();
-    found.set(name, match[2]!);
+    const [, name = '', value = ''] = match;
+    if (found.has(name.toLowerCase())) throw unreadable();
+    found.set(name.toLowerCase(), value);
     index = parameter.lastIndex;
   }
   const extended = found.get('filename*');
@@ -56,12 +57,12 @@ export function parseDisposition(header: string | null): string | undefined {
   return parseFilename(plain.startsWith('"') ? plain.slice(1, -1).replaceAll(/\\(.)/g, '$1') : plain);
 }
 
-/** RFC 8187 section 3.2.1; UTF-8 is the one charset that a sender may use. */
+/** Decodes an extended value (RFC 8187 section 3.2.1); UTF-8 is the only charset that a sender may use. */
 function extendedValue(text: string): string {
-  const match = /^utf-8'[^']*'((?:%[0-9A-Fa-f]{2}|[!#$&+.^_`|~0-9A-Za-z-])*)$/i.exec(text);
-  if (match === null) throw unreadable();
+  const encoded = /^utf-8'[^']*'((?:%[0-9A-Fa-f]{2}|[!#$&+.^_`|~0-9A-Za-z-])*)$/i.exec(text)?.[1];
+  if (encoded === undefined) throw unreadable();
   try {
-    return decodeURIComponent(match[1]!);
+    return decodeURIComponent(encoded);
   } catch {
     throw unreadable();
   }
@@ -73,13 +74,13 @@ function unreadable(): SealpinError {
   });
 }
 
-/** The `Content-Disposition` that makes a browser save the bytes under a name: an ASCII form, and the true one (RFC 6266 appendix D). */
+/** The `Content-Disposition` that makes a browser save the bytes under a name, in ASCII and in full (RFC 6266 appendix D). */
 export function attachment(filename: string | null): string {
   if (filename === null) return 'attachment';
   const ascii = filename.replaceAll(/[^ -~]|["\\%]/g, '_');
   const encoded = encodeURIComponent(filename).replaceAll(
     /['()*]/g,
-    (char) => `%${char.codePointAt(0)!.toString(16).toUpperCase()}`,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
   );
   return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }

@@ -1,4 +1,4 @@
-/** Small JSON bodies: everything but an upload. */
+/** The JSON bodies of all requests but uploads. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { invalidRequest } from './validation.ts';
@@ -7,8 +7,9 @@ const maxBytes = 64 * 1024;
 const maxDepth = 8;
 
 /**
- * Reads a JSON body of at most 64 KiB and eight levels, of the shape that is asked for.
- * @throws too_large, invalid_json, invalid_request
+ * Reads a JSON body of at most 64 KiB and eight levels.
+ * @param shape what the body has to be
+ * @throws too_large, invalid_json, invalid_request (another shape)
  */
 export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
   const result = v.safeParse(shape, await parseBody(request));
@@ -46,9 +47,9 @@ function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;
   let inString = false;
-  // A loop and no regular expression: one that looks for whole strings starts over at each quote of a string without an end.
+  // Not a regular expression: one that matches whole strings starts over at each quote of a string without an end.
   for (let index = 0; index < json.length; index += 1) {
-    const char = json[index]!;
+    const char = json[index];
     if (inString) {
       if (char === '\\') index += 1;
       else if (char === '"') inString = false;

@@ -1,16 +1,16 @@
-/** Errors as the API tells them: `application/problem+json` (RFC 9457). */
+/** Errors as responses: `application/problem+json` (RFC 9457). */
 import { describe, SealpinError, type Code, type Reason } from '../../shared/errors.ts';
 import type { Problem } from '../../shared/api.ts';
 
-/** Seconds to wait where nobody knows better, for statuses that pass by themselves (RFC 9110 section 10.2.3, RFC 6585 section 4). */
+/** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4). */
 const retrySeconds: Readonly<Record<number, number>> = { 429: 60, 503: 5 };
 
-/** Where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+/** The `type` of a problem: where `/v1/openapi.json` describes its code, with a JSON pointer as fragment (RFC 6901 section 6). */
 export function problemType(code: Code): string {
   return `/v1/openapi.json#/components/examples/${code}`;
 }
 
-/** What a client of the API can do, by what the core says is wrong. */
+/** What a client of the API can do, by the reason that the core gives. */
 const hints: Readonly<Partial<Record<Reason, string>>> = {
   mistyped: 'send the whole key again',
   is_private: 'send the public key, and keep the private key to yourself',
@@ -21,9 +21,9 @@ const hints: Readonly<Partial<Record<Reason, string>>> = {
 };
 
 /**
- * The answer for an error. A system fault, and anything that is not a SealpinError, says nothing of the inside.
+ * The response for an error. That for a system fault, or for anything but a SealpinError, reveals no internals.
  * @param thrown what was caught
- * @param requestId the id under which the log knows the request
+ * @param requestId the id of the request in the log
  */
 export function problem(thrown: unknown, requestId: string): Response {
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');

@@ -1,10 +1,10 @@
-/** Bodies that go out: always of a length that is announced, so that one which breaks cannot look complete. */
+/** Bodies of responses. Their length is announced, so that a body that breaks off cannot look complete. */
 import { errorText, log } from '../log.ts';
 
-/** Headers of every answer that carries bytes of a file. */
+/** Headers of every response that carries bytes of a file. */
 export const fileHeaders: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-transform, no-store',
-  // Keeps every compressor on the way out of it: one would drop the length.
+  // Keeps proxies from compressing, which would drop the length.
   'Content-Encoding': 'identity',
   'Content-Security-Policy': "sandbox; default-src 'none'",
   'X-Content-Type-Options': 'nosniff',
@@ -12,10 +12,10 @@ export const fileHeaders: Readonly<Record<string, string>> = {
 };
 
 /**
- * A body of exactly that many bytes. In workerd a stream that errors ends a chunked answer cleanly; with a length the client
+ * A body of exactly `bytes` bytes. In workerd a stream that errors ends a chunked response cleanly; with a length the client
  * sees that something is missing.
  */
-export function knownLength(
+export function withContentLength(
   stream: ReadableStream<Uint8Array>,
   bytes: number,
   requestId: string,
@@ -28,10 +28,12 @@ export function knownLength(
 }
 
 /**
- * A stream whose first bytes are there, or whose error is thrown here.
- * @param onCancel is told when nobody wants it any more
+ * Waits for the first chunk of a stream, so that an error before it can still become a response of its own.
+ * @param onCancel runs when the client cancels the stream
+ * @returns the whole stream
+ * @throws what the stream throws before its first chunk
  */
-export async function begun(
+export async function awaitFirstChunk(
   stream: ReadableStream<Uint8Array>,
   onCancel: (reason: unknown) => void,
 ): Promise<ReadableStream<Uint8Array>> {
@@ -54,7 +56,7 @@ export async function begun(
   );
 }
 
-/** Bytes and streams one after the other. */
+/** One stream of bytes and streams in their order. */
 export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
   let index = 0;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -83,7 +85,7 @@ export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)
   );
 }
 
-/** Bytes as base64 text (RFC 4648 section 4). */
+/** Encodes bytes as base64 text (RFC 4648 section 4). */
 export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let rest = new Uint8Array(0);
@@ -102,7 +104,7 @@ export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint
   );
 }
 
-/** Characters of the base64 of so many bytes. */
+/** Characters of the base64 of `bytes` bytes. */
 export function base64Length(bytes: number): number {
   return Math.ceil(bytes / 3) * 4;
 }

@@ -1,29 +1,29 @@
-/** What is wrong with a request, in our own words: those of the validators' library are about its internals, and repeat what was sent. */
+/** Errors of JSON bodies and queries in our own words: those of the validation library name its internals and repeat values. */
 import type * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 
-/** Faults that one answer names. */
+/** Faults that one error names. */
 const maxFaults = 3;
-/** Characters of a member's name that an answer repeats. */
+/** Characters of a member's name that an error repeats. */
 const maxNameChars = 40;
 
-/** The error for a JSON body or query that does not fit its shape. It names members, and never repeats a value. */
+/** The error for a JSON body or query of another shape. It names members and never repeats a value. @param issues at least one */
 export function invalidRequest(issues: readonly v.BaseIssue<unknown>[]): SealpinError {
-  const faults = new Set(issues.slice(0, maxFaults).map((issue) => faultOf(issue)));
+  const faults = new Set(issues.slice(0, maxFaults).map((issue) => describeFault(issue)));
   return new SealpinError('invalid_request', [...faults].join('; '));
 }
 
-function faultOf(issue: v.BaseIssue<unknown>): string {
+function describeFault(issue: v.BaseIssue<unknown>): string {
   const { type, expected, received, requirement, message } = issue;
-  const name = nameOf(issue);
+  const name = memberName(issue);
   // These carry a sentence of ours (shared/api.ts).
   if (type === 'regex' || type === 'check_items') return message;
   if (type === 'strict_object' && expected === 'never') return `there is no member ${name}`;
   if (issue.path !== undefined && received === 'undefined') return `${name} is missing`;
-  return `${name} has to be ${wanted(type, expected, requirement)}`;
+  return `${name} has to be ${describeExpected(type, expected, requirement)}`;
 }
 
-function wanted(type: string, expected: string | null, requirement: unknown): string {
+function describeExpected(type: string, expected: string | null, requirement: unknown): string {
   if (type === 'min_length') return `at least ${String(requirement)} character long`;
   if (type === 'max_length') return `at most ${String(requirement)} characters long`;
   if (type === 'non_empty') return 'a list that is not empty';
@@ -34,8 +34,8 @@ function wanted(type: string, expected: string | null, requirement: unknown): st
   return `a ${type}`;
 }
 
-/** `label`, `scopes[1]`; `the body` for all of it. */
-function nameOf({ path }: v.BaseIssue<unknown>): string {
+/** The place of a fault: `label`, `scopes[1]`, or `the body` as a whole. */
+function memberName({ path }: v.BaseIssue<unknown>): string {
   if (path === undefined) return 'the body';
   const name = path
     .map(({ key }, index) => (typeof key === 'number' ? `[${key}]` : `${index === 0 ? '' : '.'}${String(key)}`))

@@ -31,8 +31,6 @@ export type { AccountRecord } from './account-row.ts';
 /** What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the sealed private key. */
 export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
-export type { KeyMaterial as Reader };
-
 /** `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. */
 export type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number };
 

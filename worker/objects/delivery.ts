@@ -1,5 +1,6 @@
 /** Delivers the messages of an account's outbox to `Pin` and KV. */
-import { edgeName, type Env } from '../env.ts';
+import { kvKeyName } from '../auth/key-cache.ts';
+import type { Env } from '../env.ts';
 import type { Message } from './outbox.ts';
 import type { Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
@@ -16,7 +17,7 @@ export async function send(
   message: Message,
 ): Promise<Result<{ status: Removal }>> {
   if (message.op === 'forget') {
-    await env.API_KEYS.delete(edgeName(message.target));
+    await env.API_KEYS.delete(kvKeyName(message.target));
     return { ok: true, status: 'unpinned' };
   }
   const { target: cid, service } = message;

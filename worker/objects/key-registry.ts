@@ -201,5 +201,3 @@ export function isSameHash(one: string, other: string): boolean {
   const encoder = new TextEncoder();
   return one.length === other.length && crypto.subtle.timingSafeEqual(encoder.encode(one), encoder.encode(other));
 }
-
-export { exceedsIssuer as beyond };

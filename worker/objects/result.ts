@@ -69,5 +69,3 @@ export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
   if (!result.ok) throw toError(result as unknown as Failure);
   return result as Extract<Awaited<P>, { ok: true }>;
 }
-
-export { toError as errorOf, unwrap as settled };

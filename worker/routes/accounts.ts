@@ -3,47 +3,26 @@ import {
   NewAccount,
   Recover,
   scopes,
-  type AccountAnswer,
+  type AccountResponse,
   type AccountReceipt,
-  type NewAccountAnswer,
+  type NewAccountResponse,
 } from '../../shared/api.ts';
-import {
-  generateKeyPair,
-  newAccountId,
-  newApiKey,
-  recipientFromSpki,
-  sealPrivateKey,
-  type ApiKey,
-} from '../../shared/crypto/index.ts';
+import { generateKeyPair, newAccountId, newApiKey, sealPrivateKey, type ApiKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { fileHeaders } from '../http/response-body.ts';
 import { readJson } from '../http/json-body.ts';
-import { bearer, callerOf, writeEdgeKey } from '../auth/authenticate.ts';
+import type { Principal } from '../auth/authenticate.ts';
+import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { keyAnswer } from './keys.ts';
+import { accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
 import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
-import { newRecovery, opens, parseRecoveryKey, parseRecoveryText, pem } from '../auth/recovery-file.ts';
+import { newRecovery, opens, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
 
-/**
- * Lets only the operator on. Without the secret `ADMIN_TOKEN` there is no operator, and nothing to be found.
- * @throws not_found, unauthorized
- */
-export async function requireOperator(c: Ctx): Promise<void> {
-  const token = c.env.ADMIN_TOKEN ?? '';
-  if (token === '') throw new SealpinError('not_found');
-  if (!(await isSame(bearer(c) ?? '', token))) {
-    throw new SealpinError('unauthorized', 'the operator’s token is missing or wrong', {
-      hint: 'send Authorization: Bearer and the ADMIN_TOKEN',
-    });
-  }
-}
-
-/** Creates an account with a key pair of its own and a first key with all scopes. */
+/** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
-  await requireOperator(c);
   refuseIdempotencyKey(c);
   const { label, recovery } = await readJson(c.req.raw, NewAccount);
   const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
@@ -58,36 +37,34 @@ export async function createAccount(c: Ctx): Promise<Response> {
   };
   const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
-  // KV first, then the object, which commits: a key that only KV knows opens nothing.
-  await writeEdgeKey(c.env, id, key);
-  await settled(c.env.ACCOUNT.getByName(id).create(account, file, key));
+  // KV first, then the object, which commits: a key that only KV has opens nothing.
+  await writeCachedKey(c.env.API_KEYS, id, key);
+  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key));
   return accountCreated(c, account, apiKey, key);
 }
 
-/** Deletes an account with all of it. */
+/** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
-  await requireOperator(c);
-  const { id, object } = namedAccount(c);
-  const { files, keys } = await settled(object.close());
+  const { id, object } = accountOf(c);
+  const { files, keys } = await unwrap(object.close());
   const body: AccountReceipt = { account: id, files, keys };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** The account of the caller's key, and the key's own record. */
-export async function readAccount(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
-  const { account, usage, key, sealed } = await settled(caller.account.about(caller.key.hash));
-  const body: AccountAnswer = {
-    account: { ...accountAnswer(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
+/** Returns the account of the API key, and the key's own record. */
+export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
+  const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const body: AccountResponse = {
+    account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
     usage: { files: usage.files, bytes: usage.bytes },
-    key: { ...keyAnswer(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+    key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** The account's recovery file, encrypted to its recovery key: it is ciphertext, so anybody may have it. */
+/** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
 export async function readRecovery(c: Ctx): Promise<Response> {
-  const { recovery } = await settled(namedAccount(c).object.recovery());
+  const { recovery } = await unwrap(accountOf(c).object.recovery());
   return new Response(recovery.file, {
     headers: {
       ...fileHeaders,
@@ -98,13 +75,13 @@ export async function readRecovery(c: Ctx): Promise<Response> {
 }
 
 /**
- * Recovers an account with the text of its opened recovery file: a new key with all scopes, all others revoked, and a recovery
- * file with a new secret in place of the one that was used.
+ * Recovers an account with the text of its opened recovery file: creates a key with all scopes, revokes all others, and replaces
+ * the recovery file by one with a new secret.
  */
 export async function recoverAccount(c: Ctx): Promise<Response> {
-  const { id, object } = namedAccount(c);
-  // Before the body: asking for an account that is not there costs no more than this.
-  const { spki, recovery } = await settled(object.recovery());
+  const { id, object } = accountOf(c);
+  // Before the body: a request for an account that does not exist costs no more than this.
+  const { spki, recovery } = await unwrap(object.recovery());
   refuseIdempotencyKey(c);
   const { privateKey, label } = await readJson(c.req.raw, Recover);
   const shown = await parseRecoveryText(privateKey);
@@ -115,8 +92,8 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
     throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
   const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
-  await writeEdgeKey(c.env, id, key);
-  const { account } = await settled(object.recover(shown.secretHash, next, key));
+  await writeCachedKey(c.env.API_KEYS, id, key);
+  const { account } = await unwrap(object.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
 }
 
@@ -148,33 +125,17 @@ async function newFullKey(
 }
 
 function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: NewKey): Response {
-  const body: NewAccountAnswer = {
-    account: accountAnswer(account),
-    key: keyAnswer(account.id, key),
+  const body: NewAccountResponse = {
+    account: accountView(account),
+    key: keyView(account.id, key),
     apiKey: apiKey.text,
   };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
-function accountAnswer(account: AccountRecord): NewAccountAnswer['account'] {
-  const { id, label, createdAt } = account;
-  return { id, label, publicKey: publicPem(account.spki), createdAt: new Date(createdAt).toISOString() };
-}
-
-/** The text of a `public.key` file. */
-function publicPem(spki: Uint8Array): string {
-  return `# recipient: ${recipientFromSpki(spki).text}\n${pem('PUBLIC KEY', spki)}`;
-}
-
-function namedAccount(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
+/** The account that a path names. @throws not_found when it cannot be the id of one */
+function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
   if (!/^[0-9A-Za-z]{22}$/.test(id)) throw new SealpinError('not_found');
   return { id, object: c.env.ACCOUNT.getByName(id) };
-}
-
-/** Compares in constant time, also in the length: over digests. */
-async function isSame(one: string, other: string): Promise<boolean> {
-  const digest = (text: string): Promise<ArrayBuffer> =>
-    crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
-  return crypto.subtle.timingSafeEqual(await digest(one), await digest(other));
 }

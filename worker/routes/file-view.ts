@@ -1,17 +1,29 @@
-/** Files as the API tells them. */
-import type { StoredFile } from '../../shared/api.ts';
+/** Files in the shape of the API. */
+import * as v from 'valibot';
+import { FileId, type StoredFile } from '../../shared/api.ts';
 import { openDetached, plaintextBytes, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import type { Ctx } from '../http/app.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 
-/** What stands in a file's row or, in encrypted mode, inside its header. */
+/** Facts of a file from its row or, in encrypted mode, from its header. `size` in bytes. */
 export type About = { filename: string | null; contentType: string; size: number };
 export type Opened = Awaited<ReturnType<typeof openDetached>>;
 
-/** What a file without a content type is. */
+/** The content type of a file without one (RFC 9110 section 8.3). */
 export const anyBytes = 'application/octet-stream';
 
-/** A file in the shape of the API. `filename: undefined` leaves the name out, for a caller who may not know it. */
+/**
+ * The file id of a path, in lower case.
+ * @throws not_found when it is not a UUID: the same as for a file that does not exist
+ */
+export function parseFileId(c: Ctx): string {
+  const id = v.safeParse(FileId, c.req.param('fileId'));
+  if (!id.success) throw new SealpinError('not_found');
+  return id.output.toLowerCase();
+}
+
+/** A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read it. */
 export function storedFile(
   record: FileRecord,
   about: Omit<About, 'filename'> & { filename: string | null | undefined },
@@ -28,14 +40,14 @@ export function storedFile(
   };
 }
 
-/** What a plain file's row says of it. */
+/** The facts of a plain file, from its row. */
 export function aboutPlain(record: FileRecord): About {
   return { filename: record.filename, contentType: record.contentType ?? anyBytes, size: record.bytes };
 }
 
 /**
  * Opens the header of a file in encrypted mode.
- * @throws decrypt_failed when the header is not that of this file, or does not fit its bytes
+ * @throws decrypt_failed when the header belongs to another file, or to another number of bytes
  */
 export async function openRecord(record: FileRecord, identity: Identity): Promise<Opened> {
   if (record.header === null) throw new SealpinError('internal', 'an encrypted file has no header');

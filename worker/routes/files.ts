@@ -1,56 +1,44 @@
 /** `GET /v1/storage` and `DELETE /v1/storage/:fileId`. */
-import * as v from 'valibot';
-import { FileId, ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
+import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
-import { callerOf, identityOf, needsSealed } from '../auth/authenticate.ts';
+import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { recoveryDays } from '../env.ts';
-import { aboutPlain, openRecord, storedFile } from './file-view.ts';
+import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
+/** Files on a page when the request does not say. */
 const defaultLimit = 50;
 const dayMs = 86_400_000;
 
-/**
- * The file that a path names.
- * @throws not_found when it cannot be one, as when it is not there
- */
-export function fileIdOf(c: Ctx): string {
-  const id = v.safeParse(FileId, c.req.param('fileId'));
-  if (!id.success) throw new SealpinError('not_found');
-  return id.output.toLowerCase();
-}
-
 /** A page of the account's files, newest first. */
-export async function list(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
+export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { limit, cursor, cid } = parseQuery(c, ListQuery);
   const page = {
     limit: limit === undefined ? defaultLimit : Number(limit),
     before: cursor === undefined ? undefined : Number.parseInt(cursor, 36),
     cid: cid === undefined ? undefined : parseCid(cid).text,
   };
-  const answer = await settled(caller.account.list(caller.key.hash, { ...page, sealed: needsSealed(caller) }));
+  const { account, key } = principal;
+  const result = await unwrap(account.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
-    answer.files.map(async (record): Promise<StoredFile> => {
+    result.files.map(async (record): Promise<StoredFile> => {
       if (record.mode === 'plain') return storedFile(record, aboutPlain(record));
-      identity ??= identityOf(caller, answer);
+      identity ??= identityOf(principal, result);
       return storedFile(record, (await openRecord(record, await identity)).file);
     }),
   );
-  const body: FileList = { files, ...(answer.next === undefined ? {} : { cursor: answer.next.toString(36) }) };
+  const body: FileList = { files, ...(result.next === undefined ? {} : { cursor: result.next.toString(36) }) };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Deletes a file; the receipt says what that does and what it cannot do. */
-export async function remove(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
-  const { file, status } = await settled(caller.account.remove(caller.key.hash, fileIdOf(c)));
-  const key = keyAfter(file);
+/** Deletes a file. The receipt says what that destroyed and what it could not. */
+export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
+  const { file, status } = await unwrap(principal.account.remove(principal.key.hash, parseFileId(c)));
+  const key = keyFate(file);
   const days = recoveryDays(c.env);
   const body: Receipt = {
     fileId: file.fileId,
@@ -61,7 +49,8 @@ export async function remove(c: Ctx): Promise<Response> {
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-function keyAfter(file: FileRecord): Receipt['key'] {
+/** What the deletion of a file does to the key that opens it. */
+function keyFate(file: FileRecord): Receipt['key'] {
   if (file.mode === 'encrypted') return 'destroyed';
   return file.container ? 'in-container' : 'none';
 }

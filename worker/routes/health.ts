@@ -1,23 +1,22 @@
-/** `GET /v1/health`: whether the service can do its work, for monitors and load balancers. */
+/** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
-import { requireOperator } from './accounts.ts';
-import { settled } from '../objects/result.ts';
+import { version } from '../../package.json';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
-import { bearer } from '../auth/authenticate.ts';
-import { maxUploadBytes, version } from '../env.ts';
-import { servicesOf } from '../pinning/configured.ts';
-import { limitAddress } from '../auth/rate-limit.ts';
+import { isOperator } from '../auth/operator.ts';
+import { maxUploadBytes } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { pinOf } from '../objects/shard.ts';
+import { servicesOf } from '../pinning/configured.ts';
 import type { PinningService } from '../pinning/contract.ts';
 
-/** How long a pinning service or an object may take to say that it is there. */
+/** How long a pinning service or an object may take to respond. */
 const pingMs = 5_000;
-/** How long an answer is good for: anybody may ask, and must not make us ask others as often. */
+/** How long a check counts: anybody may call this route, and must not make us call others as often. */
 const freshMs = 5_000;
-/** How often a request looks whether the answer that another one is waiting for has come. */
-const lookMs = 50;
+/** How often a request looks for the result of the check that another request makes. */
+const pollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
 /** A CID that no file has: the identity CID of nothing. */
@@ -26,14 +25,14 @@ const nothing = 'bafkqaaa';
 type Service = NonNullable<Health['services']>[number];
 type State = { storage: 'ok' | 'failing'; services: Service[] };
 
-/** Version, limits, and whether the service can store and read; with `live` the latter is not asked. The operator sees why not. */
-export async function health(c: Ctx): Promise<Response> {
+/** Returns version, limits and, without `live`, whether the service can store and read. The operator also sees why not. */
+export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
   const body: Health = { status: 'ok', version, maxUploadBytes: maxUploadBytes(c.env) ?? null };
   if (live === undefined) {
     const state = await stateOf(c.env);
-    const isWell = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
-    if (!isWell) body.status = 'degraded';
+    const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
+    if (!isHealthy) body.status = 'degraded';
     if (await isOperator(c)) Object.assign(body, state);
   }
   const headers = { 'Cache-Control': 'no-store' };
@@ -42,36 +41,21 @@ export async function health(c: Ctx): Promise<Response> {
     : c.json(body, 503, { ...headers, 'Retry-After': String(retrySeconds) });
 }
 
-/** Whether the caller has shown the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing here. */
-async function isOperator(c: Ctx): Promise<boolean> {
-  const token = bearer(c);
-  if (token === undefined || token.startsWith('sp_')) return false;
-  try {
-    // Guesses are counted as everywhere; who has had too many sees what anybody sees.
-    await limitAddress(c);
-    await requireOperator(c);
-    return true;
-  } catch (error) {
-    if (isSealpinError(error)) return false;
-    throw error;
-  }
-}
+/** The last result, its time, and the start of a check that still runs (ms). An isolate keeps it for all of its requests. */
+type Check = { state?: State; at: number; runningSince: number };
+const checks = new WeakMap<Bindings, Check>();
 
-/** The last answer, and since when a request has been waiting for the next one. Kept by an isolate for all of its requests. */
-type Known = { state?: State; at: number; askingSince: number };
-const known = new WeakMap<Bindings, Known>();
-
-/** How the others are: one request asks them, and those that come meanwhile wait for its answer. */
+/** The state of objects and pinning services. One request checks them; those that arrive meanwhile wait for its result. */
 async function stateOf(env: Bindings): Promise<State> {
-  const last = known.get(env) ?? { at: 0, askingSince: 0 };
-  known.set(env, last);
+  const last = checks.get(env) ?? { at: 0, runningSince: 0 };
+  checks.set(env, last);
   for (;;) {
     if (last.state !== undefined && Date.now() - last.at < freshMs) return last.state;
-    // A request may end before its answer has come: then the next one asks.
-    if (Date.now() - last.askingSince > 2 * pingMs) break;
-    await new Promise((resolve) => setTimeout(resolve, lookMs));
+    // A request may end before its check does: then the next one checks.
+    if (Date.now() - last.runningSince > 2 * pingMs) break;
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
-  last.askingSince = Date.now();
+  last.runningSince = Date.now();
   try {
     const [storage, services] = await Promise.all([
       storageOf(env),
@@ -81,16 +65,16 @@ async function stateOf(env: Bindings): Promise<State> {
     last.at = Date.now();
     return last.state;
   } finally {
-    last.askingSince = 0;
+    last.runningSince = 0;
   }
 }
 
 async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer in ${pingMs} ms`)), pingMs);
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no response in ${pingMs} ms`)), pingMs);
   try {
-    // Asking after what is not there writes nothing.
-    await Promise.race([late, settled((await pinOf(env, nothing)).services(nothing))]);
+    // A look-up of a CID that no file has writes nothing.
+    await Promise.race([timeout, unwrap((await pinOf(env, nothing)).services(nothing))]);
     return 'ok';
   } catch (error) {
     log({ event: 'health.storage', error: errorText(error) });

@@ -1,18 +1,18 @@
 /**
  * `GET` and `HEAD /ipfs/:cid`: a trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for
- * root CIDs that live here, and no others. It does not search, nor does it serve paths.
+ * root CIDs that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
 import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions } from '../../shared/ipfs/index.ts';
-import { acceptable } from '../http/accept.ts';
-import { settled } from '../objects/result.ts';
+import { negotiate } from '../http/accept.ts';
+import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
-import { begun, concat, fileHeaders } from '../http/response-body.ts';
+import { awaitFirstChunk, concat, fileHeaders } from '../http/response-body.ts';
 import { attachment, parseFilename } from '../http/content-disposition.ts';
-import { isKnown } from '../http/conditions.ts';
-import { send } from './read.ts';
-import { serviceOf, servicesOf } from '../pinning/configured.ts';
+import { isNotModified } from '../http/conditions.ts';
+import { notModified, respond, type OpenBody } from '../http/representation.ts';
 import { pinOf } from '../objects/shard.ts';
+import { serviceOf, servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 
 const types = {
@@ -21,25 +21,27 @@ const types = {
   car: 'application/vnd.ipld.car',
 } as const;
 
-/** The identity CID of nothing, by which clients find out whether this is a gateway. */
+/** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
 
 type Form = keyof typeof types;
 type Selection = Required<Pick<CarOptions, 'scope' | 'dups'>> & Pick<CarOptions, 'entityBytes'>;
 
-export async function gateway(c: Ctx): Promise<Response> {
+/** Serves a CID that lives here, as bytes, as one block or as a CAR. */
+export async function readGateway(c: Ctx): Promise<Response> {
   if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
   const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
   if (asked === probe && form === 'raw')
-    return await send(c, { headers: headersOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
+    return await respond(c, { ...metaOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const sources = await sourcesOf(c, cid);
   try {
-    return await answer(c, { cid, form, selection, sources });
+    if (selection !== undefined) return await respondWithCar(c, cid, selection, sources);
+    return await respondWithBytes(c, cid, form, sources);
   } catch (error) {
-    // It may have been deleted just now: then that is told, and not what became of its bytes.
+    // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
     const now = await sourcesOf(c, cid);
     throw atServices(
       error,
@@ -48,38 +50,47 @@ export async function gateway(c: Ctx): Promise<Response> {
   }
 }
 
-async function answer(
-  c: Ctx,
-  {
-    cid,
-    form,
-    selection,
-    sources,
-  }: { cid: string; form: Form; selection: Selection | undefined; sources: BlockSource[] },
-): Promise<Response> {
-  const abort = new AbortController();
-  const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-  const whenBegun = (stream: ReadableStream<Uint8Array>) => begun(stream, (reason) => abort.abort(reason));
-
-  if (selection)
-    return await sendCar(c, cid, selection, () => whenBegun(carOf(cid, sources, { ...selection, signal })));
-  const headers = headersOf(c, cid, form);
-  // Before anything is fetched: the tag says all that a condition can ask for.
-  if (isKnown(c.req.raw.headers, headers.get('ETag')!))
-    return new Response(null, { status: 304, headers: notModified(headers) });
+async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockSource[]): Promise<Response> {
+  const { signal, started } = abortable(c);
+  const { etag, headers } = metaOf(c, cid, form);
+  // Before anything is fetched: the tag decides every condition.
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   if (form === 'raw') {
     const block = once(() => readBlock(cid, sources, { signal }));
-    const bytes = await sizeOf(headers, async () => (await block()).length);
-    return await send(c, { headers, bytes, body: async () => concat([await block()]), ranges: false });
+    const bytes = await sizeOf(etag, async () => (await block()).length);
+    return await respond(c, { etag, headers, bytes, body: async () => concat([await block()]), ranges: false });
   }
   const file = once(() => openFile(cid, sources, { signal }));
-  const bytes = await sizeOf(headers, async () => (await file()).size);
-  return await send(c, {
-    headers,
-    bytes,
-    body: async (span) => whenBegun((await file()).read(span?.start, span?.end)),
-    ranges: true,
-  });
+  const bytes = await sizeOf(etag, async () => (await file()).size);
+  const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
+  return await respond(c, { etag, headers, bytes, body, ranges: true });
+}
+
+/** The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete. */
+async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources: BlockSource[]): Promise<Response> {
+  const { scope, entityBytes, dups: hasDups } = selection;
+  const dups = hasDups ? 'y' : 'n';
+  const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
+  const { etag, headers } = metaOf(c, cid, 'car', `.${scope}${part}.${dups}`);
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
+  headers.set('ETag', etag);
+  headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups}`);
+  headers.set('Accept-Ranges', 'none');
+  if (isHead(c)) return new Response(null, { headers });
+  const { signal, started } = abortable(c);
+  return new Response(await started(carOf(cid, sources, { ...selection, signal })), { headers });
+}
+
+/** A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them when the client cancels. */
+function abortable(c: Ctx): {
+  signal: AbortSignal;
+  started: (stream: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>;
+} {
+  const abort = new AbortController();
+  return {
+    signal: AbortSignal.any([abort.signal, c.req.raw.signal]),
+    started: (stream) => awaitFirstChunk(stream, (reason) => abort.abort(reason)),
+  };
 }
 
 function once<T>(work: () => Promise<T>): () => Promise<T> {
@@ -87,43 +98,22 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (done ??= work());
 }
 
-/** Sizes that were verified once, by ETag, the oldest first: what a CID names never changes. HEAD and 416 need no more than that. */
+/** Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and 416 need nothing else. */
 const sizes = new Map<string, number>();
 const maxSizes = 4096;
 
-async function sizeOf(headers: Headers, ask: () => Promise<number>): Promise<number> {
-  const tag = headers.get('ETag')!;
-  const size = sizes.get(tag) ?? (await ask());
-  sizes.delete(tag);
-  sizes.set(tag, size);
-  if (sizes.size > maxSizes) sizes.delete(sizes.keys().next().value!);
+async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number> {
+  const size = sizes.get(etag) ?? (await ask());
+  sizes.delete(etag);
+  sizes.set(etag, size);
+  const [oldest] = sizes.keys();
+  if (sizes.size > maxSizes && oldest !== undefined) sizes.delete(oldest);
   return size;
 }
 
-/** A CAR has no length that is known beforehand: whoever reads one verifies that it is complete. */
-async function sendCar(
-  c: Ctx,
-  cid: string,
-  { scope, entityBytes, dups }: Selection,
-  body: () => Promise<ReadableStream<Uint8Array>>,
-): Promise<Response> {
-  const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
-  const headers = headersOf(c, cid, 'car', `.${scope}${part}.${dups ? 'y' : 'n'}`);
-  if (isKnown(c.req.raw.headers, headers.get('ETag')!))
-    return new Response(null, { status: 304, headers: notModified(headers) });
-  headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups ? 'y' : 'n'}`);
-  headers.set('Accept-Ranges', 'none');
-  return new Response(isHead(c) ? null : await body(), { headers });
-}
-
-function notModified(headers: Headers): Headers {
-  for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
-  return headers;
-}
-
-/** Whom to ask for a CID: those that hold it for somebody here. */
+/** The pinning services that hold a CID for a file here. */
 async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
-  const { services, gone } = await settled((await pinOf(c.env, cid)).services(cid));
+  const { services, gone } = await unwrap((await pinOf(c.env, cid)).services(cid));
   if (services.length > 0) return configured(c, services);
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
@@ -137,46 +127,47 @@ async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   );
 }
 
-/** One that is not configured now is left out as long as there is another one. */
+/** The sources with these ids. One that is not configured now is skipped as long as there is another one. */
 function configured(c: Ctx, ids: readonly string[]): BlockSource[] {
   const known = new Set(servicesOf(c.env).map(({ id }) => id));
   const usable = ids.filter((id) => known.has(id));
   return (usable.length > 0 ? usable : ids).map((id) => serviceOf(c.env, id));
 }
 
-function headersOf(c: Ctx, cid: string, form: Form, variant = ''): Headers {
+/** The ETag of a form of a CID, and the headers of a response with it. */
+function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; headers: Headers } {
   const asked = c.req.query('filename');
   const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : parseFilename(asked);
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
-  return new Headers({
+  const headers = new Headers({
     ...fileHeaders,
     'Content-Type': types[form],
     'Content-Disposition': attachment(name),
-    ETag: `"${tag}"`,
     'X-Ipfs-Path': `/ipfs/${cid}`,
     'X-Ipfs-Roots': cid,
   });
+  return { etag: `"${tag}"`, headers };
 }
 
-/** `format` goes before `Accept` (IPIP-523); what would have to be converted is not here (IPIP-524). */
+/** The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist (IPIP-524). */
 function formOf(c: Ctx): Form {
   const format = c.req.query('format');
   if (format === 'car' || format === 'raw') return format;
   if (format !== undefined) throw new SealpinError('not_acceptable', 'format is car or raw');
-  const type = acceptable(c.req.header('Accept') ?? null, [types.bytes, types.raw, types.car]);
-  return (Object.keys(types) as Form[]).find((form) => types[form] === type)!;
+  const type = negotiate(c.req.header('Accept') ?? null, [types.bytes, types.raw, types.car]);
+  return type === types.car ? 'car' : type === types.raw ? 'raw' : 'bytes';
 }
 
-/** Which blocks a CAR shall have, by query or, for `dups` and `order`, by the parameters of `Accept` (IPIP-412). */
+/** The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of `Accept` (IPIP-412). */
 function parseSelection(c: Ctx): Selection {
   const accept =
     (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';
-  const wish = (name: string) =>
+  const option = (name: string) =>
     c.req.query(`car-${name}`) ?? new RegExp(`;\\s*${name}=([^;\\s]*)`, 'i').exec(accept)?.[1];
-  if ((wish('version') ?? '1') !== '1') throw new SealpinError('not_acceptable', 'CARs are of version 1');
-  const order = wish('order') ?? 'dfs';
+  if ((option('version') ?? '1') !== '1') throw new SealpinError('not_acceptable', 'CARs are of version 1');
+  const order = option('order') ?? 'dfs';
   if (order !== 'dfs' && order !== 'unk') throw new SealpinError('not_acceptable', 'CARs are in the order dfs');
-  const dups = wish('dups') ?? 'y';
+  const dups = option('dups') ?? 'y';
   if (dups !== 'y' && dups !== 'n') throw new SealpinError('invalid_request', 'dups is y or n');
   const bytes = c.req.query('entity-bytes');
   const entityBytes = bytes === undefined ? undefined : parseEntityBytes(bytes);

@@ -1,62 +1,55 @@
-/** `/v1/keys`: API keys that make and revoke API keys. */
-import {
-  NewApiKey,
-  RevokeQuery,
-  type ApiKeyList,
-  type ApiKeyRecord,
-  type NewApiKeyAnswer,
-  type Revoked,
-} from '../../shared/api.ts';
+/** `/v1/keys`: API keys create, list and revoke API keys. */
+import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../shared/api.ts';
 import { newApiKey, sealPrivateKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { errorOf, settled } from '../objects/result.ts';
+import { toError, unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { readJson } from '../http/json-body.ts';
-import { callerOf, privateKeyOf, writeEdgeKey } from '../auth/authenticate.ts';
+import { privateKeyOf, type Principal } from '../auth/authenticate.ts';
+import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { beyond, keyIdOf, type KeyRecord, type NewKey } from '../objects/key-registry.ts';
+import { exceedsIssuer, keyIdOf, type NewKey } from '../objects/key-registry.ts';
+import { keyView } from './account-view.ts';
 
-/** Makes a key within the scopes and the expiry of the caller's. */
-export async function createKey(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
-  const maker = await settled(caller.account.issuer(caller.key.hash));
+/** Creates a key within the scopes and the expiry of the issuer's. */
+export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
+  const issuer = await unwrap(principal.account.issuer(principal.key.hash));
   refuseIdempotencyKey(c);
-  const wanted = await readJson(c.req.raw, NewApiKey);
-  const expiresAt = wanted.expiresAt === undefined ? maker.key.expiresAt : Date.parse(wanted.expiresAt);
+  const requested = await readJson(c.req.raw, NewApiKey);
+  const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);
   const record = {
-    label: wanted.label,
-    scopes: wanted.scopes,
+    label: requested.label,
+    scopes: requested.scopes,
     createdAt: Date.now(),
     expiresAt,
-    createdBy: maker.key.id,
+    createdBy: issuer.key.id,
   };
-  const refusal = beyond(maker.key, record);
-  if (refusal !== undefined) throw errorOf(refusal);
+  const failure = exceedsIssuer(issuer.key, record);
+  if (failure !== undefined) throw toError(failure);
   if (expiresAt !== null && expiresAt <= Date.now())
     throw new SealpinError('invalid_request', 'expiresAt is in the past');
 
-  const account = caller.key.account;
+  const { account } = principal.key;
   const apiKey = await newApiKey(account);
   const id = keyIdOf(apiKey.hash);
-  const { spki } = maker;
-  const sealed = wanted.scopes.includes('read')
-    ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(caller, maker), spki })
+  const { spki } = issuer;
+  const sealed = requested.scopes.includes('read')
+    ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(principal, issuer), spki })
     : null;
   const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
-  // KV first, then the object, which commits: a key that only KV knows opens nothing.
-  await writeEdgeKey(c.env, account, key);
-  await settled(caller.account.addKey(caller.key.hash, key));
-  const body: NewApiKeyAnswer = { key: keyAnswer(account, key), apiKey: apiKey.text };
+  // KV first, then the object, which commits: a key that only KV has opens nothing.
+  await writeCachedKey(c.env.API_KEYS, account, key);
+  await unwrap(principal.account.addKey(principal.key.hash, key));
+  const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
-/** The keys that are not revoked; the caller's is marked. */
-export async function listKeys(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
-  const { keys, current } = await settled(caller.account.listKeys(caller.key.hash));
+/** Lists the keys that are not revoked, and marks the one of the request. */
+export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
+  const { keys, current } = await unwrap(principal.account.listKeys(principal.key.hash));
   const body: ApiKeyList = {
     keys: keys.map((key) => ({
-      ...keyAnswer(caller.key.account, key),
+      ...keyView(principal.key.account, key),
       ...(key.id === current ? { current: true } : {}),
     })),
   };
@@ -64,27 +57,13 @@ export async function listKeys(c: Ctx): Promise<Response> {
 }
 
 /**
- * Revokes a key, with `?cascade=true` its descendants too. The caller's own goes only with `?self=true`, the last one with `read` or
- * `keys` only with `?destroy=true`.
+ * Revokes a key, with `?cascade=true` its descendants too. The key of the request needs `?self=true`, the last one with `read` or
+ * `keys` needs `?destroy=true`.
  */
-export async function revokeKey(c: Ctx): Promise<Response> {
-  const caller = await callerOf(c);
+export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade, destroy, self } = parseQuery(c, RevokeQuery);
   const o = { cascade: cascade === 'true', destroy: destroy === 'true', self: self === 'true' };
-  const { revoked } = await settled(caller.account.revokeKey(caller.key.hash, c.req.param('id') ?? '', o));
+  const { revoked } = await unwrap(principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', o));
   const body: Revoked = { revoked: [...revoked] };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
-}
-
-/** A key's record in the shape of the API. */
-export function keyAnswer(account: string, key: KeyRecord): ApiKeyRecord {
-  return {
-    id: key.id,
-    account,
-    label: key.label,
-    scopes: key.scopes,
-    createdAt: new Date(key.createdAt).toISOString(),
-    ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
-    createdBy: key.createdBy,
-  };
 }

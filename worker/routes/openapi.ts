@@ -1,52 +1,47 @@
-/** `GET /v1/openapi.json`: the API's description, made of the validators that run and the table of codes. */
+/** `GET /v1/openapi.json`: the API's description, generated from the routes, their validators and the table of codes. */
+import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import { describe, type Code } from '../../shared/errors.ts';
 import { Problem } from '../../shared/api.ts';
 import type { Ctx } from '../http/app.ts';
 import { problemType } from '../http/problem.ts';
-import { operations, type Operation } from './table.ts';
-import { jsonSchema, type JsonSchema } from './json-schema.ts';
-import { version } from '../env.ts';
+import { codesOf, type Bodies, type Route } from './route.ts';
+import { version } from '../../package.json';
 
+type JsonSchema = { [key: string]: unknown };
 type Response = { description: string; content?: JsonSchema };
 
-/** Codes that every route may answer with. */
-const always: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
-/** What a guard adds. */
-const guarded: Record<Operation['who'], readonly Code[]> = {
-  anybody: [],
-  address: ['rate_limited', 'overloaded'],
-  operator: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
-  key: ['unauthorized', 'insufficient_scope', 'rate_limited', 'overloaded'],
-};
-
-/** All codes that an operation may answer with. */
-export function codesOf({ who, codes }: Operation): Code[] {
-  return [...new Set([...guarded[who], ...codes, ...always])];
+/**
+ * The handler that describes routes.
+ * @param routes the table, which has the handler itself as a row
+ */
+export function openapi(routes: () => readonly Route[]): (c: Ctx) => globalThis.Response {
+  let document: JsonSchema | undefined;
+  return (c) => {
+    document ??= describeApi(routes());
+    return c.json(document, 200, { 'Cache-Control': 'no-store' });
+  };
 }
 
-let document: JsonSchema | undefined;
-
-export function openapi(c: Ctx): globalThis.Response {
-  document ??= {
+function describeApi(routes: readonly Route[]): JsonSchema {
+  return {
     openapi: '3.1.0',
     info: { title: 'Sealpin', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
-    paths: paths(),
+    paths: describePaths(routes),
     components: {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'an API key: sp_…' },
         operator: { type: 'http', scheme: 'bearer', description: 'the operator’s token' },
       },
       schemas: { Problem: jsonSchema(Problem) },
-      examples: examples(),
+      examples: examples(routes),
     },
   };
-  return c.json(document, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** What the `type` of each problem leads to. */
-function examples(): JsonSchema {
-  const all = [...new Set(operations.flatMap((operation) => codesOf(operation)))].sort();
+/** An example of each problem, to which its `type` points. */
+function examples(routes: readonly Route[]): JsonSchema {
+  const all = [...new Set(routes.flatMap((route) => codesOf(route)))].sort();
   return Object.fromEntries(
     all.map((code) => {
       const { status, title, hint } = describe(code);
@@ -55,17 +50,18 @@ function examples(): JsonSchema {
   );
 }
 
-function paths(): JsonSchema {
-  const all: Record<string, JsonSchema> = {};
-  for (const operation of operations) {
-    const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    (all[path] ??= {})[operation.method] = described(operation);
+function describePaths(routes: readonly Route[]): JsonSchema {
+  const paths: Record<string, JsonSchema> = {};
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}');
+    (paths[path] ??= {})[route.method] = describeRoute(route);
   }
-  return all;
+  return paths;
 }
 
-function described(operation: Operation): JsonSchema {
-  const { who, summary, scope, query, queries = {}, headers = {}, body, answers, path } = operation;
+function describeRoute(route: Route): JsonSchema {
+  const { who, summary, query, queries = {}, headers = {}, body, responses, path } = route;
+  const scope = route.who === 'key' ? route.scope : undefined;
   const parameters = [
     ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
       name,
@@ -73,9 +69,11 @@ function described(operation: Operation): JsonSchema {
       required: true,
       schema: { type: 'string' },
     })),
-    ...Object.entries(query === undefined ? {} : (jsonSchema(query)['properties'] as Record<string, JsonSchema>)).map(
-      ([name, schema]) => ({ name, in: 'query', schema }),
-    ),
+    ...Object.entries(query?.entries ?? {}).map(([name, shape]) => ({
+      name,
+      in: 'query',
+      schema: jsonSchema(shape),
+    })),
     ...inWords('query', queries),
     ...inWords('header', headers),
   ];
@@ -84,18 +82,18 @@ function described(operation: Operation): JsonSchema {
     security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
-    responses: responses(summary, answers, problems(codesOf(operation))),
+    responses: describeResponses(summary, responses, problems(codesOf(route))),
   };
 }
 
-/** Answers and problems by status; a status may be both, by media type. */
-function responses(
+/** Results and problems by status; one status may have both, by media type. */
+function describeResponses(
   summary: string,
-  answers: Operation['answers'],
+  results: Route['responses'],
   problems: Record<string, Response>,
 ): Record<string, Response> {
   const all = { ...problems };
-  for (const [status, types] of Object.entries(answers)) {
+  for (const [status, types] of Object.entries(results)) {
     const { description, content: problem } = all[status] ?? { description: summary };
     const both = { ...problem, ...(types === null ? {} : content(types)) };
     all[status] = { description, ...(Object.keys(both).length === 0 ? {} : { content: both }) };
@@ -112,13 +110,13 @@ function inWords(place: string, texts: Record<string, string>): JsonSchema[] {
   }));
 }
 
-function content(types: Record<string, v.GenericSchema | null>): JsonSchema {
+function content(types: Bodies): JsonSchema {
   return Object.fromEntries(
     Object.entries(types).map(([type, shape]) => [type, shape === null ? {} : { schema: jsonSchema(shape) }]),
   );
 }
 
-/** The problems of an operation, by status. */
+/** The problems of a route, by status. */
 function problems(codes: readonly Code[]): Record<string, Response> {
   const statuses = [...new Set(codes.map((code) => describe(code).status))].sort((a, b) => a - b);
   return Object.fromEntries(
@@ -134,4 +132,18 @@ function problems(codes: readonly Code[]): Record<string, Response> {
       ];
     }),
   );
+}
+
+/**
+ * The JSON Schema (2020-12, as OpenAPI 3.1 takes it) of a validator.
+ * @throws Error for a part without an equivalent: a document that leaves something out would lie
+ */
+function jsonSchema(shape: v.GenericSchema): JsonSchema {
+  const { $schema: _dialect, ...schema } = toJsonSchema(shape, {
+    target: 'draft-2020-12',
+    // The only check of ours on the items of a list is that none comes twice.
+    overrideAction: ({ valibotAction, jsonSchema: schema }) =>
+      valibotAction.type === 'check_items' ? { ...schema, uniqueItems: true } : undefined,
+  });
+  return schema;
 }

@@ -1,7 +1,9 @@
-/** What each route takes and answers, as `/v1/openapi.json` tells it. A test holds every answer against this table. */
-import type * as v from 'valibot';
+/**
+ * The routes of the service, one row each. The Worker registers them, `/v1/openapi.json` describes them, and a test compares every
+ * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
+ */
 import {
-  AccountAnswer,
+  AccountResponse,
   AccountReceipt,
   ApiKeyList,
   FileList,
@@ -11,9 +13,9 @@ import {
   JsonUpload,
   ListQuery,
   NewAccount,
-  NewAccountAnswer,
+  NewAccountResponse,
   NewApiKey,
-  NewApiKeyAnswer,
+  NewApiKeyResponse,
   ReadQuery,
   Receipt,
   Recover,
@@ -21,35 +23,17 @@ import {
   RevokeQuery,
   StoredFile,
   UploadQuery,
-  type Scope,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
-
-type Types = Record<string, v.GenericSchema | null>;
-
-export type Operation = {
-  method: 'get' | 'post' | 'delete';
-  path: string;
-  summary: string;
-  /** `address`: anybody, counted by address. */
-  who: 'anybody' | 'address' | 'operator' | 'key';
-  scope?: Scope;
-  query?: v.GenericSchema;
-  /** Parameters of the query that are parsed by hand, in words. */
-  queries?: Record<string, string>;
-  headers?: Record<string, string>;
-  body?: Types;
-  /** By status, then by media type; null: bytes without a shape, or no body. */
-  answers: Record<number, Types | null>;
-  /** Besides those that its guard and every route may answer with. */
-  codes: readonly Code[];
-};
-
-/** The parameters of an operation's query. */
-export function queryNames({ query, queries = {} }: Operation): string[] {
-  const { entries = {} } = (query ?? {}) as { entries?: object };
-  return [...Object.keys(entries), ...Object.keys(queries)];
-}
+import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { deleteFile, listFiles } from './files.ts';
+import { readHealth } from './health.ts';
+import { readGateway } from './ipfs.ts';
+import { createKey, listKeys, revokeKey } from './keys.ts';
+import { openapi } from './openapi.ts';
+import { readFile } from './read.ts';
+import type { Route } from './route.ts';
+import { upload } from './upload.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
@@ -60,12 +44,11 @@ const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
 
-function upload(mode: 'encrypted' | 'plain'): Operation {
+function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return {
     method: 'post',
     path: `/v1/storage/${mode}`,
-    summary:
-      mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file as it comes',
+    summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
     who: 'key',
     scope: 'write',
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
@@ -75,7 +58,7 @@ function upload(mode: 'encrypted' | 'plain'): Operation {
       'Idempotency-Key': 'the same key: the same file',
     },
     body: { [json]: JsonUpload, '*/*': null },
-    answers: { 201: { [json]: StoredFile } },
+    responses: { 201: { [json]: StoredFile } },
     codes: [
       'invalid_request',
       'invalid_json',
@@ -91,78 +74,87 @@ function upload(mode: 'encrypted' | 'plain'): Operation {
       ...(mode === 'plain' ? (['cid_mismatch'] as const) : []),
       ...pinning,
     ],
+    handler: upload(mode),
   };
 }
 
-export const operations: readonly Operation[] = [
+export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/health',
     summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
     query: HealthQuery,
-    answers: { 200: { [json]: Health }, 503: { [json]: Health } },
+    responses: { 200: { [json]: Health }, 503: { [json]: Health } },
     codes: ['invalid_request'],
+    handler: readHealth,
   },
   {
     method: 'get',
     path: '/v1/openapi.json',
     summary: 'This description',
     who: 'anybody',
-    answers: { 200: { [json]: null } },
+    responses: { 200: { [json]: null } },
     codes: [],
+    handler: openapi(() => routes),
   },
   {
     method: 'post',
     path: '/v1/accounts',
-    summary: 'Makes an account and its first API key',
+    summary: 'Creates an account and its first API key',
     who: 'operator',
     body: { [json]: NewAccount },
-    answers: { 201: { [json]: NewAccountAnswer } },
+    responses: { 201: { [json]: NewAccountResponse } },
     codes: [...badJson, 'key_invalid'],
+    handler: createAccount,
   },
   {
     method: 'delete',
     path: '/v1/accounts/:id',
-    summary: 'Deletes an account with all of it',
+    summary: 'Deletes an account with everything in it',
     who: 'operator',
-    answers: { 200: { [json]: AccountReceipt } },
+    responses: { 200: { [json]: AccountReceipt } },
     codes: [],
+    handler: deleteAccount,
   },
   {
     method: 'get',
     path: '/v1/accounts/:id/recovery',
     summary: 'The recovery file: private key and recovery secret, encrypted to the account’s recovery key',
     who: 'address',
-    answers: { 200: { [bytes]: null } },
+    responses: { 200: { [bytes]: null } },
     codes: ['not_found'],
+    handler: readRecovery,
   },
   {
     method: 'post',
     path: '/v1/accounts/:id/recover',
-    summary: 'A new key for the text of the opened recovery file; all other keys are revoked, the file is replaced',
+    summary: 'Creates an API key for the text of the opened recovery file, revokes all others, and replaces the file',
     who: 'address',
     body: { [json]: Recover },
-    answers: { 201: { [json]: NewAccountAnswer } },
+    responses: { 201: { [json]: NewAccountResponse } },
     codes: [...badJson, 'not_found', 'key_invalid', 'forbidden'],
+    handler: recoverAccount,
   },
   {
     method: 'get',
     path: '/v1/account',
     summary: 'The account, what it uses, and the caller’s key',
     who: 'key',
-    answers: { 200: { [json]: AccountAnswer } },
+    responses: { 200: { [json]: AccountResponse } },
     codes: [],
+    handler: readAccount,
   },
   {
     method: 'post',
     path: '/v1/keys',
-    summary: 'Makes an API key within the scopes and the expiry of the caller’s',
+    summary: 'Creates an API key within the scopes and the expiry of the caller’s',
     who: 'key',
     scope: 'keys',
     body: { [json]: NewApiKey },
-    answers: { 201: { [json]: NewApiKeyAnswer } },
+    responses: { 201: { [json]: NewApiKeyResponse } },
     codes: [...badJson, 'forbidden'],
+    handler: createKey,
   },
   {
     method: 'get',
@@ -170,8 +162,9 @@ export const operations: readonly Operation[] = [
     summary: 'The keys that are not revoked; the caller’s is marked',
     who: 'key',
     scope: 'keys',
-    answers: { 200: { [json]: ApiKeyList } },
+    responses: { 200: { [json]: ApiKeyList } },
     codes: [],
+    handler: listKeys,
   },
   {
     method: 'delete',
@@ -180,11 +173,12 @@ export const operations: readonly Operation[] = [
     who: 'key',
     scope: 'keys',
     query: RevokeQuery,
-    answers: { 200: { [json]: Revoked } },
+    responses: { 200: { [json]: Revoked } },
     codes: ['invalid_request', 'not_found', 'conflict'],
+    handler: revokeKey,
   },
-  upload('encrypted'),
-  upload('plain'),
+  uploadRoute('encrypted'),
+  uploadRoute('plain'),
   {
     method: 'get',
     path: '/v1/storage',
@@ -192,8 +186,9 @@ export const operations: readonly Operation[] = [
     who: 'key',
     scope: 'read',
     query: ListQuery,
-    answers: { 200: { [json]: FileList } },
+    responses: { 200: { [json]: FileList } },
     codes: ['invalid_request', 'invalid_cid', 'decrypt_failed'],
+    handler: listFiles,
   },
   {
     method: 'get',
@@ -202,8 +197,13 @@ export const operations: readonly Operation[] = [
     who: 'key',
     scope: 'read',
     query: ReadQuery,
-    headers: { Accept: 'which of them', ...conditions, ...dates, ...range },
-    answers: {
+    headers: {
+      Accept: 'application/json, application/octet-stream or the type of the file, application/vnd.sealpin',
+      ...conditions,
+      ...dates,
+      ...range,
+    },
+    responses: {
       200: { [json]: FileWithData, '*/*': null, 'application/vnd.sealpin': null },
       206: { '*/*': null },
       304: null,
@@ -217,6 +217,7 @@ export const operations: readonly Operation[] = [
       'decrypt_failed',
       ...reading,
     ],
+    handler: readFile,
   },
   {
     method: 'delete',
@@ -224,16 +225,18 @@ export const operations: readonly Operation[] = [
     summary: 'Deletes a file',
     who: 'key',
     scope: 'delete',
-    answers: { 200: { [json]: Receipt } },
+    responses: { 200: { [json]: Receipt } },
     codes: ['not_found'],
+    handler: deleteFile,
   },
   {
     method: 'get',
     path: '/ipfs/:cid',
-    summary: 'What is stored under a CID, for anybody',
+    summary: 'The content of a CID, for anybody',
     who: 'address',
+    ignoresUnknownQuery: true,
     queries: {
-      format: 'car or raw; goes before Accept',
+      format: 'car or raw; takes precedence over Accept',
       'dag-scope': 'of a CAR: block, entity or all',
       'entity-bytes': 'of a CAR: from:to, inclusive; to may be *',
       'car-version': '1',
@@ -242,7 +245,7 @@ export const operations: readonly Operation[] = [
       filename: 'of the attachment',
     },
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
-    answers: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
+    responses: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
     codes: [
       'invalid_request',
       'invalid_cid',
@@ -254,5 +257,6 @@ export const operations: readonly Operation[] = [
       'range_not_satisfiable',
       ...reading,
     ],
+    handler: readGateway,
   },
 ];

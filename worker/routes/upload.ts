@@ -13,7 +13,7 @@ import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
-import { callerOf, identityOf, type Caller } from '../auth/authenticate.ts';
+import { identityOf, type Principal } from '../auth/authenticate.ts';
 import { maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import { errorText, log } from '../log.ts';
@@ -33,16 +33,15 @@ type Announced = { json: boolean; filename: string | undefined; contentType: str
 
 /** The handler of uploads in a mode. */
 export function upload(mode: Mode) {
-  return async (c: Ctx): Promise<Response> => {
-    const work = handle(c, mode);
+  return async (c: Ctx, caller: Principal): Promise<Response> => {
+    const work = handle(c, caller, mode);
     // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
     c.executionCtx.waitUntil(work.catch(() => undefined));
     return await work;
   };
 }
 
-async function handle(c: Ctx, mode: Mode): Promise<Response> {
-  const caller = await callerOf(c);
+async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> {
   const limitBytes = maxUploadBytes(c.env);
   const idleMs = uploadIdleMs(c.env);
   const claim = await parseClaim(c, caller.key);
@@ -76,7 +75,7 @@ async function handle(c: Ctx, mode: Mode): Promise<Response> {
 /** Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken the claim over. */
 function keepRenewing(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
@@ -89,7 +88,7 @@ function keepRenewing(
 }
 
 /** Gives the claim up. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function releaseClaim(c: Ctx, caller: Caller, fileId: string): Promise<void> {
+async function releaseClaim(c: Ctx, caller: Principal, fileId: string): Promise<void> {
   try {
     await unwrap(caller.account.releaseClaim(fileId));
   } catch (error) {
@@ -108,7 +107,7 @@ function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Resp
 /** The response to the first request, built again: no response is stored. */
 async function replay(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   material: KeyMaterial,
   record: FileRecord,
   announced: Announced,
@@ -135,7 +134,7 @@ type Job = {
   signal: AbortSignal;
 };
 
-async function store(c: Ctx, caller: Caller, job: Job): Promise<{ record: FileRecord; about: About }> {
+async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: FileRecord; about: About }> {
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
   const { record, about, other, pinned } = await transfer(c, caller, job, service).catch((error: unknown) => {
@@ -156,7 +155,7 @@ async function store(c: Ctx, caller: Caller, job: Job): Promise<{ record: FileRe
  */
 async function transfer(
   c: Ctx,
-  caller: Caller,
+  caller: Principal,
   job: Job,
   service: PinningService,
 ): Promise<{ record: FileRecord; about: About; other: string | null; pinned: string }> {

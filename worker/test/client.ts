@@ -2,26 +2,26 @@
 import { expect } from 'vitest';
 import * as v from 'valibot';
 import { Problem, StoredFile } from '../../shared/api.ts';
-import { codesOf } from '../routes/openapi.ts';
-import { operations, type Operation } from '../routes/table.ts';
+import { codesOf, type Route } from '../routes/route.ts';
+import { routes } from '../routes/table.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 
-/** The code of an answer that has to be a problem, with its status. */
+/** The code of a response that has to be a problem, with its status. */
 export async function problemOf(asked: Response | Promise<Response>): Promise<[number, string]> {
-  const answer = await asked;
-  expect(answer.headers.get('Content-Type')).toBe('application/problem+json');
-  const problem = v.parse(Problem, await answer.json());
-  expect(problem.requestId).toBe(answer.headers.get('X-Request-Id'));
-  expect(problem.status).toBe(answer.status);
-  return [answer.status, problem.code];
+  const response = await asked;
+  expect(response.headers.get('Content-Type')).toBe('application/problem+json');
+  const problem = v.parse(Problem, await response.json());
+  expect(problem.requestId).toBe(response.headers.get('X-Request-Id'));
+  expect(problem.status).toBe(response.status);
+  return [response.status, problem.code];
 }
 
-/** The JSON of an answer that has to have this status. */
+/** The JSON of a response that has to have this status. */
 export async function jsonOf<T = unknown>(asked: Response | Promise<Response>, status = 200): Promise<T> {
-  const answer = await asked;
-  const text = await answer.text();
-  expect([answer.status, answer.status === status ? '' : text]).toEqual([status, '']);
+  const response = await asked;
+  const text = await response.text();
+  expect([response.status, response.status === status ? '' : text]).toEqual([status, '']);
   return JSON.parse(text) as T;
 }
 
@@ -29,10 +29,10 @@ export async function bytesOf(asked: Response | Promise<Response>): Promise<Buff
   return Buffer.from(await (await asked).arrayBuffer());
 }
 
-/** The operation that a request is. */
-function operationOf(method: string, url: string): Operation | undefined {
+/** The route of a request. */
+function routeOf(method: string, url: string): Route | undefined {
   const parts = new URL(url).pathname.split('/');
-  const fits = ({ path }: Operation): boolean => {
+  const fits = ({ path }: Route): boolean => {
     const pattern = path.split('/');
     return (
       pattern.length === parts.length &&
@@ -40,30 +40,30 @@ function operationOf(method: string, url: string): Operation | undefined {
     );
   };
   const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
-  return operations.find((each) => each.method === wanted && fits(each));
+  return routes.find((each) => each.method === wanted && fits(each));
 }
 
 /** Above this an answer is mostly data, which the tests compare themselves. */
 const shapeBytes = 65_536;
 
-/** Every answer that a test gets has to be one that the description knows. */
-async function isDescribed(method: string, url: string, answer: Response): Promise<void> {
-  const operation = operationOf(method, url);
-  if (operation === undefined) return;
-  const type = answer.headers.get('Content-Type') ?? '';
+/** Every response that a test gets has to be one that its route describes. */
+async function isDescribed(method: string, url: string, response: Response): Promise<void> {
+  const route = routeOf(method, url);
+  if (route === undefined) return;
+  const type = response.headers.get('Content-Type') ?? '';
   if (type === 'application/problem+json') {
     if (method === 'HEAD') return;
-    const { code } = v.parse(Problem, await answer.clone().json());
-    expect(codesOf(operation), `${method} ${operation.path} answers ${code}`).toContain(code);
+    const { code } = v.parse(Problem, await response.clone().json());
+    expect(codesOf(route), `${method} ${route.path} responds ${code}`).toContain(code);
     return;
   }
-  const types = operation.answers[answer.status];
-  expect(types, `${method} ${operation.path} answers ${answer.status}`).toBeDefined();
+  const types = route.responses[response.status];
+  expect(types, `${method} ${route.path} responds ${response.status}`).toBeDefined();
   if (types === null || types === undefined) return;
   const shape = types[type];
   if (shape === undefined) expect(Object.keys(types)).toContain('*/*');
-  else if (shape !== null && method !== 'HEAD' && Number(answer.headers.get('Content-Length')) < shapeBytes) {
-    const text = await answer.clone().text();
+  else if (shape !== null && method !== 'HEAD' && Number(response.headers.get('Content-Length')) < shapeBytes) {
+    const text = await response.clone().text();
     expect(v.safeParse(shape, JSON.parse(text)).issues, text.slice(0, 300)).toBeUndefined();
   }
 }
@@ -83,12 +83,12 @@ export type Client = {
 /** A client with a key at a service. */
 export function client(url: string, apiKey: string): Client {
   const call = async (path: string, init: Init = {}): Promise<Response> => {
-    const answer = await fetch(`${url}${path}`, {
+    const response = await fetch(`${url}${path}`, {
       ...init,
       headers: { Authorization: `Bearer ${apiKey}`, ...init.headers },
     });
-    await isDescribed(init.method ?? 'GET', `${url}${path}`, answer);
-    return answer;
+    await isDescribed(init.method ?? 'GET', `${url}${path}`, response);
+    return response;
   };
   return Object.assign(call, {
     apiKey,
@@ -99,7 +99,7 @@ export function client(url: string, apiKey: string): Client {
       bytes: Uint8Array | string,
       { filename = 'näme.bin', type = 'image/png' } = {},
     ) {
-      const answer = call(`/v1/storage/${mode}`, {
+      const response = call(`/v1/storage/${mode}`, {
         method: 'POST',
         headers: {
           'Content-Type': type,
@@ -107,7 +107,7 @@ export function client(url: string, apiKey: string): Client {
         },
         body: bytes as BodyInit,
       });
-      return v.parse(StoredFile, await jsonOf(answer, 201));
+      return v.parse(StoredFile, await jsonOf(response, 201));
     },
   });
 }

@@ -1,6 +1,6 @@
 /** Filenames in headers, and what a client accepts. */
 import { expect, it } from 'vitest';
-import { acceptable } from '../http/accept.ts';
+import { negotiate } from '../http/accept.ts';
 import { attachment, parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 
@@ -14,7 +14,7 @@ function codeOf(work: () => unknown): string {
   return 'none';
 }
 
-it('a filename travels through Content-Disposition unchanged', () => {
+it('keeps a filename in Content-Disposition unchanged', () => {
   for (const name of [
     'a',
     'Bericht (März) 100%.pdf',
@@ -38,7 +38,7 @@ it('reads the forms of RFC 6266, the extended one first', () => {
   expect(parseDisposition('form-data; filename="x"; FileName*=utf-8\'en\'%e2%82%ac')).toBe('€');
 });
 
-it('refuses a Content-Disposition that cannot be read', () => {
+it('refuses a malformed Content-Disposition', () => {
   for (const header of [
     '',
     ';',
@@ -76,14 +76,14 @@ it('refuses names that are paths, too long, or hold control characters', () => {
 
 it('chooses what the client accepts', () => {
   const offered = ['application/json', 'application/octet-stream', 'application/vnd.sealpin'] as const;
-  expect(acceptable(null, offered)).toBe('application/json');
-  expect(acceptable('*/*', offered)).toBe('application/json');
-  expect(acceptable('application/octet-stream', offered)).toBe('application/octet-stream');
-  expect(acceptable('application/*;q=0.5, application/vnd.sealpin', offered)).toBe('application/vnd.sealpin');
-  expect(acceptable('application/json;q=0, */*', offered)).toBe('application/octet-stream');
+  expect(negotiate(null, offered)).toBe('application/json');
+  expect(negotiate('*/*', offered)).toBe('application/json');
+  expect(negotiate('application/octet-stream', offered)).toBe('application/octet-stream');
+  expect(negotiate('application/*;q=0.5, application/vnd.sealpin', offered)).toBe('application/vnd.sealpin');
+  expect(negotiate('application/json;q=0, */*', offered)).toBe('application/octet-stream');
   // A weight that is none does not count.
-  expect(acceptable('application/octet-stream;q=2, application/json;q=0.9', offered)).toBe('application/octet-stream');
-  expect(acceptable('application/octet-stream;q=x', offered)).toBe('application/octet-stream');
-  expect(codeOf(() => acceptable('image/png', offered))).toBe('not_acceptable');
-  expect(codeOf(() => acceptable('application/json;q=0', offered))).toBe('not_acceptable');
+  expect(negotiate('application/octet-stream;q=2, application/json;q=0.9', offered)).toBe('application/octet-stream');
+  expect(negotiate('application/octet-stream;q=x', offered)).toBe('application/octet-stream');
+  expect(codeOf(() => negotiate('image/png', offered))).toBe('not_acceptable');
+  expect(codeOf(() => negotiate('application/json;q=0', offered))).toBe('not_acceptable');
 });

@@ -1,10 +1,12 @@
-/** What monitors, load balancers and clients are told about a service that works, and about one that does not. */
+/** What monitors, load balancers and clients see of a service that works, and of one that does not. */
+import manifest from '../../package.json' with { type: 'json' };
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Health } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
+const { version } = manifest;
 let service: Service;
 let peer: Peer;
 beforeAll(async () => {
@@ -26,17 +28,17 @@ afterAll(async () => {
 const health = (path = '/v1/health', token = ''): Promise<Response> =>
   client(service.url, token)(path, token === '' ? { headers: { Authorization: '' } } : {});
 const status = async (): Promise<number> => {
-  const answer = await health();
-  await answer.arrayBuffer();
-  return answer.status;
+  const response = await health();
+  await response.arrayBuffer();
+  return response.status;
 };
 const wait = { timeout: 20_000 };
 
 it('is 200 while the service can store and read, and asks the pinning service once for many', async () => {
   await expect.poll(status, wait).toBe(200);
   peer.seen.length = 0;
-  const answers = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
-  for (const answer of answers) expect(answer).toEqual({ status: 'ok', version: '0.1.0', maxUploadBytes: null });
+  const responses = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
+  for (const response of responses) expect(response).toEqual({ status: 'ok', version, maxUploadBytes: null });
   expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
 });
 
@@ -44,12 +46,12 @@ it('is 503 and degraded while a pinning service fails, and still alive', async (
   await expect.poll(status, wait).toBe(200);
   peer.onCommand = (turn) => turn.cut();
   await expect.poll(status, wait).toBe(503);
-  const answer = await health();
-  expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThan(0);
-  expect(await jsonOf(answer, 503)).toEqual({ status: 'degraded', version: '0.1.0', maxUploadBytes: null });
+  const response = await health();
+  expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+  expect(await jsonOf(response, 503)).toEqual({ status: 'degraded', version, maxUploadBytes: null });
   for (const path of ['/v1/health?live', '/v1/health?live=true']) {
     peer.seen.length = 0;
-    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version: '0.1.0', maxUploadBytes: null });
+    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, maxUploadBytes: null });
     expect(peer.seen).toEqual([]);
   }
   expect(await jsonOf<Health>(health('/v1/health', adminToken), 503)).toMatchObject({
@@ -60,7 +62,7 @@ it('is 503 and degraded while a pinning service fails, and still alive', async (
   await expect.poll(status, wait).toBe(200);
 });
 
-it('tells the operator more, and means nothing by the Authorization of others', async () => {
+it('shows the operator more, and ignores any other Authorization', async () => {
   await expect.poll(status, wait).toBe(200);
   expect(await jsonOf<Health>(health('/v1/health', adminToken))).toMatchObject({
     status: 'ok',
@@ -68,8 +70,8 @@ it('tells the operator more, and means nothing by the Authorization of others', 
     services: [{ id: 'node', status: 'ok', version: expect.any(String) as string }],
   });
   for (const Authorization of ['Bearer wrong', 'Basic bG9hZDpiYWxhbmNlcg==', 'Bearer sp_x', 'x']) {
-    const answer = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));
-    expect(Object.keys(answer)).toEqual(['status', 'version', 'maxUploadBytes']);
+    const response = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));
+    expect(Object.keys(response)).toEqual(['status', 'version', 'maxUploadBytes']);
   }
 });
 
@@ -78,7 +80,7 @@ it('takes no other parameters', async () => {
     expect(await problemOf(health(`/v1/health${query}`))).toEqual([400, 'invalid_request']);
 });
 
-it('S77: guesses of the operator’s token are counted, and the right one is not told from a wrong one after that', async () => {
+it('S77: guesses of the operator’s token are counted, and past the limit the right one looks like a wrong one', async () => {
   const limited = await startService({
     ratelimits: { ADDRESS_LIMIT: { namespace_id: '9', simple: { limit: 3, period: 60 } } },
   });

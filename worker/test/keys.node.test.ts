@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import {
-  AccountAnswer,
+  AccountResponse,
   AccountReceipt,
   ApiKeyList,
   FileList,
-  NewAccountAnswer,
-  NewApiKeyAnswer,
+  NewAccountResponse,
+  NewApiKeyResponse,
   Problem,
   Revoked,
   type Scope,
@@ -25,21 +25,21 @@ afterAll(() => service.close());
 
 type Holder = Client & { id: string };
 
-function holder(answer: { key: { id: string }; apiKey: string }): Holder {
-  return Object.assign(client(service.url, answer.apiKey), { id: answer.key.id });
+function holder(response: { key: { id: string }; apiKey: string }): Holder {
+  return Object.assign(client(service.url, response.apiKey), { id: response.key.id });
 }
 
-async function newAccount(): Promise<{ answer: NewAccountAnswer; owner: Holder }> {
-  const answer = v.parse(
-    NewAccountAnswer,
+async function newAccount(): Promise<{ response: NewAccountResponse; owner: Holder }> {
+  const response = v.parse(
+    NewAccountResponse,
     await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team' }), 201),
   );
-  return { answer, owner: holder(answer) };
+  return { response, owner: holder(response) };
 }
 
 async function newKey(maker: Client, scopes: Scope[], expiresAt?: string): Promise<Holder> {
   return holder(
-    v.parse(NewApiKeyAnswer, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)),
+    v.parse(NewApiKeyResponse, await jsonOf(maker.json('/v1/keys', { label: scopes.join(), scopes, expiresAt }), 201)),
   );
 }
 
@@ -50,19 +50,19 @@ function revoke(by: Client, id: string, query = ''): Promise<Response> {
 const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
 describe('an account', () => {
-  it('tells its keys who they are and what they use', async () => {
-    const { answer, owner } = await newAccount();
+  it('shows a key its own record and the usage', async () => {
+    const { response, owner } = await newAccount();
     await owner.store('plain', 'four');
-    const about = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
-    expect(about.account).toEqual(answer.account);
+    const about = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
+    expect(about.account).toEqual(response.account);
     expect(about.usage).toEqual({ files: 1, bytes: 4 });
-    expect(about.key).toMatchObject(answer.key);
+    expect(about.key).toMatchObject(response.key);
   });
 
-  it('gives its private key to whoever holds a key with read, offline', async () => {
+  it('gives its private key to any key with read, for use offline', async () => {
     const { owner } = await newAccount();
     const file = await owner.store('encrypted', 'for the account');
-    const { account, key } = v.parse(AccountAnswer, await jsonOf(owner('/v1/account')));
+    const { account, key } = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
     const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
     const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, {
       id: key.id,
@@ -79,13 +79,13 @@ describe('an account', () => {
   });
 
   it('goes with all of it', async () => {
-    const { answer, owner } = await newAccount();
+    const { response, owner } = await newAccount();
     const operator = client(service.url, adminToken);
-    const files = [await owner.store('encrypted', 'a'), await owner.store('plain', `b ${answer.account.id}`)];
+    const files = [await owner.store('encrypted', 'a'), await owner.store('plain', `b ${response.account.id}`)];
     await newKey(owner, ['read']);
-    const path = `/v1/accounts/${answer.account.id}`;
+    const path = `/v1/accounts/${response.account.id}`;
     const receipt = v.parse(AccountReceipt, await jsonOf(operator(path, { method: 'DELETE' })));
-    expect(receipt).toEqual({ account: answer.account.id, files: 2, keys: 2 });
+    expect(receipt).toEqual({ account: response.account.id, files: 2, keys: 2 });
     expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
     expect(await problemOf(operator(path, { method: 'DELETE' }))).toEqual([404, 'not_found']);
     for (const { cid } of files) {
@@ -96,7 +96,7 @@ describe('an account', () => {
       .poll(async () => JSON.stringify(await Promise.all((await kv.list()).keys.map((key) => kv.get(key.name)))), {
         timeout: 10_000,
       })
-      .not.toContain(answer.account.id);
+      .not.toContain(response.account.id);
   });
 });
 
@@ -216,9 +216,9 @@ describe('an API key', () => {
     await newKey(manager, ['read', 'keys'], soon(900));
     await new Promise((done) => setTimeout(done, 1000));
     const detail = async (): Promise<string> => {
-      const answer = await revoke(manager, manager.id, '?self=true');
-      const problem = await answer.clone().json<Problem>();
-      expect(await problemOf(answer)).toEqual([409, 'conflict']);
+      const response = await revoke(manager, manager.id, '?self=true');
+      const problem = await response.clone().json<Problem>();
+      expect(await problemOf(response)).toEqual([409, 'conflict']);
       return problem.detail ?? '';
     };
     expect(await detail()).toContain('the last key with read');
@@ -275,7 +275,7 @@ describe('an API key', () => {
   });
 
   it('is not made under an Idempotency-Key, which could not give it again', async () => {
-    const { owner, answer } = await newAccount();
+    const { owner, response } = await newAccount();
     const headers = { 'Idempotency-Key': 'once', 'Content-Type': 'application/json' };
     const post = (by: Client, path: string, body: object): Promise<Response> =>
       by(path, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -288,10 +288,10 @@ describe('an API key', () => {
     ]);
     // Nobody learns that without the right to make one.
     expect(await problemOf(post(owner, '/v1/accounts', { label: 'x' }))).toEqual([401, 'unauthorized']);
-    expect(await jsonOf<ApiKeyList>(owner('/v1/keys'))).toMatchObject({ keys: [{ id: answer.key.id }] });
+    expect(await jsonOf<ApiKeyList>(owner('/v1/keys'))).toMatchObject({ keys: [{ id: response.key.id }] });
   });
 
-  it('tells in plain words what is wrong with a request, and repeats no value', async () => {
+  it('says in plain words what is wrong with a request, and repeats no value', async () => {
     const { owner } = await newAccount();
     const cases: [unknown, string][] = [
       [{ scopes: ['read'] }, 'label is missing'],
@@ -301,7 +301,7 @@ describe('an API key', () => {
       [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
       [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys'],
-      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope comes twice'],
+      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
       [
         { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
         'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
@@ -320,14 +320,14 @@ describe('an API key', () => {
     expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
   });
 
-  it('S75 S76: gets one answer whatever is wrong with it', async () => {
-    const { owner, answer } = await newAccount();
+  it('S75 S76: gets one response whatever is wrong with it', async () => {
+    const { owner, response } = await newAccount();
     const revoked = await newKey(owner, ['read']);
     await jsonOf(revoke(owner, revoked.id));
     const expired = await newKey(owner, ['read'], soon(300));
     await new Promise((done) => setTimeout(done, 400));
     const { newApiKey, newAccountId } = await import('../../shared/crypto/index.ts');
-    const unknown = await newApiKey(answer.account.id);
+    const unknown = await newApiKey(response.account.id);
     const nobody = await newApiKey(newAccountId());
     const malformed = `${owner.apiKey.slice(0, -1)}${owner.apiKey.endsWith('0') ? '1' : '0'}`;
     const headers = [
@@ -340,14 +340,14 @@ describe('an API key', () => {
     ];
     const bodies = await Promise.all(
       headers.map(async (header) => {
-        const answer = await fetch(
+        const response = await fetch(
           `${service.url}/v1/storage`,
           header === '' ? {} : { headers: { Authorization: header } },
         );
-        expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
-        const { requestId, ...rest } = v.parse(Problem, await answer.json());
-        expect([header, rest.status]).toEqual([header, answer.status]);
-        expect(requestId).toBe(answer.headers.get('X-Request-Id'));
+        expect(response.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
+        const { requestId, ...rest } = v.parse(Problem, await response.json());
+        expect([header, rest.status]).toEqual([header, response.status]);
+        expect(requestId).toBe(response.headers.get('X-Request-Id'));
         return JSON.stringify(rest);
       }),
     );

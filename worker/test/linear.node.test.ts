@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NewAccount, NewApiKey } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { growth, linear, repeated } from '../../testkit/growth.ts';
-import { acceptable } from '../http/accept.ts';
+import { negotiate } from '../http/accept.ts';
 import type { Ctx } from '../http/app.ts';
 import { attachment, parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { readJson } from '../http/json-body.ts';
 import { bearer } from '../auth/authenticate.ts';
-import { isKnown, rangeOf } from '../http/conditions.ts';
+import { isNotModified, parseRange } from '../http/conditions.ts';
 import { networkOf } from '../auth/rate-limit.ts';
 import { rpc } from '../pinning/kubo-rpc.ts';
 import { parseRecoveryText } from '../auth/recovery-file.ts';
@@ -20,9 +20,9 @@ const post = (body: string): Request => new Request('http://x/', { method: 'POST
 const short = (text: string): string => text.slice(0, 65_536);
 const account = (text: string): unknown => readJson(post(short(text)), NewAccount);
 const apiKey = (text: string): unknown => readJson(post(short(text)), NewApiKey);
-const known = (name: string) => (text: string) => isKnown(new Headers([[name, text]]), '"a"');
-const range = (text: string): unknown => rangeOf(new Headers([['Range', text]]), '"a"', 100);
-const accept = (text: string): unknown => acceptable(text, ['application/json', 'application/octet-stream']);
+const known = (name: string) => (text: string) => isNotModified(new Headers([[name, text]]), '"a"');
+const range = (text: string): unknown => parseRange(new Headers([['Range', text]]), '"a"', 100);
+const accept = (text: string): unknown => negotiate(text, ['application/json', 'application/octet-stream']);
 const authorization = (text: string): unknown => bearer({ req: { header: () => text } } as unknown as Ctx);
 const kubo = (text: string): unknown =>
   rpc({ id: 'x', url: 'http://x', headers: {}, fetch }).parse(new Response(short(text)));

@@ -1,6 +1,6 @@
 /** What the operator sees: the state of the pinning services, and a log without secrets. */
 import { expect, it } from 'vitest';
-import type { Health, NewApiKeyAnswer, Problem, StoredFile } from '../../shared/api.ts';
+import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer } from './peer.ts';
@@ -26,9 +26,9 @@ it('S61: a line for each request and each fault, with its id and without what no
     const call = client(service.url, apiKey);
     const ids: string[] = [];
     const ask = async (path: string, init: Parameters<typeof call>[1] = {}, by = call): Promise<Response> => {
-      const answer = await by(path, init);
-      ids.push(answer.headers.get('X-Request-Id')!);
-      return answer;
+      const response = await by(path, init);
+      ids.push(response.headers.get('X-Request-Id')!);
+      return response;
     };
     const named = { 'Content-Disposition': `attachment; filename="${canary}.txt"`, 'Idempotency-Key': canary };
     const json = { 'Content-Type': 'application/json' };
@@ -62,7 +62,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
     await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
-    const { apiKey: second } = await jsonOf<NewApiKeyAnswer>(
+    const { apiKey: second } = await jsonOf<NewApiKeyResponse>(
       ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }),
       201,
     );
@@ -117,14 +117,14 @@ it.each([
     / it answered 404 to add$/,
   ],
 ])(
-  'S68: %s of a pinning service is told to the client in a hint, and to the operator with the address',
+  'S68: %s of a pinning service is reported to the client in a hint, and to the operator with the address',
   async (_, o, hint, text) => {
     const service = await startService(o);
     try {
       const { apiKey } = await service.account();
-      const answer = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
-      const problem = await answer.json<Problem>();
-      expect([answer.status, problem.code]).toEqual([500, 'misconfigured']);
+      const response = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
+      const problem = await response.json<Problem>();
+      expect([response.status, problem.code]).toEqual([500, 'misconfigured']);
       expect(problem.hint).toMatch(hint);
       expect(JSON.stringify(problem)).not.toContain('127.0.0.1');
       const line = service.log
@@ -133,7 +133,7 @@ it.each([
       expect(line['error']).toContain(`node at ${service.node}`);
       expect(line['error']).toMatch(text);
       expect(service.log.join('')).not.toContain('not-the-token');
-      const { services } = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'));
+      const { services } = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'), 503);
       expect(services).toEqual([{ id: 'node', status: 'failing', code: 'misconfigured' }]);
     } finally {
       await service.close();

@@ -1,9 +1,16 @@
-/** The API's description, against the service itself. Every answer in the other tests is held against it as well. */
+/** The API's description, compared with the service itself. The client of the other tests compares every response with it, too. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { NewAccountAnswer, StoredFile } from '../../shared/api.ts';
-import { codes, describe as tell } from '../../shared/errors.ts';
+import {
+  scopes,
+  type NewAccountResponse,
+  type NewApiKeyResponse,
+  type Problem,
+  type StoredFile,
+} from '../../shared/api.ts';
+import { codes, describe as describeCode } from '../../shared/errors.ts';
+import { routes } from '../routes/table.ts';
 import { client, jsonOf } from './client.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
@@ -68,7 +75,7 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
   return out;
 }
 
-/** Sends a request and holds the answer against what is written about it. */
+/** Sends a request and compares the response with its description. */
 async function ask(
   method: string,
   path: string,
@@ -76,19 +83,22 @@ async function ask(
 ): Promise<Response> {
   const described = document.paths[path]![method]!;
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => o.path![name]!);
-  const answer = await fetch(`${service.url}${filled}${o.query ?? ''}`, {
+  const response = await fetch(`${service.url}${filled}${o.query ?? ''}`, {
     method: method.toUpperCase(),
     headers: { Authorization: `Bearer ${o.key}`, ...o.headers },
     ...(o.body === undefined ? {} : { body: o.body }),
   });
-  const written = described.responses[String(answer.status)];
-  expect(written, `${method} ${path} ${answer.status} ${answer.ok ? '' : await answer.clone().text()}`).toBeDefined();
-  const type = answer.headers.get('Content-Type')?.split(';')[0] ?? '';
+  const written = described.responses[String(response.status)];
+  expect(
+    written,
+    `${method} ${path} ${response.status} ${response.ok ? '' : await response.clone().text()}`,
+  ).toBeDefined();
+  const type = response.headers.get('Content-Type')?.split(';')[0] ?? '';
   const media = written!.content?.[type] ?? written!.content?.['*/*'];
   if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
   if (media?.schema !== undefined)
-    expect(faults(media.schema, await answer.clone().json()), `${method} ${path}`).toEqual([]);
-  return answer;
+    expect(faults(media.schema, await response.clone().json()), `${method} ${path}`).toEqual([]);
+  return response;
 }
 
 it('is OpenAPI 3.1 of this version, with every code', () => {
@@ -106,7 +116,7 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
               | string[]
               | undefined) ?? [];
           for (const code of named)
-            expect([code, String(tell(code as (typeof codes)[number]).status)]).toEqual([code, status]);
+            expect([code, String(describeCode(code as (typeof codes)[number]).status)]).toEqual([code, status]);
           return named;
         }),
       ),
@@ -121,22 +131,64 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
   ).toEqual([]);
 });
 
+it('describes the shape of a body as the validator checks it', () => {
+  const schema = document.paths['/v1/keys']?.['post']?.requestBody?.content['application/json']?.schema;
+  expect(schema).toMatchObject({
+    additionalProperties: false,
+    required: ['label', 'scopes'],
+    properties: {
+      label: { type: 'string', minLength: 1, maxLength: 100 },
+      scopes: { type: 'array', items: { enum: [...scopes] }, minItems: 1, uniqueItems: true },
+      expiresAt: { type: 'string', format: 'date-time' },
+    },
+  });
+});
+
 it('knows every route of the service, and no other', async () => {
   for (const [path, methods] of Object.entries(document.paths)) {
-    const answer = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PATCH' });
-    expect([path, answer.status]).toEqual([path, 405]);
-    const allowed = (answer.headers.get('Allow') ?? '')
+    const response = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PATCH' });
+    expect([path, response.status]).toEqual([path, 405]);
+    const allowed = (response.headers.get('Allow') ?? '')
       .toLowerCase()
       .split(', ')
       .filter((method) => method !== 'head')
       .sort();
     expect([path, allowed]).toEqual([path, Object.keys(methods).sort()]);
   }
-  const list = readFileSync(join(import.meta.dirname, '../index.ts'), 'utf8');
-  const routes = new Set(
-    [...list.matchAll(/^app\.(?:get|post|delete)\('([^']+)'/gm)].map(([, path]) => path!.replaceAll(/:(\w+)/g, '{$1}')),
+  const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method} ${path}`),
   );
-  expect([...routes].sort()).toEqual(Object.keys(document.paths).sort());
+  expect(described).toEqual(routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`));
+});
+
+it('names the scope that each route asks for', async () => {
+  const { account, apiKey: owner } = await service.account();
+  const withScopes = async (scopes: readonly string[]): Promise<string> =>
+    (await jsonOf<NewApiKeyResponse>(client(service.url, owner).json('/v1/keys', { label: 'x', scopes }), 201)).apiKey;
+  const ids: Record<string, string> = { id: account.id, fileId: crypto.randomUUID(), cid: 'bafkqaaa' };
+  let checked = 0;
+  for (const route of routes) {
+    if (route.who !== 'key') continue;
+    const { scope } = route;
+    const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
+    const headers = { 'Content-Disposition': 'attachment; filename="x"' };
+    const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
+      const response = await client(service.url, await withScopes(scopes))(path, {
+        method: route.method.toUpperCase(),
+        headers,
+      });
+      const text = await response.text();
+      return response.ok ? undefined : (JSON.parse(text) as Problem).code;
+    };
+    const others = scopes.filter((each) => each !== scope);
+    const context = `${route.method} ${route.path}`;
+    if (scope !== undefined) {
+      expect(await codeFor(others), context).toBe('insufficient_scope');
+      expect(await codeFor([scope]), context).not.toBe('insufficient_scope');
+      checked += 1;
+    } else for (const each of scopes) expect(await codeFor([each]), context).not.toBe('insufficient_scope');
+  }
+  expect(checked).toBeGreaterThan(7);
 });
 
 it('is what the service does', async () => {
@@ -146,7 +198,7 @@ it('is what the service does', async () => {
     headers: json,
     body: '{"label":"a","recovery":"age1tag1qwndfwcq7uahk8styyyq3l6lqcpxvzj6g5xhlza7hf43r5tts0xc7fza0sc"}',
   });
-  const { apiKey: key, account, key: record } = await created.json<NewAccountAnswer>();
+  const { apiKey: key, account, key: record } = await created.json<NewAccountResponse>();
   await ask('post', '/v1/accounts', { key: 'x', body: '{}' });
   await ask('post', '/v1/accounts', { key: adminToken, body: '{}' });
   await ask('get', '/v1/health', { key });

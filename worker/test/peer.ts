@@ -26,7 +26,7 @@ export type Peer = {
   seen: string[];
   /** What to do with a command whose body has come whole; undefined: pass it on. */
   onCommand: ((turn: Turn) => Promise<void> | void) | undefined;
-  /** Told of the bytes of an `add` as they come; may cut it. */
+  /** Called with the number of bytes of an `add` so far; may cut it. */
   onBody: ((bytes: number, cut: () => void) => void) | undefined;
   close(): Promise<void>;
 };

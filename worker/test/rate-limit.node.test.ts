@@ -22,7 +22,7 @@ describe('a body', () => {
     return new Promise((resolve, reject) => {
       const socket = connect(Number(port), hostname);
       let text = '';
-      socket.setTimeout(5000, () => socket.destroy(new Error('no answer')));
+      socket.setTimeout(5000, () => socket.destroy(new Error('no response')));
       socket.on('error', reject).on('close', () => resolve(text));
       socket.on('data', (chunk) => {
         text += chunk.toString();
@@ -38,7 +38,7 @@ describe('a body', () => {
     });
   }
 
-  it('may be as long as the limit and no longer, which health tells', async () => {
+  it('may be as long as the limit and no longer, which health shows', async () => {
     expect(await jsonOf(call('/v1/health'))).toMatchObject({ maxUploadBytes: limit });
     await jsonOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit) }), 201);
     expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit + 1) }))).toEqual([
@@ -50,9 +50,12 @@ describe('a body', () => {
   });
 
   it('S79: that announces too much is refused before a byte of it has come', async () => {
-    const answer = await exchange(['POST /v1/storage/plain HTTP/1.1', `Content-Length: ${limit + 1}`], () => undefined);
-    expect(answer).toMatch(/^HTTP\/1.1 413 /);
-    expect(answer).toContain('"code":"too_large"');
+    const response = await exchange(
+      ['POST /v1/storage/plain HTTP/1.1', `Content-Length: ${limit + 1}`],
+      () => undefined,
+    );
+    expect(response).toMatch(/^HTTP\/1.1 413 /);
+    expect(response).toContain('"code":"too_large"');
   });
 
   it('that announces more than any file can have is refused where there is no limit, too', async () => {
@@ -62,9 +65,9 @@ describe('a body', () => {
       [service, call] = [free, client(free.url, (await free.account()).apiKey)];
       for (const mode of ['plain', 'encrypted']) {
         const head = [`POST /v1/storage/${mode} HTTP/1.1`, 'Content-Disposition: inline; filename=x'];
-        const answer = await exchange([...head, `Content-Length: ${Number.MAX_SAFE_INTEGER}`], () => undefined);
-        expect(answer).toMatch(/^HTTP\/1.1 413 /);
-        expect(answer).toContain('"code":"too_large"');
+        const response = await exchange([...head, `Content-Length: ${Number.MAX_SAFE_INTEGER}`], () => undefined);
+        expect(response).toMatch(/^HTTP\/1.1 413 /);
+        expect(response).toContain('"code":"too_large"');
       }
     } finally {
       [service, call] = limited;
@@ -73,11 +76,11 @@ describe('a body', () => {
   });
 
   it('S79: that never ends is refused at the first byte too many', async () => {
-    const answer = await exchange(['POST /v1/storage/plain HTTP/1.1', 'Transfer-Encoding: chunked'], (write) => {
+    const response = await exchange(['POST /v1/storage/plain HTTP/1.1', 'Transfer-Encoding: chunked'], (write) => {
       write(`${limit.toString(16)}\r\n${'x'.repeat(limit)}\r\n`);
       write('1\r\nx\r\n');
     });
-    expect(answer).toMatch(/^HTTP\/1.1 413 /);
+    expect(response).toMatch(/^HTTP\/1.1 413 /);
     const list = await jsonOf<{ files: { size: number }[] }>(call('/v1/storage'));
     expect(list.files.every((file) => file.size <= limit)).toBe(true);
   });
@@ -103,12 +106,12 @@ describe('a body', () => {
   });
 });
 
-it('a limit that is no number is a fault of the configuration, told without its value', async () => {
+it('a limit that is no number is reported as a fault of the configuration, without its value', async () => {
   const service = await startService({ vars: { MAX_UPLOAD_BYTES: 'lots-of-canaries' } });
   try {
-    const answer = await fetch(`${service.url}/v1/health`);
-    const text = await answer.text();
-    expect([answer.status, text.includes('misconfigured'), text.includes('canaries')]).toEqual([500, true, false]);
+    const response = await fetch(`${service.url}/v1/health`);
+    const text = await response.text();
+    expect([response.status, text.includes('misconfigured'), text.includes('canaries')]).toEqual([500, true, false]);
   } finally {
     await service.close();
   }
@@ -122,13 +125,13 @@ describe('S77: requests', () => {
 
   async function until429(ask: () => Promise<Response>): Promise<number> {
     for (let count = 0; count < 30; count += 1) {
-      const answer = await ask();
-      if (answer.status === 429) {
-        expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThan(0);
-        expect(await problemOf(answer)).toEqual([429, 'rate_limited']);
+      const response = await ask();
+      if (response.status === 429) {
+        expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+        expect(await problemOf(response)).toEqual([429, 'rate_limited']);
         return count;
       }
-      await answer.arrayBuffer();
+      await response.arrayBuffer();
     }
     return Number.POSITIVE_INFINITY;
   }
@@ -238,12 +241,21 @@ describe('S86: a page in a browser', () => {
       });
       expect([preflight.status, preflight.headers.get('Access-Control-Allow-Origin')]).toEqual([204, Origin]);
       expect(preflight.headers.get('Access-Control-Allow-Headers')).toContain('Authorization');
-      const answer = await call(`/v1/storage/${file.fileId}`, { headers: { Origin } });
-      await answer.arrayBuffer();
-      expect(answer.headers.get('Access-Control-Allow-Origin')).toBe(Origin);
-      expect(answer.headers.get('Access-Control-Allow-Credentials')).toBeNull();
-      expect(answer.headers.get('Access-Control-Expose-Headers')).toContain('Content-Disposition');
-      expect(answer.headers.get('Vary')).toMatch(/Accept.*Origin/);
+      expect(preflight.headers.get('Access-Control-Allow-Methods')?.split(/, ?/)).toEqual([
+        'GET',
+        'HEAD',
+        'POST',
+        'DELETE',
+      ]);
+      expect(preflight.headers.get('Access-Control-Max-Age')).toBe('600');
+      expect(preflight.headers.get('Vary')).toContain('Origin');
+      const response = await call(`/v1/storage/${file.fileId}`, { headers: { Origin } });
+      const shown = await response.arrayBuffer();
+      expect(response.headers.get('Access-Control-Allow-Origin')).toBe(Origin);
+      expect(response.headers.get('Access-Control-Allow-Credentials')).toBeNull();
+      expect(response.headers.get('Access-Control-Expose-Headers')).toContain('Content-Disposition');
+      expect(response.headers.get('Vary')).toMatch(/Accept.*Origin/);
+      expect(response.headers.get('Content-Length')).toBe(String(shown.byteLength));
       const problem = await fetch(`${service.url}/v1/storage`, { headers: { Origin } });
       expect([problem.status, problem.headers.get('Access-Control-Allow-Origin')]).toEqual([401, Origin]);
     }
@@ -256,9 +268,9 @@ describe('S86: a page in a browser', () => {
       ['/nothing', 'GET'],
       ['/v1/health', 'DELETE'],
     ] as const) {
-      const answer = await fetch(`${service.url}${path}`, { method, headers });
-      expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('https://a.example');
-      expect(answer.headers.get('Vary')).toContain('Origin');
+      const response = await fetch(`${service.url}${path}`, { method, headers });
+      expect(response.headers.get('Access-Control-Allow-Origin')).toBe('https://a.example');
+      expect(response.headers.get('Vary')).toContain('Origin');
     }
   });
 
@@ -267,14 +279,23 @@ describe('S86: a page in a browser', () => {
     try {
       const headers = { Origin: 'https://anybody.example', 'Access-Control-Request-Method': 'POST' };
       const preflight = await fetch(`${open.url}/v1/storage/plain`, { method: 'OPTIONS', headers });
-      const answer = await fetch(`${open.url}/v1/storage`, { headers });
-      for (const each of [preflight, answer]) {
+      const response = await fetch(`${open.url}/v1/storage`, { headers });
+      for (const each of [preflight, response]) {
         expect(each.headers.get('Access-Control-Allow-Origin')).toBe('*');
         expect(each.headers.get('Access-Control-Allow-Credentials')).toBeNull();
       }
     } finally {
       await open.close();
     }
+  });
+
+  it('gets no preflight from OPTIONS alone, which no route takes', async () => {
+    const response = await fetch(`${service.url}/v1/storage`, {
+      method: 'OPTIONS',
+      headers: { Origin: 'https://a.example' },
+    });
+    expect(response.headers.get('Allow')).toBe('GET, HEAD');
+    expect(await problemOf(response)).toEqual([405, 'method_not_allowed']);
   });
 
   it('of any other origin may not', async () => {
@@ -284,8 +305,9 @@ describe('S86: a page in a browser', () => {
         headers: { Origin, 'Access-Control-Request-Method': 'POST' },
       });
       expect([...preflight.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
-      const answer = await fetch(`${service.url}/v1/storage`, { headers: { Origin } });
-      expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
+      expect([preflight.status, preflight.headers.get('Vary')]).toEqual([204, 'Origin']);
+      const response = await fetch(`${service.url}/v1/storage`, { headers: { Origin } });
+      expect([...response.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
     }
   });
 });

@@ -1,7 +1,7 @@
 /** Reading parts of files, under conditions, and uploads that are asked for twice. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewApiKeyAnswer, StoredFile } from '../../shared/api.ts';
+import type { NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
@@ -66,11 +66,11 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
       ['bytes=3000000-9999999', 3_000_000, 5_000_000],
     ];
     for (const [range, start, end] of cases) {
-      const answer = await call(path, { headers: { ...raw, Range: range } });
-      expect([range, answer.status]).toEqual([range, 206]);
-      expect(answer.headers.get('Content-Range')).toBe(`bytes ${start}-${end - 1}/5000000`);
-      expect(answer.headers.get('Content-Length')).toBe(String(end - start));
-      expect(Buffer.compare(await bytesOf(answer), bytes.subarray(start, end))).toBe(0);
+      const response = await call(path, { headers: { ...raw, Range: range } });
+      expect([range, response.status]).toEqual([range, 206]);
+      expect(response.headers.get('Content-Range')).toBe(`bytes ${start}-${end - 1}/5000000`);
+      expect(response.headers.get('Content-Length')).toBe(String(end - start));
+      expect(Buffer.compare(await bytesOf(response), bytes.subarray(start, end))).toBe(0);
     }
     const outside = await call(path, { headers: { ...raw, Range: 'bytes=5000000-' } });
     expect(outside.headers.get('Content-Range')).toBe('bytes */5000000');
@@ -97,13 +97,13 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
       { Range: 'bytes=0-0,2-3' },
       { Range: 'items=0-0' },
     ]) {
-      const answer = await call(path, { headers: { ...raw, ...headers } });
-      expect([answer.status, answer.headers.get('Content-Length'), answer.headers.get('Accept-Ranges')]).toEqual([
+      const response = await call(path, { headers: { ...raw, ...headers } });
+      expect([response.status, response.headers.get('Content-Length'), response.headers.get('Accept-Ranges')]).toEqual([
         200,
         '5000000',
         'bytes',
       ]);
-      await answer.body?.cancel();
+      await response.body?.cancel();
     }
     const head = await call(path, { method: 'HEAD', headers: { ...raw, Range: 'bytes=0-0' } });
     expect([head.status, head.headers.get('Content-Length')]).toEqual([200, '5000000']);
@@ -113,20 +113,20 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
   });
 });
 
-describe('the answer for a file', () => {
+describe('the response for a file', () => {
   it('S84: cannot be run by a browser', async () => {
     const file = await call.store('encrypted', '<script>alert(1)</script>', {
       filename: '<b>.html',
       type: 'text/html',
     });
     for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}, { Accept: 'text/html' }]) {
-      const answer = await call(`/v1/storage/${file.fileId}`, { headers });
-      await answer.arrayBuffer();
-      expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff');
-      expect(answer.headers.get('Content-Security-Policy')).toContain('sandbox');
-      expect(answer.headers.get('Vary')).toContain('Accept');
-      expect(answer.headers.get('Cache-Control')).toBe('no-transform, no-store');
-      if ('Accept' in headers) expect(answer.headers.get('Content-Disposition')).toMatch(/^attachment/);
+      const response = await call(`/v1/storage/${file.fileId}`, { headers });
+      await response.arrayBuffer();
+      expect(response.headers.get('X-Content-Type-Options')).toBe('nosniff');
+      expect(response.headers.get('Content-Security-Policy')).toContain('sandbox');
+      expect(response.headers.get('Vary')).toContain('Accept');
+      expect(response.headers.get('Cache-Control')).toBe('no-transform, no-store');
+      if ('Accept' in headers) expect(response.headers.get('Content-Disposition')).toMatch(/^attachment/);
     }
     expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/css' } }))).toEqual([
       406,
@@ -150,9 +150,9 @@ describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in
     ['application/octet-stream', 'image/png'],
   ])('is asked for by Accept: %s', async (accept, type) => {
     const file = await call.store(mode, 'bytes of an image', { type: 'image/png' });
-    const answer = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
-    expect([answer.status, answer.headers.get('Content-Type')]).toEqual([200, type]);
-    const text = await answer.text();
+    const response = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+    expect([response.status, response.headers.get('Content-Type')]).toEqual([200, type]);
+    const text = await response.text();
     expect(type === 'image/png' ? text : 'bytes of an image').toBe('bytes of an image');
   });
 });
@@ -203,9 +203,9 @@ describe('a file that is deleted while it is opened', () => {
       turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), {
         'content-type': 'application/json',
       });
-    const answer = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
+    const response = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
     peer.onCommand = undefined;
-    expect(answer).toEqual([502, 'pinning_lost']);
+    expect(response).toEqual([502, 'pinning_lost']);
   });
 });
 
@@ -231,7 +231,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(
       file.fileId,
     );
-    const { apiKey } = await jsonOf<NewApiKeyAnswer>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+    const { apiKey } = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
     const writer = client(service.url, apiKey);
     const others = await jsonOf<StoredFile>(post(mode, name, 'once', writer), 201);
     expect(others.fileId).not.toBe(file.fileId);

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { NewAccountAnswer, NewApiKeyAnswer } from '../../shared/api.ts';
+import type { NewAccountResponse, NewApiKeyResponse } from '../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
-import { operations } from '../routes/table.ts';
+import type { Route } from '../routes/route.ts';
+import { routes } from '../routes/table.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
 import { adminToken, startService } from '../../testkit/service.ts';
 
@@ -24,12 +25,43 @@ function has(program: string): boolean {
 const runnable = has('curl') && has('bash');
 if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error('curl and bash are needed');
 
+const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
+
+/** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
+function listedRoutes(text: string): string[] {
+  return [...text.matchAll(/^\| (\[`[A-Z].*?) \| (.*?) \|/gm)].flatMap(([, calls = '', who = '']) => {
+    const scope = /`(\w+)`/.exec(who)?.[1];
+    const access = scope ?? /operator|key\b/.exec(who)?.[0] ?? 'anybody';
+    const found: string[] = [];
+    let methods: string[] = [];
+    for (const [, method, path, sibling] of calls.matchAll(/`(?:([A-Z]+)(?: (\/[^`]+))?|…(\/[^`]+))`/g)) {
+      if (method !== undefined) methods.push(method);
+      if (path === undefined && sibling === undefined) continue;
+      const previous = found.at(-1)?.split(/[: ]+/) ?? [];
+      if (sibling !== undefined) found.push(`${previous[0]} ${previous[1]?.replace(/\/[^/]+$/, sibling)}: ${access}`);
+      else for (const each of methods) if (each !== 'HEAD') found.push(`${each} ${path}: ${access}`);
+      methods = [];
+    }
+    return found;
+  });
+}
+
+it('lists every route with its access, and no other', () => {
+  const access = (route: Route): string => {
+    if (route.who === 'key') return route.scope ?? 'key';
+    return route.who === 'operator' ? 'operator' : 'anybody';
+  };
+  expect(listedRoutes(manual).toSorted()).toEqual(
+    routes.map((route) => `${route.method.toUpperCase()} ${route.path}: ${access(route)}`).toSorted(),
+  );
+});
+
 it.skipIf(!runnable)('every example of the manual works, and every route has one (needs curl and bash)', async () => {
   const service = await startService();
   const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
   try {
     const pair = await generateKeyPair();
-    const { account, apiKey } = await jsonOf<NewAccountAnswer>(
+    const { account, apiKey } = await jsonOf<NewAccountResponse>(
       client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
       201,
     );
@@ -42,7 +74,7 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
     writeFileSync(join(dir, 'report.pdf'), report);
     writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
     const file = await call.store('encrypted', report, { filename: 'report.pdf' });
-    const spare = await jsonOf<NewApiKeyAnswer>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+    const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
     service.log.length = 0;
 
     const env = {
@@ -56,7 +88,6 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
       CID: file.cid,
       KEY_ID: spare.key.id,
     };
-    const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
     for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
       await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
         (error: { stdout?: string; stderr?: string }) => {
@@ -78,7 +109,7 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
       .filter((line) => line.event === 'request');
     expect(seen.filter((line) => line.status >= 300)).toEqual([]);
     const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
-    expect(operations.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
+    expect(routes.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
   } finally {
     await service.close();
     rmSync(dir, { recursive: true, force: true });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { AccountAnswer, NewAccountAnswer, Problem, type NewApiKeyAnswer } from '../../shared/api.ts';
+import { AccountResponse, NewAccountResponse, Problem, type NewApiKeyResponse } from '../../shared/api.ts';
 import {
   generateKeyPair,
   open,
@@ -31,7 +31,7 @@ async function newAccount(at: Service = service, pair?: KeyPair): Promise<Recove
   const own = pair ?? (await generateKeyPair());
   const body = { label: 'team', recovery: own.publicPem };
   const { account, apiKey } = v.parse(
-    NewAccountAnswer,
+    NewAccountResponse,
     await jsonOf(client(at.url, adminToken).json('/v1/accounts', body), 201),
   );
   return { pair: own, id: account.id, path: `/v1/accounts/${account.id}`, owner: client(at.url, apiKey) };
@@ -50,7 +50,7 @@ function recover(path: string, privateKey: string, at: Service = service): Promi
 
 /** The account's private key in PEM, as a key with `read` exports it. */
 async function exported(reader: Client): Promise<string> {
-  const { account, key } = v.parse(AccountAnswer, await jsonOf(reader('/v1/account')));
+  const { account, key } = v.parse(AccountResponse, await jsonOf(reader('/v1/account')));
   const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
   const pkcs8 = await unsealPrivateKey((await parseApiKey(reader.apiKey))!, {
     id: key.id,
@@ -67,9 +67,12 @@ describe('an account with a recovery key', () => {
   it('is recovered by the text of its opened file: one key with all scopes, no other', async () => {
     const account = await newAccount();
     const file = await account.owner.store('encrypted', 'still here');
-    const other = await jsonOf<NewApiKeyAnswer>(account.owner.json('/v1/keys', { label: 'x', scopes: ['write'] }), 201);
+    const other = await jsonOf<NewApiKeyResponse>(
+      account.owner.json('/v1/keys', { label: 'x', scopes: ['write'] }),
+      201,
+    );
     const text = await openedFile(account);
-    const { apiKey, key } = v.parse(NewAccountAnswer, await jsonOf(recover(account.path, text), 201));
+    const { apiKey, key } = v.parse(NewAccountResponse, await jsonOf(recover(account.path, text), 201));
     expect(key).toMatchObject({ scopes: ['read', 'write', 'delete', 'keys'], label: 'recovered' });
     for (const gone of [account.owner, client(service.url, other.apiKey)])
       expect(await problemOf(gone('/v1/account'))).toEqual([401, 'unauthorized']);
@@ -92,22 +95,22 @@ describe('an account with a recovery key', () => {
   it('is recovered by one of several requests at once', async () => {
     const account = await newAccount();
     const text = await openedFile(account);
-    const answers = await Promise.all(Array.from({ length: 6 }, () => recover(account.path, text)));
-    expect(answers.filter((each) => each.status === 403).length).toBe(5);
-    const { apiKey } = await answers.find((each) => each.status === 201)!.json<NewAccountAnswer>();
+    const responses = await Promise.all(Array.from({ length: 6 }, () => recover(account.path, text)));
+    expect(responses.filter((each) => each.status === 403).length).toBe(5);
+    const { apiKey } = await responses.find((each) => each.status === 201)!.json<NewAccountResponse>();
     expect((await client(service.url, apiKey)('/v1/account')).status).toBe(200);
   });
 
   it('is not recovered by its private key, which every key with read can export, be it revoked or not', async () => {
     const account = await newAccount();
-    const made = await jsonOf<NewApiKeyAnswer>(account.owner.json('/v1/keys', { label: 'r', scopes: ['read'] }), 201);
+    const made = await jsonOf<NewApiKeyResponse>(account.owner.json('/v1/keys', { label: 'r', scopes: ['read'] }), 201);
     const reader = client(service.url, made.apiKey);
     const pem = await exported(reader);
     const refused = async (): Promise<void> => {
-      const answer = await recover(account.path, pem);
-      const { detail } = v.parse(Problem, await answer.clone().json());
+      const response = await recover(account.path, pem);
+      const { detail } = v.parse(Problem, await response.clone().json());
       expect(detail).toContain('the private key alone does not recover an account');
-      expect(await problemOf(answer)).toEqual([403, 'forbidden']);
+      expect(await problemOf(response)).toEqual([403, 'forbidden']);
     };
     await refused();
     await jsonOf(account.owner(`/v1/keys/${made.key.id}`, { method: 'DELETE' }));
@@ -134,7 +137,7 @@ describe('an account with a recovery key', () => {
     expect((await account.owner('/v1/account')).status).toBe(200);
   });
 
-  it('whose file is from before there were secrets is told so, and keeps its keys', async () => {
+  it('whose file is older than the secrets gets that as the error, and keeps its keys', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'sealpin-recovery-'));
     try {
       let own = await startService({ dir });
@@ -149,9 +152,9 @@ describe('an account with a recovery key', () => {
         database.close();
       }
       own = await startService({ dir });
-      const answer = await recover(account.path, text, own);
-      expect(v.parse(Problem, await answer.clone().json()).detail).toContain('has no secret');
-      expect(await problemOf(answer)).toEqual([403, 'forbidden']);
+      const response = await recover(account.path, text, own);
+      expect(v.parse(Problem, await response.clone().json()).detail).toContain('has no secret');
+      expect(await problemOf(response)).toEqual([403, 'forbidden']);
       expect((await client(own.url, apiKey)('/v1/account')).status).toBe(200);
       await own.close();
     } finally {

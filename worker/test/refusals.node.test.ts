@@ -1,8 +1,8 @@
-/** Requests that plainly mean something else are refused with what to do, and no answer can be taken for something else. */
+/** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, Problem } from '../../shared/api.ts';
-import { codesOf } from '../routes/openapi.ts';
-import { operations } from '../routes/table.ts';
+import { codesOf } from '../routes/route.ts';
+import { routes } from '../routes/table.ts';
 import { problemType } from '../http/problem.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { startService, type Service } from '../../testkit/service.ts';
@@ -28,25 +28,25 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
   it('that is a form is refused, with the command that sends the file', async () => {
     const form = new FormData();
     form.append('file', new Blob(['hello']), 'hello.txt');
-    const answers = [
+    const responses = [
       await post({}, form),
       await post({ 'Content-Type': 'application/x-www-form-urlencoded' }, '{"filename":"a.txt","data":"aGVsbG8="}'),
       await post({ 'Content-Type': 'Multipart/Form-Data ; boundary=x' }),
     ];
-    for (const answer of answers) {
-      expect(answer.headers.get('Accept-Encoding')).toBeNull();
-      const { hint } = await answer.clone().json<Problem>();
+    for (const response of responses) {
+      expect(response.headers.get('Accept-Encoding')).toBeNull();
+      const { hint } = await response.clone().json<Problem>();
       expect(hint).toContain(`curl -X POST -T FILE -H 'Content-Type: application/octet-stream' …/v1/storage/${mode}`);
-      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+      expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
     }
     await nothingIsStored();
   });
 
-  it('that is compressed is refused, and told which coding is taken', async () => {
+  it('that is compressed is refused, with the coding that is accepted', async () => {
     for (const coding of ['gzip', 'br', 'identity, gzip', 'aws-chunked']) {
-      const answer = await post({ 'Content-Encoding': coding });
-      expect(answer.headers.get('Accept-Encoding')).toBe('identity');
-      expect(await problemOf(answer)).toEqual([415, 'unsupported_media_type']);
+      const response = await post({ 'Content-Encoding': coding });
+      expect(response.headers.get('Accept-Encoding')).toBe('identity');
+      expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
     }
     await nothingIsStored();
   });
@@ -63,13 +63,13 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
 });
 
 describe('a parameter of the query', () => {
-  it.each(operations.filter(({ path }) => path.startsWith('/v1/')).map((each) => [each.method, each.path] as const))(
+  it.each(routes.filter(({ path }) => path.startsWith('/v1/')).map((each) => [each.method, each.path] as const))(
     'that is not known, or comes twice, is refused: %s %s',
     async (method, path) => {
       const filled = path.replaceAll(/:\w+/g, 'x');
       for (const query of ['filename=a', '__proto__=', 'limit=1&limit=1', 'cid=a&cid=b', 'x']) {
-        const answer = call(`${filled}?${query}`, { method: method.toUpperCase() });
-        expect([query, await problemOf(answer)]).toEqual([query, [400, 'invalid_request']]);
+        const response = call(`${filled}?${query}`, { method: method.toUpperCase() });
+        expect([query, await problemOf(response)]).toEqual([query, [400, 'invalid_request']]);
       }
     },
   );
@@ -87,7 +87,7 @@ describe('a parameter of the query', () => {
     const detailOf = async (path: string): Promise<string | undefined> =>
       (await (await call(path)).json<Problem>()).detail;
     expect(await detailOf('/v1/storage?limit=canary')).toBe('limit is a number from 1 to 100');
-    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be ("true" | "false")');
+    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be true or false');
   });
 
   it('that is not known is ignored by the gateway, as its specification says', async () => {
@@ -96,7 +96,7 @@ describe('a parameter of the query', () => {
   });
 });
 
-describe('an answer', () => {
+describe('a response', () => {
   it('of the API is nothing that a browser would run', async () => {
     for (const path of ['/v1/health', '/v1/openapi.json', '/v1/storage', '/v1/account', '/nothing', '/ipfs/<script>']) {
       const { headers } = await call(path);
@@ -114,7 +114,7 @@ describe('an answer', () => {
         .split('/')
         .reduce((value, name) => (value as Record<string, unknown>)[name], document);
     expect(find(type)).toMatchObject({ value: { type, code, status: 404 } });
-    for (const code of new Set(operations.flatMap((each) => codesOf(each))))
+    for (const code of new Set(routes.flatMap((each) => codesOf(each))))
       expect(find(problemType(code))).toMatchObject({ value: { code } });
   });
 });

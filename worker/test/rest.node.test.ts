@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { vacuum } from '../../testkit/node.ts';
-import type { NewApiKeyAnswer } from '../../shared/api.ts';
+import type { NewApiKeyResponse } from '../../shared/api.ts';
 import {
   identityFromPkcs8,
   openDetached,
@@ -99,7 +99,7 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   const service = await startService({ dir });
   const { apiKey } = await service.account();
   const owner = client(service.url, apiKey);
-  const { apiKey: writer } = await jsonOf<NewApiKeyAnswer>(
+  const { apiKey: writer } = await jsonOf<NewApiKeyResponse>(
     owner.json('/v1/keys', { label: 'w', scopes: ['write', 'delete', 'keys'] }),
     201,
   );
@@ -130,7 +130,7 @@ it('the header of a deleted file is in no file any more, once the service is sto
     return container.subarray('sealpin/v1\n'.length, container.indexOf('\n--- '));
   };
   const headers = [await headerOf(kept.fileId), await headerOf(deleted.fileId)];
-  const { apiKey: revoked, key } = await jsonOf<NewApiKeyAnswer>(
+  const { apiKey: revoked, key } = await jsonOf<NewApiKeyResponse>(
     owner.json('/v1/keys', { label: 'r', scopes: ['read'] }),
     201,
   );

@@ -210,9 +210,9 @@ describe('an upload that fails', () => {
       const bytes = randomBytes(300_000);
       for (let round = 0; round < 5; round += 1) {
         peer.onBody = (_, cut) => cut();
-        const answer = await post(bytes, {}, mode);
-        expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThan(0);
-        expect(await problemOf(answer)).toEqual([503, 'pinning_unavailable']);
+        const response = await post(bytes, {}, mode);
+        expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+        expect(await problemOf(response)).toEqual([503, 'pinning_unavailable']);
       }
       peer.onBody = undefined;
       await jsonOf(post(bytes, {}, mode), 201);
@@ -234,11 +234,11 @@ describe('an upload that fails', () => {
   ])('because no more bytes arrive, %s, times out, and can be sent again', async (_, sent) => {
     const bytes = randomBytes(3_000_000);
     const socket = await begin(bytes.length, bytes.subarray(0, sent));
-    const answer = await new Promise<string>((resolve) => {
+    const response = await new Promise<string>((resolve) => {
       socket.once('data', (chunk) => resolve(chunk.toString()));
     });
-    expect(answer).toMatch(/^HTTP\/1.1 408 /);
-    expect(answer).toContain('"body_timeout"');
+    expect(response).toMatch(/^HTTP\/1.1 408 /);
+    expect(response).toContain('"body_timeout"');
     socket.destroy();
     await jsonOf(post(bytes), 201);
     expect((await files()).length).toBe(1);

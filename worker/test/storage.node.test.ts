@@ -1,4 +1,5 @@
 /** Files by HTTP: stored, read, listed and deleted. */
+import manifest from '../../package.json' with { type: 'json' };
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
@@ -8,6 +9,7 @@ import { bytesOf, client, problemOf, type Client, type Init } from './client.ts'
 import { startService, type Service } from '../../testkit/service.ts';
 import { pinned } from './world.ts';
 
+const { version } = manifest;
 let service: Service;
 let key: string;
 let call: Client;
@@ -60,13 +62,13 @@ describe.each(modes)('a file in %s mode', (mode) => {
 
   it.each([0, 1, 5, 2_000_000])('of %i bytes may arrive in chunks', async (size) => {
     const bytes = randomBytes(size);
-    const answer = await call(`/v1/storage/${mode}`, {
+    const response = await call(`/v1/storage/${mode}`, {
       method: 'POST',
       headers: { 'Content-Disposition': 'attachment; filename=chunks' },
       body: new Blob([bytes]).stream(),
       duplex: 'half',
     });
-    const { fileId } = v.parse(StoredFile, await answer.json());
+    const { fileId } = v.parse(StoredFile, await response.json());
     const raw = await call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
@@ -75,12 +77,12 @@ describe.each(modes)('a file in %s mode', (mode) => {
     async (filename) => {
       const body = JSON.stringify({ filename, data: 'AAAA' });
       expect(body).toContain(filename);
-      const answer = await call(`/v1/storage/${mode}`, {
+      const response = await call(`/v1/storage/${mode}`, {
         method: 'POST',
         headers: { 'Content-Type': 'application/json' },
         body,
       });
-      expect(await answer.json()).toMatchObject({ filename, size: 3 });
+      expect(await response.json()).toMatchObject({ filename, size: 3 });
       expect(await call.store(mode, 'abc', { filename })).toMatchObject({ filename });
     },
   );
@@ -88,14 +90,14 @@ describe.each(modes)('a file in %s mode', (mode) => {
   it('may be JSON, too, with members in any order', async () => {
     const bytes = randomBytes(2_000_000);
     const body = JSON.stringify({ data: bytes.toString('base64'), filename: 'a.txt' }).replaceAll('/', '\\/');
-    const answer = await call(`/v1/storage/${mode}`, {
+    const response = await call(`/v1/storage/${mode}`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json; charset=utf-8' },
       body,
     });
-    expect(answer.status).toBe(201);
-    const file = v.parse(StoredFile, await answer.json());
-    expect(answer.headers.get('Location')).toBe(`/v1/storage/${file.fileId}`);
+    expect(response.status).toBe(201);
+    const file = v.parse(StoredFile, await response.json());
+    expect(response.headers.get('Location')).toBe(`/v1/storage/${file.fileId}`);
     expect(file).toMatchObject({
       mode,
       size: bytes.length,
@@ -108,9 +110,9 @@ describe.each(modes)('a file in %s mode', (mode) => {
 
   it('is deleted once, with a receipt', async () => {
     const file = await call.store(mode, randomBytes(1000));
-    const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
-    expect(answer.status).toBe(200);
-    expect(v.parse(Receipt, await answer.json())).toEqual({
+    const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    expect(response.status).toBe(200);
+    expect(v.parse(Receipt, await response.json())).toEqual({
       fileId: file.fileId,
       key: mode === 'encrypted' ? 'destroyed' : 'none',
       pins: [{ service: 'node', status: 'unpinned' }],
@@ -132,26 +134,26 @@ it.each([
   ['a plain file', 'hello\n', 'none'],
 ])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));
-  const answer = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
-  expect(v.parse(Receipt, await answer.json()).key).toBe(expected);
+  const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  expect(v.parse(Receipt, await response.json()).key).toBe(expected);
 });
 
 it('lists newest first, by cursor, and by CID', async () => {
   const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];
   for (let index = 0; index < 5; index += 1) {
-    const answer = await call(`/v1/storage/${modes[index % 2]!}`, {
+    const response = await call(`/v1/storage/${modes[index % 2]!}`, {
       method: 'POST',
       headers: { 'Content-Disposition': `attachment; filename="${index}"` },
       body: `file ${index}`,
     });
-    files.unshift(v.parse(StoredFile, await answer.json()));
+    files.unshift(v.parse(StoredFile, await response.json()));
   }
   const seen: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const answer = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`);
-    const page = v.parse(FileList, await answer.json());
+    const response = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`);
+    const page = v.parse(FileList, await response.json());
     expect(page.files.length).toBeLessThanOrEqual(2);
     seen.push(...page.files);
     ({ cursor } = page);
@@ -192,18 +194,18 @@ it('S78: reveals nothing about a file to a stranger', async () => {
   }
 });
 
-it('S76: gives one answer to every key that is not good', async () => {
+it('S76: gives one response to every key that is not good', async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`;
   const bodies = await Promise.all(
     ['', 'Bearer', 'Bearer x', `Bearer ${wrong}`, `Basic ${key}`, `Bearer ${key} x`].map(async (header) => {
-      const answer = await fetch(
+      const response = await fetch(
         `${service.url}/v1/storage`,
         header === '' ? {} : { headers: { Authorization: header } },
       );
-      expect(answer.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
-      const { requestId, ...rest } = v.parse(Problem, await answer.json());
+      expect(response.headers.get('WWW-Authenticate')).toBe('Bearer realm="sealpin"');
+      const { requestId, ...rest } = v.parse(Problem, await response.json());
       expect(requestId).toBeTypeOf('string');
-      expect(rest.status).toBe(answer.status);
+      expect(rest.status).toBe(response.status);
       return rest;
     }),
   );
@@ -241,9 +243,9 @@ it('refuses what it does not understand, with the code that says why', async () 
 it('serves what is stored here to anybody, and nothing else', async () => {
   const bytes = randomBytes(1_500_000);
   const file = await call.store('plain', bytes);
-  const answer = await fetch(`${service.url}/ipfs/${file.cid}`);
-  expect(answer.status).toBe(200);
-  expect(Buffer.compare(await bytesOf(answer), bytes)).toBe(0);
+  const response = await fetch(`${service.url}/ipfs/${file.cid}`);
+  expect(response.status).toBe(200);
+  expect(Buffer.compare(await bytesOf(response), bytes)).toBe(0);
   const head = await fetch(`${service.url}/ipfs/${file.cid}`, { method: 'HEAD' });
   expect(head.headers.get('Content-Length')).toBe(String(bytes.length));
   const stranger = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
@@ -252,8 +254,8 @@ it('serves what is stored here to anybody, and nothing else', async () => {
 });
 
 it('reports its version and its limit', async () => {
-  const answer = await fetch(`${service.url}/v1/health`);
-  expect(await answer.json()).toEqual({ status: 'ok', version: '0.1.0', maxUploadBytes: null });
+  const response = await fetch(`${service.url}/v1/health`);
+  expect(await response.json()).toEqual({ status: 'ok', version, maxUploadBytes: null });
 });
 
 it('lets only the operator create accounts', async () => {

@@ -42,16 +42,16 @@ function get(path: string, headers: Record<string, string> = {}): Promise<Receiv
     const asked = request(
       `${service.url}${path}`,
       { headers: { Authorization: `Bearer ${owner.call.apiKey}`, ...headers } },
-      (answer) => {
+      (response) => {
         const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-        answer.on('error', () => undefined); // `complete` reports it
-        answer.on('close', () =>
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', () => undefined); // `complete` reports it
+        response.on('close', () =>
           resolve({
-            status: answer.statusCode ?? 0,
-            headers: answer.headers,
+            status: response.statusCode ?? 0,
+            headers: response.headers,
             body: Buffer.concat(chunks),
-            complete: answer.complete,
+            complete: response.complete,
           }),
         );
       },
@@ -110,13 +110,13 @@ describe.each(['encrypted', 'plain'] as const)(
         },
       ],
       [
-        'half an answer',
+        'half a response',
         async (turn) => {
           const { body } = await turn.pass();
           turn.begin(body.subarray(0, body.length >> 1), body.length, 'cut');
         },
       ],
-      ['no answer', (turn) => turn.cut()],
+      ['no response', (turn) => turn.cut()],
       ['an error', (turn) => turn.answer(500, kuboError, json)],
       ['429', (turn) => turn.answer(429, '', { 'retry-after': '7' })],
       ['another place', (turn) => turn.answer(302, '', { location: `${service.url}/v1/health` })],
@@ -188,9 +188,9 @@ it('S68: how long a pinning service wants us to wait is passed on', async () => 
     owner.call(`/v1/storage/${file.fileId}`),
     owner.call('/v1/storage/plain', { method: 'POST', body: 'y' }),
   ]) {
-    const answer = await asked;
-    expect(answer.headers.get('Retry-After')).toBe('7');
-    expect(await problemOf(answer)).toEqual([503, 'pinning_unavailable']);
+    const response = await asked;
+    expect(response.headers.get('Retry-After')).toBe('7');
+    expect(await problemOf(response)).toEqual([503, 'pinning_unavailable']);
   }
 });
 
@@ -204,18 +204,18 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     ['answers 502', (turn) => turn.answer(502, html)],
     ['answers 403', (turn) => turn.answer(403, 'no')],
     ['answers 413', (turn) => turn.answer(413, 'no')],
-    ['breaks its answer off', (turn) => turn.begin(Buffer.from('{"Hash":'), 100, 'cut')],
+    ['breaks its response off', (turn) => turn.begin(Buffer.from('{"Hash":'), 100, 'cut')],
     ['goes away', (turn) => turn.cut()],
   ];
 
   async function failsAndLeavesNothing(): Promise<void> {
     const bytes = randomBytes(2_500_000);
-    const answer = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
-    expect([answer.status, (await answer.json<{ code: string }>()).code]).toEqual([
+    const response = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+    expect([response.status, (await response.json<{ code: string }>()).code]).toEqual([
       expect.any(Number),
       expect.stringMatching(/^(pinning_|misconfigured$)/),
     ]);
-    expect(answer.status).toBeGreaterThanOrEqual(500);
+    expect(response.status).toBeGreaterThanOrEqual(500);
     peer.onCommand = undefined;
     peer.onBody = undefined;
     expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
@@ -245,7 +245,7 @@ describe.runIf(process.env['SEALPIN_LONG'] === '1')('S64: a pinning service hang
     expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([504, 'pinning_timeout']);
   }, 120_000);
 
-  it('in the middle of its answer', async () => {
+  it('in the middle of its response', async () => {
     const file = await owner.call.store('plain', randomBytes(3_000_000));
     let dead = false;
     peer.onCommand = async (turn) => {
@@ -358,11 +358,11 @@ describe('S90: a client that reads', () => {
       else deliver();
     };
     const controller = new AbortController();
-    const answer = await fetch(`${service.url}/v1/storage/${file.fileId}`, {
+    const response = await fetch(`${service.url}/v1/storage/${file.fileId}`, {
       headers: { Authorization: `Bearer ${owner.call.apiKey}`, Accept: 'application/octet-stream' },
       signal: controller.signal,
     });
-    const reader = answer.body!.getReader();
+    const reader = response.body!.getReader();
     await reader.read();
     controller.abort();
     await expect.poll(() => peer.aborted.includes('cat'), { timeout: 10_000 }).toBe(true);
@@ -414,8 +414,8 @@ it('S66: a CID is taken in one spelling only', async () => {
     'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH',
     'bafkqaaa',
   ]) {
-    const answer = await fetch(`${service.url}/ipfs/${text}`);
-    expect([text, (await problemOf(answer))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
+    const response = await fetch(`${service.url}/ipfs/${text}`);
+    expect([text, (await problemOf(response))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
   }
   expect((await fetch(`${service.url}/ipfs/${cid}`)).status).toBe(200);
 });

@@ -1,5 +1,5 @@
 /** What the service and its node hold, seen from outside of both. */
-import type { NewAccountAnswer } from '../../shared/api.ts';
+import type { NewAccountResponse } from '../../shared/api.ts';
 import { shardName } from '../objects/shard.ts';
 import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';
@@ -20,7 +20,7 @@ export type Owner = { id: string; call: Client; object: Rows };
 export const longMs = 2 * 3_600_000;
 
 export async function newOwner(service: Service): Promise<Owner> {
-  const { account, apiKey }: NewAccountAnswer = await service.account();
+  const { account, apiKey }: NewAccountResponse = await service.account();
   return { id: account.id, call: client(service.url, apiKey), object: await accountObject(service, account.id) };
 }
 

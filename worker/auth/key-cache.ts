@@ -1,0 +1,53 @@
+/** The copies of API keys in KV, which every place of the network reads fast. The account's own record is the one that counts. */
+import * as v from 'valibot';
+import { Scope } from '../../shared/api.ts';
+import type { NewKey } from '../objects/key-registry.ts';
+
+/** The record of an API key in KV. */
+const CachedKey = v.object({
+  v: v.literal(1),
+  id: v.string(),
+  account: v.string(),
+  label: v.string(),
+  scopes: v.array(Scope),
+  createdAt: v.string(),
+  expiresAt: v.optional(v.string()),
+  createdBy: v.nullable(v.string()),
+  sealed: v.optional(v.string()),
+});
+export type CachedKey = v.InferOutput<typeof CachedKey>;
+
+/** Seconds for which a place of Cloudflare's network may keep a record before it reads KV again. */
+const cacheTtlSeconds = 60;
+
+/** The name of an API key's record in KV. @param hash SHA-256 of the key, in hex */
+export function kvKeyName(hash: string): string {
+  return `key:${hash}`;
+}
+
+/**
+ * Reads the record of an API key.
+ * @param hash SHA-256 of the key, in hex
+ * @returns undefined without a record, or with one in another shape; neither proves that the key does not exist
+ */
+export async function readCachedKey(store: KVNamespace, hash: string): Promise<CachedKey | undefined> {
+  const value = await store.get(kvKeyName(hash), { type: 'json', cacheTtl: cacheTtlSeconds });
+  const cached = v.safeParse(CachedKey, value);
+  return cached.success ? cached.output : undefined;
+}
+
+/** Writes the record of an API key. @param account the id of its account */
+export async function writeCachedKey(store: KVNamespace, account: string, key: NewKey): Promise<void> {
+  const record: CachedKey = {
+    v: 1,
+    id: key.id,
+    account,
+    label: key.label,
+    scopes: key.scopes,
+    createdAt: new Date(key.createdAt).toISOString(),
+    createdBy: key.createdBy,
+    ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
+    ...(key.sealed === null ? {} : { sealed: key.sealed.toBase64() }),
+  };
+  await store.put(kvKeyName(key.hash), JSON.stringify(record));
+}

@@ -1,0 +1,57 @@
+/** Which pages may call the API and read its responses (Fetch standard, section 3.2); never with a browser's own credentials. */
+import type { MiddlewareHandler } from 'hono';
+import { cors as allowOrigin } from 'hono/cors';
+import type { App, Ctx } from './app.ts';
+
+const allowListed = allowOrigin({
+  origin: (_origin, c: Ctx) => allowedOrigin(c),
+  allowMethods: ['GET', 'HEAD', 'POST', 'DELETE'],
+  allowHeaders: [
+    'Authorization',
+    'Content-Digest',
+    'Content-Type',
+    'Content-Disposition',
+    'Idempotency-Key',
+    'If-Match',
+    'If-Modified-Since',
+    'If-None-Match',
+    'If-Range',
+    'If-Unmodified-Since',
+    'Range',
+  ],
+  exposeHeaders: [
+    'Accept-Ranges',
+    'Content-Disposition',
+    'Content-Length',
+    'Content-Range',
+    'ETag',
+    'Idempotency-Replayed',
+    'Location',
+    'Retry-After',
+    'X-Ipfs-Path',
+    'X-Ipfs-Roots',
+    'X-Request-Id',
+  ],
+  // Seconds for which a browser may remember a preflight.
+  maxAge: 600,
+});
+
+/** Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no CORS header at all. */
+export const cors: MiddlewareHandler<App> = async (c, next) => {
+  const isOptions = c.req.method === 'OPTIONS';
+  const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
+  // The library takes every OPTIONS for a preflight; any other one is a method that a route does not have.
+  if (allowedOrigin(c) !== undefined && (isPreflight || !isOptions)) return await allowListed(c, next);
+  if (isPreflight) return new Response(null, { status: 204, headers: { Vary: 'Origin' } });
+  await next();
+  c.res.headers.append('Vary', 'Origin');
+  return undefined;
+};
+
+/** The origins that may read a response: the caller's own, all (`*`), or none. What `/ipfs/` serves is public for pages, too. */
+function allowedOrigin(c: Ctx): string | undefined {
+  const origin = c.req.header('Origin');
+  const listed = (c.env.CORS_ORIGINS ?? '').split(',').map((each) => each.trim());
+  if (listed.includes('*') || c.req.path.startsWith('/ipfs/')) return '*';
+  return origin !== undefined && listed.includes(origin) ? origin : undefined;
+}

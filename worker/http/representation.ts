@@ -1,0 +1,41 @@
+/** Responses with a representation: whole, in part, or only its headers (RFC 9110 sections 13 to 15). */
+import { SealpinError } from '../../shared/errors.ts';
+import { isHead, type Ctx } from './app.ts';
+import { isNotModified, parseRange, type Span } from './conditions.ts';
+import { problem } from './problem.ts';
+import { withContentLength } from './response-body.ts';
+
+/** Opens a body, or a span of it. It resolves with the first bytes, so that an error before them becomes a response. */
+export type OpenBody = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
+
+/** What a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD does not open the body. */
+export type Representation = { etag: string; headers: Headers; bytes: number; body: OpenBody; ranges: boolean };
+
+/** The response with a representation, or with as much of it as the request's conditions and range ask for. */
+export async function respond(c: Ctx, { etag, headers, bytes, body, ranges }: Representation): Promise<Response> {
+  if (isNotModified(c.req.raw.headers, etag, headers.get('Last-Modified'))) return notModified(etag, headers);
+  headers.set('ETag', etag);
+  headers.set('Accept-Ranges', ranges ? 'bytes' : 'none');
+  headers.set('Content-Length', String(bytes));
+  if (isHead(c)) return new Response(null, { headers });
+  const span = ranges ? parseRange(c.req.raw.headers, etag, bytes) : undefined;
+  if (span === undefined) return new Response(withContentLength(await body(), bytes, c.var.requestId), { headers });
+  if (span === 'outside') return rangeNotSatisfiable(c, bytes);
+  const length = span.end - span.start;
+  headers.set('Content-Range', `bytes ${span.start}-${span.end - 1}/${bytes}`);
+  headers.set('Content-Length', String(length));
+  return new Response(withContentLength(await body(span), length, c.var.requestId), { status: 206, headers });
+}
+
+/** The response 304 to a client that has the representation already. @param headers those of the response 200 */
+export function notModified(etag: string, headers: Headers): Response {
+  headers.set('ETag', etag);
+  for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);
+  return new Response(null, { status: 304, headers });
+}
+
+function rangeNotSatisfiable(c: Ctx, bytes: number): Response {
+  const response = problem(new SealpinError('range_not_satisfiable', `the file has ${bytes} bytes`), c.var.requestId);
+  response.headers.set('Content-Range', `bytes */${bytes}`);
+  return response;
+}

@@ -1,0 +1,74 @@
+/** A route as one row: how it is called, who may call it, what it takes and returns, and its handler. */
+import type { Handler, MiddlewareHandler } from 'hono';
+import type * as v from 'valibot';
+import type { Scope } from '../../shared/api.ts';
+import type { Code } from '../../shared/errors.ts';
+import { authenticate, type Principal } from '../auth/authenticate.ts';
+import { operatorOnly } from '../auth/operator.ts';
+import { rateLimitByAddress } from '../auth/rate-limit.ts';
+import type { App, Ctx } from '../http/app.ts';
+import { checkQuery } from '../http/middleware.ts';
+
+/** Bodies by media type; null for bytes without a shape. */
+export type Bodies = Record<string, v.GenericSchema | null>;
+
+type Description = {
+  /** GET answers HEAD, too. */
+  method: 'get' | 'post' | 'delete';
+  path: string;
+  summary: string;
+  query?: v.ObjectSchema<v.ObjectEntries, undefined>;
+  /** Query parameters that the handler parses itself, in words. */
+  queries?: Record<string, string>;
+  /** Whether other query parameters are ignored instead of refused. */
+  ignoresUnknownQuery?: true;
+  headers?: Record<string, string>;
+  body?: Bodies;
+  /** By status; null for responses without a body. */
+  responses: Record<number, Bodies | null>;
+  /** The codes of the handler, besides those of its guard and those of every route. */
+  codes: readonly Code[];
+};
+
+/**
+ * Who may call a route: anybody, anybody within the rate limit of an `address`, the operator, or the holder of an API key. The
+ * account checks the key and its scope in the call that also does the work; `scope` is what it asks for (a test compares them).
+ */
+type Access =
+  | { who: 'anybody' | 'address' | 'operator'; handler: (c: Ctx) => Response | Promise<Response> }
+  | { who: 'key'; scope?: Scope; handler: (c: Ctx, principal: Principal) => Promise<Response> };
+
+export type Route = Description & Access;
+
+/** What each guard runs before the handler, and the codes that it adds. */
+const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>[]; codes: readonly Code[] }> = {
+  anybody: { middleware: [], codes: [] },
+  address: { middleware: [rateLimitByAddress], codes: ['rate_limited', 'overloaded'] },
+  operator: {
+    middleware: [rateLimitByAddress, operatorOnly],
+    codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
+  },
+  // Its guard is `authenticate`, which hands the principal to the handler.
+  key: { middleware: [], codes: ['unauthorized', 'insufficient_scope', 'rate_limited', 'overloaded'] },
+};
+
+/** The codes of every route. */
+const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
+
+/** All codes that a route may respond with. */
+export function codesOf({ who, codes }: Route): Code[] {
+  return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
+}
+
+/** What runs before the handler of a route, in this order: the check of the query's names, then the guard. */
+export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
+  const { query, queries = {}, ignoresUnknownQuery = false, who } = route;
+  const names = [...Object.keys(query?.entries ?? {}), ...Object.keys(queries)];
+  return [...(ignoresUnknownQuery ? [] : [checkQuery(names)]), ...guards[who].middleware];
+}
+
+/** The handler of a route, as Hono takes it. */
+export function handlerOf(route: Route): Handler<App> {
+  if (route.who !== 'key') return (c) => route.handler(c);
+  return async (c) => await route.handler(c, await authenticate(c));
+}
