@@ -6,6 +6,9 @@ export type Held = { pin: 'absent' | 'ours' | 'unknown' } | { pin: 'foreign'; na
 
 /** An upload that waits for its last bytes. One that is neither committed nor aborted keeps its request open. */
 export interface PendingPut {
+  /** Rejects as soon as the service ends the upload; never resolves. The caller need not handle it. */
+  readonly refusal: Promise<never>;
+
   /**
    * Sends the last bytes, and pins the body as `unixfs-v1-2025`.
    * @returns the CID that the service computed, as the service writes it where it is of another kind than ours

@@ -168,9 +168,13 @@ export function kubo(o: KuboOptions): PinningService {
       if ('message' in result) throw refused(result.message);
       return cidOf(result.last);
     });
-    // A refusal may come at any time, and is not kept waiting by bytes that nobody wants.
-    const { promise: refusal, reject } = Promise.withResolvers<never>();
-    added.catch(reject);
+    /** Ends the upload, and throws what went wrong first. */
+    const fail = (cause: unknown): never => {
+      stop.abort(cause);
+      throw either.reason;
+    };
+    // A refusal may come at any time, and does not wait for bytes that nobody wants.
+    const refusal = new Promise<never>((_, reject) => void added.catch(reject)).catch(fail);
     refusal.catch(() => undefined);
 
     async function phase<T>(work: Promise<T>): Promise<T> {
@@ -179,16 +183,12 @@ export function kubo(o: KuboOptions): PinningService {
         if (broken) await timely(added);
         throw cause;
       });
-      try {
-        return await Promise.race([explained, refusal]);
-      } catch (cause) {
-        stop.abort(cause);
-        throw either.reason;
-      }
+      return await Promise.race([explained.catch(fail), refusal]);
     }
 
     await phase(sent);
     return {
+      refusal,
       commit: () => phase(finish().then(async () => ({ cid: await timely(added, pinMs) }))),
       abort: (reason) => stop.abort(reason),
     };

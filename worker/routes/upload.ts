@@ -183,7 +183,9 @@ async function transfer(
       service: service.id,
       header: encrypted === undefined ? null : await encrypted.header(fileId, about),
     };
-    const { createdAt, other } = await unwrap(caller.account.prepare(caller.key.hash, file, job.claim));
+    const prepared = unwrap(caller.account.prepare(caller.key.hash, file, job.claim));
+    // A refusal that arrives now is the cause of the failure, and need not wait for the row.
+    const { createdAt, other } = await Promise.race([prepared, put.refusal]);
     const pinned = await put.commit();
     return { record: { ...file, createdAt }, about, other, pinned: pinned.cid };
   } catch (error) {

@@ -311,6 +311,22 @@ for (const [name, open] of Object.entries(runtimes)) {
       );
     });
 
+    test('a refusal that arrives before the commit is reported without one', async () => {
+      const bytes = 700_000;
+      const refuse = (request: IncomingMessage, response: ServerResponse): void => {
+        let received = 0;
+        request.on('data', (chunk: Uint8Array) => {
+          received += chunk.length;
+          if (received > bytes && !response.headersSent) response.writeHead(403).end();
+        });
+      };
+      const { error } = await before(refuse, { url: '', method: 'put', bytes, announced: bytes, last: 'wait' });
+      expect(error).toMatchObject({
+        code: 'misconfigured',
+        message: expect.stringContaining('refused our credentials'),
+      });
+    });
+
     test('an aborted upload reaches the service as a broken body', async () => {
       for (const scenario of [
         { method: 'put', bytes: 900_000, body: 'breaks' },

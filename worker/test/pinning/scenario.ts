@@ -15,7 +15,7 @@ export type Scenario = {
   | { method: 'share' | 'unshare'; cid: string; name: string }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
-  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'abort' | 'leave' }
+  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'abort' | 'leave' | 'wait' }
 );
 
 /** `value`: bytes as latin1 text. `last`: whether all bytes but the last had been sent. */
@@ -88,6 +88,7 @@ export async function play(scenario: Scenario): Promise<Outcome> {
       outcome.last = true;
       if (scenario.last === 'abort') put.abort(new Error('it was aborted'));
       if (scenario.last === 'leave') abort.abort(new Error('the caller left'));
+      if (scenario.last === 'wait') return await put.refusal;
       return await put.commit();
     }
     if (scenario.method === 'ping') return await service.ping(signal);
