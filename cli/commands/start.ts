@@ -34,7 +34,7 @@ export const command = defineCommand({
       type: 'string',
       valueHint: 'url',
       description:
-        'Store new files in this Kubo (its RPC address), at later starts too; none: in the built-in node again. SEALPIN_KUBO_TOKEN is its bearer token',
+        'Store new files in this Kubo (RPC address), now and later; none: leave it. Token: SEALPIN_KUBO_TOKEN',
     },
     'cors-origin': {
       type: 'string',

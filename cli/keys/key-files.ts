@@ -157,8 +157,9 @@ async function readKeyFile(path: string, what: string, context: Context): Promis
   try {
     return await readSmall(path, { limitBytes, what, world: context });
   } catch (error) {
-    // A failure of the system has a cause; what is no file for a key has none.
-    const isNoKey = isSealpinError(error, 'file_unreadable') && error.cause === undefined;
+    // A failure of the system has the system's error as its cause; a file that cannot be a key has none, or one of ours.
+    const isNoKey =
+      isSealpinError(error, 'file_unreadable') && (error.cause === undefined || isSealpinError(error.cause));
     if (!isNoKey && !isSealpinError(error, 'file_not_found')) throw error;
     throw new SealpinError('key_invalid', error.message, { hint: `name the file of ${what}`, cause: error });
   }

@@ -3,7 +3,8 @@
  * line with the MAC.
  */
 import { SealpinError } from '../errors.ts';
-import { concat, decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { concat } from '../streams/concat.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { Stanza } from './types.ts';
 

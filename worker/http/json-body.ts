@@ -1,6 +1,7 @@
 /** The JSON bodies of all requests but uploads. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 import { invalidRequest } from './validation.ts';
 
 const maxBytes = 64 * 1024;
@@ -18,22 +19,12 @@ export async function readJson<S extends v.GenericSchema>(request: Request, shap
 }
 
 async function parseBody(request: Request): Promise<unknown> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  const reader = request.body?.getReader();
-  for (;;) {
-    const { value, done } = (await reader?.read()) ?? { value: undefined, done: true };
-    if (done || value === undefined) break;
-    length += value.length;
-    if (length > maxBytes) {
-      await reader?.cancel();
-      throw new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
-    }
-    chunks.push(value);
-  }
-  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const bytes = await readAll(request.body, maxBytes, () => {
+    return new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
+  });
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
-    const json = text.decode(await new Blob(chunks).arrayBuffer());
+    const json = decoder.decode(bytes);
     if (depthOf(json) > maxDepth)
       throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
     return JSON.parse(json) as unknown;

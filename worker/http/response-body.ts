@@ -1,4 +1,5 @@
 /** Bodies of responses. Their length is announced, so that a body that breaks off cannot look complete. */
+import { concat } from '../../shared/streams/concat.ts';
 import { errorText, log } from '../log.ts';
 
 /** Headers of every response that carries bytes of a file. */
@@ -57,7 +58,7 @@ export async function awaitFirstChunk(
 }
 
 /** One stream of bytes and streams in their order. */
-export function concat(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
+export function concatStreams(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
   let index = 0;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return new ReadableStream<Uint8Array>(
@@ -92,7 +93,7 @@ export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint
   return bytes.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
-        const all = rest.length === 0 ? chunk : joined(rest, chunk);
+        const all = rest.length === 0 ? chunk : concat(rest, chunk);
         const whole = all.length - (all.length % 3);
         if (whole > 0) controller.enqueue(encoder.encode(all.subarray(0, whole).toBase64()));
         rest = all.slice(whole);
@@ -107,11 +108,4 @@ export function base64Of(bytes: ReadableStream<Uint8Array>): ReadableStream<Uint
 /** Characters of the base64 of `bytes` bytes. */
 export function base64Length(bytes: number): number {
   return Math.ceil(bytes / 3) * 4;
-}
-
-function joined(one: Uint8Array, other: Uint8Array): Uint8Array<ArrayBuffer> {
-  const both = new Uint8Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
 }

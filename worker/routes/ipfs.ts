@@ -7,7 +7,7 @@ import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions
 import { negotiate } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
-import { awaitFirstChunk, concat, fileHeaders } from '../http/response-body.ts';
+import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { attachment, parseFilename } from '../http/content-disposition.ts';
 import { isNotModified } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
@@ -33,7 +33,12 @@ export async function readGateway(c: Ctx): Promise<Response> {
   const asked = c.req.param('cid') ?? '';
   const form = formOf(c);
   if (asked === probe && form === 'raw')
-    return await respond(c, { ...metaOf(c, probe, form), bytes: 0, body: async () => concat([]), ranges: false });
+    return await respond(c, {
+      ...metaOf(c, probe, form),
+      bytes: 0,
+      body: async () => concatStreams([]),
+      ranges: false,
+    });
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const sources = await sourcesOf(c, cid);
@@ -58,7 +63,7 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
   if (form === 'raw') {
     const block = once(() => readBlock(cid, sources, { signal }));
     const bytes = await sizeOf(etag, async () => (await block()).length);
-    return await respond(c, { etag, headers, bytes, body: async () => concat([await block()]), ranges: false });
+    return await respond(c, { etag, headers, bytes, body: async () => concatStreams([await block()]), ranges: false });
   }
   const file = once(() => openFile(cid, sources, { signal }));
   const bytes = await sizeOf(etag, async () => (await file()).size);

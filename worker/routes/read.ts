@@ -7,7 +7,7 @@ import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import type { Span } from '../http/conditions.ts';
 import { respond, type OpenBody, type Representation } from '../http/representation.ts';
-import { awaitFirstChunk, base64Length, base64Of, concat, fileHeaders } from '../http/response-body.ts';
+import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import { serviceOf } from '../pinning/configured.ts';
@@ -55,12 +55,13 @@ function inJson(record: FileRecord, about: About, data: OpenBody, alone: boolean
   const file = JSON.stringify(storedFile(record, about));
   const meta = metaOf(record, alone ? 'file' : 'json', json);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
-  if (alone) return { ...meta, bytes: before.length, body: () => Promise.resolve(concat([before])), ranges: false };
+  if (alone)
+    return { ...meta, bytes: before.length, body: () => Promise.resolve(concatStreams([before])), ranges: false };
   const after = encoder.encode('"}\n');
   return {
     ...meta,
     bytes: before.length + base64Length(about.size) + after.length,
-    body: async () => concat([before, base64Of(await data()), after]),
+    body: async () => concatStreams([before, base64Of(await data()), after]),
     ranges: false,
   };
 }
@@ -80,7 +81,7 @@ function wholeContainer(record: FileRecord, sealed: OpenBody): Representation {
   return {
     ...metaOf(record, 'container', container, `${record.fileId}.sealpin`),
     bytes: header.length + record.bytes,
-    body: async () => concat([header, await sealed()]),
+    body: async () => concatStreams([header, await sealed()]),
     ranges: false,
   };
 }

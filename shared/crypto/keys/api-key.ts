@@ -1,7 +1,8 @@
 /** API keys, and the private key of an account wrapped under one. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, encodePadded, hex, utf8 } from '../bytes.ts';
+import { encodePadded, hex, utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
 import { webBackend } from '../backends/web.ts';
 

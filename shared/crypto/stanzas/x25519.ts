@@ -1,7 +1,8 @@
 /** C2SP age.md, "The X25519 recipient type": age's own keys. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, decodeBase64, encodeBase64 } from '../bytes.ts';
+import { decodeBase64, encodeBase64 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../backends/kdf.ts';
 import type { Format, Identity, Recipient, Stanza } from '../types.ts';
