@@ -7,11 +7,11 @@ import {
   type Identity,
 } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { readCachedKey, type CachedKey } from './key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
-import type { Account, Reader as KeyMaterial } from '../objects/account.ts';
+import type { Account, KeyMaterial as KeyMaterial } from '../objects/account.ts';
 
 /** The API key that makes a request, and the object of its account. */
 export type Principal = {
@@ -74,7 +74,7 @@ export async function privateKeyOf(principal: Principal, material: KeyMaterial):
       if (!isSealpinError(error) && !(error instanceof SyntaxError)) throw error;
     }
   }
-  const sealed = material.sealed ?? (await settled(principal.account.sealed(principal.key.hash))).sealed;
+  const sealed = material.sealed ?? (await unwrap(principal.account.sealed(principal.key.hash))).sealed;
   if (sealed === null) throw new SealpinError('internal', 'the key has no sealed private key');
   return await open(sealed);
 }

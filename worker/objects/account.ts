@@ -1,68 +1,66 @@
 /**
- * Account: one object an account. It owns the files and the key registry, and its word is the last one on both. It answers each
- * request in one call that authorizes and does; nothing that it answers to a stranger tells whether the account exists.
+ * Account: one object an account. It owns the files and the API keys, and decides on both. It authorizes each request in the call
+ * that also does the work, and to callers without a valid key it does not reveal whether the account exists.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
-import { refuse, type Answer, type Refusal } from './result.ts';
-import type { Env } from '../env.ts';
-import { kvKeyName } from '../auth/key-cache.ts';
-import { errorText, log } from '../log.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
-import { alarmOf, backoffMs } from './alarm.ts';
-import { claims, type Claim } from './claims.ts';
-import { files, type FileRecord, type NewFile } from './file-rows.ts';
-import { lesser, outbox, unrefer, type Message } from './outbox.ts';
-import type { Removal } from './pin.ts';
-import { pinOf, type PinBinding } from './shard.ts';
-import { recoveryRow, type StoredRecovery } from './recovery-row.ts';
+import type { Env } from '../env.ts';
+import { errorText, log } from '../log.ts';
+import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
+import { Alarm, backoffMs } from './alarm.ts';
+import { Claims, type Claim } from './claims.ts';
+import { Files, type FileRecord, type NewFile, type Page, type PageOptions } from './file-rows.ts';
 import {
-  beyond,
+  exceedsIssuer,
   isSameHash,
-  locksOut,
-  registry,
+  KeyRegistry,
   type KeyRecord,
   type NewKey,
   type RevokeOptions,
 } from './key-registry.ts';
-import { schema, type AccountRow } from './tables.ts';
+import { send } from './delivery.ts';
+import { Outbox, referenceRemoval } from './outbox.ts';
+import { PendingUploads, pendingMs } from './pending-uploads.ts';
+import type { Removal } from './pin.ts';
+import { err, type Result } from './result.ts';
+import { pinOf, type PinBinding } from './shard.ts';
 
-/** How long a pending upload may stay: far longer than its last bytes take. */
-const pendingMs = 3_600_000;
+export type { AccountRecord } from './account-row.ts';
 
-/** `recoveryKey`: what the account can be recovered with, as text. Times in ms. */
-export type AccountRecord = {
-  id: string;
-  label: string;
-  spki: Uint8Array;
-  recoveryKey: string | null;
-  createdAt: number;
-};
+/** What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the sealed private key. */
+export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
-/** What a reader is given with a row: the key's record, the account's public key, and on demand the sealed private key. */
-export type Reader = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
+/** `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. */
+export type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number };
+
+/** A caller whose key is valid. */
+type Authorized = { key: KeyRecord; account: AccountRecord };
 
 export class Account extends DurableObject<Env & PinBinding> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #alarm = alarmOf(this.ctx.storage);
-  readonly #registry = registry(this.#sql);
-  readonly #files = files(this.#sql);
-  readonly #recovery = recoveryRow(this.#sql);
-  readonly #outbox = outbox(this.#sql);
-  readonly #claims = claims(this.#sql, {
+  readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #row = new AccountRow(this.#sql);
+  readonly #keys = new KeyRegistry(this.#sql);
+  readonly #files = new Files(this.#sql);
+  readonly #outbox = new Outbox(this.#sql, {
+    send: (message) => send(this.env, this.#row.id, message),
+    now: () => this.now(),
+  });
+  readonly #claims = new Claims(this.#sql, {
     isReady: (fileId) => this.#files.find(fileId) !== undefined,
     now: () => this.now(),
     leaseMs: () => this.leaseMs,
   });
-  #id: string | undefined;
-  #account: AccountRecord | undefined;
+  readonly #uploads = new PendingUploads({
+    storage: this.ctx.storage,
+    files: this.#files,
+    claims: this.#claims,
+    outbox: this.#outbox,
+    now: () => this.now(),
+  });
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
-
-  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
-    super(ctx, env);
-    this.#load();
-  }
 
   /** The clock, in ms. */
   protected now(): number {
@@ -70,288 +68,217 @@ export class Account extends DurableObject<Env & PinBinding> {
   }
 
   /**
-   * Runs after headers or sealed keys are overwritten and before the answer. On Cloudflare there is nothing to do; a
+   * Runs after headers or sealed keys are overwritten and before the result is returned. On Cloudflare there is nothing to do; a
    * runtime that keeps old pages of its database in files overrides it.
    */
   protected async erased(): Promise<void> {}
 
-  /** Makes the account with its first key. */
-  async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Answer> {
-    if (this.#id !== undefined) return refuse('conflict', 'the account exists');
+  /** Creates the account with its first key. */
+  async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
+    if (this.#row.id !== undefined) return err('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
-      this.#sql.exec(schema);
-      this.#sql.exec(
-        'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes) VALUES (?, ?, ?, ?, ?, 0, 0)',
-        account.id,
-        account.label,
-        account.spki,
-        account.recoveryKey,
-        account.createdAt,
-      );
-      if (recovery !== null) this.#recovery.replace(recovery);
-      this.#registry.add(key);
+      this.#row.create(account);
+      if (recovery !== null) this.#row.replaceRecovery(recovery);
+      this.#keys.add(key);
     });
-    this.#load();
+    this.#row.reload();
     return { ok: true };
   }
 
-  /** The account, what it uses, and the caller's own record. */
-  async about(
-    hash: string,
-  ): Promise<Answer<Reader & { account: AccountRecord; usage: { files: number; bytes: number } }>> {
-    const caller = this.#authorize(hash);
-    if (!caller.ok) return caller;
-    const { key, account } = caller;
-    const usage = this.#sql.exec<{ files: number; bytes: number }>('SELECT files, bytes FROM account').one();
-    return { ok: true, key, account, spki: account.spki, sealed: this.#registry.sealed(key.id), usage };
+  /** The account, what it uses, and the caller's key material. */
+  about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage }>> {
+    return this.#as(hash, undefined, (caller) => ({
+      ok: true,
+      ...this.#material(caller, true),
+      account: caller.account,
+      usage: this.#row.usage(),
+    }));
   }
 
-  /** Lets a key be made: who asks, and what has to be sealed anew for a key with `read`. */
-  async maker(hash: string): Promise<Answer<Reader>> {
-    const caller = this.#authorize(hash, 'keys');
-    if (!caller.ok) return caller;
-    return { ok: true, key: caller.key, spki: caller.account.spki, sealed: this.#registry.sealed(caller.key.id) };
+  /** The key material of a caller who may issue keys. */
+  issuer(hash: string): Promise<Result<KeyMaterial>> {
+    return this.#as(hash, 'keys', (caller) => ({ ok: true, ...this.#material(caller, true) }));
   }
 
-  /** Adds a key within its maker's scopes and expiry. */
-  async addKey(hash: string, key: NewKey): Promise<Answer> {
-    const caller = this.#authorize(hash, 'keys');
-    if (!caller.ok) return caller;
-    const refusal = beyond(caller.key, key);
-    if (refusal === undefined) this.#registry.add({ ...key, createdBy: caller.key.id });
-    return refusal ?? { ok: true };
+  /** Adds a key within its issuer's scopes and expiry. */
+  addKey(hash: string, key: NewKey): Promise<Result> {
+    return this.#as(hash, 'keys', (caller) => {
+      const failure = exceedsIssuer(caller.key, key);
+      if (failure === undefined) this.#keys.add({ ...key, createdBy: caller.key.id });
+      return failure ?? { ok: true };
+    });
   }
 
-  /** The keys that are not revoked; `current` is the id of the caller's. */
-  async listKeys(hash: string): Promise<Answer<{ keys: KeyRecord[]; current: string }>> {
-    const caller = this.#authorize(hash, 'keys');
-    return caller.ok ? { ok: true, keys: this.#registry.list(), current: caller.key.id } : caller;
+  /** The keys that are not revoked; `current` is the ID of the caller's. */
+  listKeys(hash: string): Promise<Result<{ keys: KeyRecord[]; current: string }>> {
+    return this.#as(hash, 'keys', ({ key }) => ({ ok: true, keys: this.#keys.list(), current: key.id }));
   }
 
   /** Revokes a key: here first, where it counts, then in KV. */
-  async revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Answer<{ revoked: string[] }>> {
-    const caller = this.#authorize(hash, 'keys');
-    if (!caller.ok) return caller;
-    const family = this.#registry.family(id, o.cascade);
-    if (family.length === 0) return refuse('not_found');
-    if (family.some((key) => key.scopes.some((scope) => !caller.key.scopes.includes(scope)))) {
-      return refuse('insufficient_scope', 'a key among these has a scope that yours lacks');
-    }
-    const ids = family.map((key) => key.id);
-    if (!o.self && ids.includes(caller.key.id))
-      return refuse('conflict', 'this would revoke the key that the request is made with; self=true allows it');
-    const why = o.destroy ? undefined : locksOut(this.#registry.list(), ids, this.now());
-    if (why !== undefined) return refuse('conflict', why);
-    await this.#revoke(ids);
-    return { ok: true, revoked: ids };
+  revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Result<{ revoked: string[] }>> {
+    return this.#as(hash, 'keys', async ({ key }) => {
+      const revocable = this.#keys.revocable(key, id, o, this.now());
+      if (!revocable.ok) return revocable;
+      await this.#revoke(revocable.ids);
+      return { ok: true, revoked: revocable.ids };
+    });
   }
 
-  /** The recovery file, and what a recovery is checked with. */
-  async recovery(): Promise<Answer<{ spki: Uint8Array; recovery: StoredRecovery }>> {
-    const recovery = this.#account && this.#recovery.find();
-    if (this.#account === undefined || recovery === undefined) return refuse('not_found');
-    return { ok: true, spki: this.#account.spki, recovery };
+  /** The recovery file, and what a recovery is checked against. */
+  async recovery(): Promise<Result<{ spki: Uint8Array; recovery: StoredRecovery }>> {
+    const recovery = this.#row.open && this.#row.recovery();
+    if (this.#row.open === undefined || recovery === undefined) return err('not_found');
+    return { ok: true, spki: this.#row.open.spki, recovery };
   }
 
   /**
    * Takes a new key from a caller who has shown the secret of the recovery file, replaces that file, and revokes all other keys,
    * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
    */
-  async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Answer<{ account: AccountRecord }>> {
-    const account = this.#account;
-    const current = account && this.#recovery.find()?.secretHash;
-    if (account === undefined || current === undefined) return refuse('not_found');
+  async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
+    const account = this.#row.open;
+    const current = account && this.#row.recovery()?.secretHash;
+    if (account === undefined || current === undefined) return err('not_found');
     if (current === null || !isSameHash(secretHash, current))
-      return refuse('forbidden', 'the recovery file was replaced in the meantime');
-    const others = this.#registry.list().map((each) => each.id);
+      return err('forbidden', 'the recovery file was replaced in the meantime');
+    const others = this.#keys.list().map((each) => each.id);
     await this.#revoke(others, () => {
-      this.#recovery.replace(next);
-      this.#registry.add(key);
+      this.#row.replaceRecovery(next);
+      this.#keys.add(key);
     });
     return { ok: true, account };
   }
 
-  /** Deletes the account with all that it holds, in one transaction; the outbox then tells the others. */
-  async close(): Promise<Answer<{ files: number; keys: number }>> {
-    if (this.#account === undefined) return refuse('not_found');
+  /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
+  async close(): Promise<Result<{ files: number; keys: number }>> {
+    if (this.#row.open === undefined) return err('not_found');
     const now = this.now();
-    const gone = this.ctx.storage.transactionSync(() => {
+    const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
-      const keys = this.#registry.list().map((key) => key.id);
-      for (const hash of this.#registry.revoke(keys, now)) this.#outbox.add({ op: 'forget', target: hash }, now);
+      const keys = this.#keys.list().map((key) => key.id);
+      this.#keys.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
-      this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
-      this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', now);
+      this.#row.close(now);
       return { files, keys: keys.length };
     });
-    this.#load();
+    this.#row.reload();
     await this.#alarm.by(now);
     await this.erased();
-    return { ok: true, ...gone };
+    return { ok: true, ...removed };
   }
 
-  /** Lets an upload begin: its public key; the file of the first request, if this is a second one; how often to renew the claim. */
-  async begin(
-    hash: string,
-    fileId: string,
-    claim: Claim | undefined,
-  ): Promise<Answer<Reader & { first: FileRecord | undefined; renewMs: number }>> {
-    const caller = this.#authorize(hash, 'write');
-    if (!caller.ok) return caller;
-    const { key, account } = caller;
-    let first: FileRecord | undefined;
-    if (claim !== undefined) {
-      const taken = this.#claims.take(claim, fileId);
-      if (!taken.ok) return taken;
-      if (taken.first !== undefined) first = this.#files.find(taken.first);
-      await this.#alarm.by(this.now() + pendingMs);
-    }
-    const sealed = first?.mode === 'encrypted' ? this.#registry.sealed(key.id) : null;
-    return { ok: true, key, spki: account.spki, sealed, first, renewMs: this.#claims.renewMs() };
+  /** Lets an upload begin, and takes its claim. */
+  beginUpload(hash: string, fileId: string, claim: Claim | undefined): Promise<Result<BegunUpload>> {
+    return this.#as(hash, 'write', async (caller) => {
+      const begun = this.#uploads.begin(claim, fileId);
+      if (!begun.ok) return begun;
+      if (claim !== undefined) await this.#alarm.by(this.now() + pendingMs);
+      const { first } = begun;
+      const material = this.#material(caller, first?.mode === 'encrypted');
+      return { ok: true, ...material, first, renewMs: this.#claims.renewMs() };
+    });
   }
 
   /** Renews the claim of an upload that is running. */
-  async renew(hash: string, fileId: string, claim: Claim): Promise<Answer> {
-    const caller = this.#authorize(hash, 'write');
-    return caller.ok ? (this.#claims.renew(claim, fileId) ?? { ok: true }) : caller;
+  renewClaim(hash: string, fileId: string, claim: Claim): Promise<Result> {
+    return this.#as(hash, 'write', () => this.#claims.renew(claim, fileId) ?? { ok: true });
   }
 
-  /** Gives up the claim of an upload that has ended, unless it has a file. */
-  async release(fileId: string): Promise<Answer> {
-    if (this.#account !== undefined && this.#files.find(fileId) === undefined) this.#claims.drop(fileId);
+  /** Gives up the claim of an upload that has ended, unless its file is stored. */
+  async releaseClaim(fileId: string): Promise<Result> {
+    if (this.#row.open !== undefined) this.#uploads.releaseClaim(fileId);
     return { ok: true };
   }
 
   /**
-   * Before the last bytes go out: the pending row, then the reference. After this, row and reference say what to undo.
+   * Writes the pending row, then the reference, before the last bytes go out. From here on, row and reference say what to undo.
    * `other`: the name of a pin of these bytes that is not ours, and that the upload overwrites.
    */
-  async intend(
-    hash: string,
-    file: NewFile,
-    claim?: Claim,
-  ): Promise<Answer<{ createdAt: number; other: string | null }>> {
-    const caller = this.#authorize(hash, 'write');
-    if (!caller.ok) return caller;
-    const createdAt = this.now();
-    const taken = this.#claims.renew(claim, file.fileId);
-    if (taken !== undefined) return taken;
-    this.#files.add(file, caller.key.id, createdAt, createdAt + pendingMs);
-    await this.#alarm.by(createdAt + pendingMs);
-    const { cid, service, fileId } = file;
-    let answer: Answer<{ other: string | null }>;
-    try {
-      answer = await (await pinOf(this.env, cid)).refer({ cid, service, fileId, account: caller.account.id });
-    } catch (error) {
-      log({ event: 'account.refer', error: errorText(error) });
-      answer = refuse('overloaded', undefined, 2);
-    }
-    if (answer.ok) return { ok: true, createdAt, other: answer.other };
-    await this.withdraw(fileId);
-    return answer;
+  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<{ createdAt: number; other: string | null }>> {
+    return this.#as(hash, 'write', async ({ key, account }) => {
+      const createdAt = this.now();
+      const { cid, service, fileId } = file;
+      const taken = this.#uploads.add(file, key.id, claim, createdAt);
+      if (taken !== undefined) return taken;
+      await this.#alarm.by(createdAt + pendingMs);
+      let result: Result<{ other: string | null }>;
+      try {
+        result = await (await pinOf(this.env, cid)).addReference({ cid, service, fileId, account: account.id });
+      } catch (error) {
+        log({ event: 'account.reference', error: errorText(error) });
+        result = err('overloaded', undefined, 2);
+      }
+      if (result.ok) return { ok: true, createdAt, other: result.other };
+      await this.abort(fileId);
+      return result;
+    });
   }
 
-  /** After the service holds the bytes. An upload whose claim is another request's by now is undone. */
-  async ready(fileId: string, claim?: Claim): Promise<Answer> {
-    const late = refuse('pinning_timeout', 'the upload took so long that it was given up');
-    if (this.#account === undefined) return late;
-    const refusal = this.ctx.storage.transactionSync(() => {
-      const taken = this.#claims.keep(claim, fileId);
-      if (taken !== undefined || this.#files.ready(fileId)) return taken;
-      this.#claims.drop(fileId);
-      return late;
-    });
-    if (refusal !== undefined) await this.withdraw(fileId);
-    return refusal ?? { ok: true };
+  /** Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is undone. */
+  async commit(fileId: string, claim?: Claim): Promise<Result> {
+    if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
+    const failure = this.#uploads.commit(fileId, claim);
+    if (failure !== undefined) await this.abort(fileId);
+    return failure ?? { ok: true };
   }
 
   /**
-   * Undoes a pending upload that is known to have failed. One whose end nobody knows is left to the sweep: the service may
+   * Undoes a pending upload that is known to have failed. One whose outcome is unknown is left to the sweep: the service may
    * still be about to pin it.
    * @param wrongCid the CID under which the service pinned something else
    */
-  async withdraw(fileId: string, wrongCid?: string): Promise<Answer> {
-    if (this.#account === undefined) return { ok: true };
-    const messages = this.ctx.storage.transactionSync(() => {
-      const file = this.#files.remove(fileId, 'pending');
-      if (file === undefined) return [];
-      this.#claims.drop(fileId);
-      const ids = [this.#outbox.add(unrefer(file), this.now())];
-      if (wrongCid !== undefined)
-        ids.push(this.#outbox.add({ op: 'discard', target: wrongCid, service: file.service }, this.now()));
-      return ids;
-    });
-    await this.#deliver(messages);
+  async abort(fileId: string, wrongCid?: string): Promise<Result> {
+    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId, wrongCid));
     return { ok: true };
   }
 
-  /** A file, and what its reader needs. */
-  async file(hash: string, fileId: string, o: { sealed: boolean }): Promise<Answer<Reader & { file: FileRecord }>> {
-    const caller = this.#authorize(hash, 'read');
-    if (!caller.ok) return caller;
-    const file = this.#files.find(fileId);
-    if (file === undefined) return refuse('not_found');
-    const sealed = o.sealed && file.mode === 'encrypted' ? this.#registry.sealed(caller.key.id) : null;
-    return { ok: true, key: caller.key, spki: caller.account.spki, sealed, file };
+  /** A file, and what opens it. */
+  file(hash: string, fileId: string, o: { sealed: boolean }): Promise<Result<KeyMaterial & { file: FileRecord }>> {
+    return this.#as(hash, 'read', (caller) => {
+      const file = this.#files.find(fileId);
+      if (file === undefined) return err('not_found');
+      return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
+    });
   }
 
-  /** A page of files, newest first, and what its reader needs. */
-  async list(
-    hash: string,
-    o: { before: number | undefined; limit: number; cid: string | undefined; sealed: boolean },
-  ): Promise<Answer<Reader & { files: FileRecord[]; next: number | undefined }>> {
-    const caller = this.#authorize(hash, 'read');
-    if (!caller.ok) return caller;
-    const page = this.#files.page(o);
-    return {
+  /** A page of files, newest first, and what opens them. */
+  list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
+    return this.#as(hash, 'read', (caller) => ({
       ok: true,
-      key: caller.key,
-      spki: caller.account.spki,
-      sealed: o.sealed ? this.#registry.sealed(caller.key.id) : null,
-      ...page,
-    };
+      ...this.#material(caller, o.sealed),
+      ...this.#files.page(o),
+    }));
   }
 
   /** The caller's own sealed copy of the account's private key. */
-  async sealed(hash: string): Promise<Answer<{ sealed: Uint8Array | null }>> {
-    const caller = this.#authorize(hash, 'read');
-    return caller.ok ? { ok: true, sealed: this.#registry.sealed(caller.key.id) } : caller;
+  sealed(hash: string): Promise<Result<{ sealed: Uint8Array | null }>> {
+    return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#keys.sealed(key.id) }));
   }
 
   /** Deletes a file: header and row in one transaction before anything else, then the reference. */
-  async remove(hash: string, fileId: string): Promise<Answer<{ file: FileRecord; status: Removal }>> {
-    const caller = this.#authorize(hash, 'delete');
-    if (!caller.ok) return caller;
-    const removed = this.ctx.storage.transactionSync(() => {
-      const file = this.#files.remove(fileId, 'ready');
-      if (file === undefined) return undefined;
-      this.#claims.drop(fileId);
-      return { file, message: this.#outbox.add(unrefer(file), this.now()) };
+  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal }>> {
+    return this.#as(hash, 'delete', async () => {
+      const removed = this.ctx.storage.transactionSync(() => {
+        const file = this.#files.remove(fileId, 'ready');
+        if (file === undefined) return undefined;
+        this.#claims.drop(fileId);
+        return { file, message: this.#outbox.add(referenceRemoval(file)) };
+      });
+      if (removed === undefined) return err('not_found');
+      const status = await this.#deliver([removed.message]);
+      await this.erased();
+      return { ok: true, file: { ...removed.file, header: null }, status };
     });
-    if (removed === undefined) return refuse('not_found');
-    const status = await this.#deliver([removed.message]);
-    await this.erased();
-    return { ok: true, file: { ...removed.file, header: null }, status };
   }
 
-  /** Gives up pending uploads whose time is up, and delivers what is left in the outbox. */
+  /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
   override async alarm(): Promise<void> {
-    if (this.#id === undefined) return;
+    if (this.#row.id === undefined) return;
     try {
-      const now = this.now();
-      for (const { fileId } of this.#files.stale(now)) {
-        this.ctx.storage.transactionSync(() => {
-          const file = this.#files.remove(fileId, 'pending');
-          if (file !== undefined) this.#outbox.add(unrefer(file), now);
-          this.#claims.drop(fileId);
-        });
-      }
-      this.#claims.expire();
-      await this.#outbox.flush((message) => this.#send(message), now);
-      const due = [this.#files.nextDue(), this.#outbox.nextDue(), this.#claims.nextDue()].filter(
-        (each) => each !== undefined,
-      );
-      if (due.length === 0 && this.#account === undefined) return await this.#vanish();
+      this.#uploads.sweep();
+      await this.#outbox.flush();
+      const due = [this.#uploads.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
+      if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
       log({ event: 'account.alarm', error: errorText(error) });
@@ -359,67 +286,42 @@ export class Account extends DurableObject<Env & PinBinding> {
     }
   }
 
-  #authorize(hash: string, scope?: Scope): Refusal | { ok: true; key: KeyRecord; account: AccountRecord } {
-    const account = this.#account;
-    if (account === undefined) return refuse('unauthorized');
-    const answer = this.#registry.authorize(hash, scope, this.now());
-    return answer.ok ? { ...answer, account } : answer;
+  /** Runs an operation for the caller with this key, if the key is valid and has the scope. */
+  async #as<T extends object>(
+    hash: string,
+    scope: Scope | undefined,
+    operation: (caller: Authorized) => Result<T> | Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const account = this.#row.open;
+    if (account === undefined) return err('unauthorized');
+    const found = this.#keys.authorize(hash, scope, this.now());
+    return found.ok ? await operation({ key: found.key, account }) : found;
   }
 
-  /** Reads the account's row. One that was never made, or is deleted, is no account; reading makes nothing. */
-  #load(): void {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return;
-    const [row] = this.#sql.exec<AccountRow>('SELECT * FROM account').toArray();
-    if (row === undefined) return;
-    this.#id = row.id;
-    this.#account =
-      row.closed_at === null
-        ? {
-            id: row.id,
-            label: row.label,
-            spki: new Uint8Array(row.spki),
-            recoveryKey: row.recovery_key,
-            createdAt: row.created_at,
-          }
-        : undefined;
+  #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {
+    return { key, spki: account.spki, sealed: withSealed ? this.#keys.sealed(key.id) : null };
   }
 
-  /** Removes the tables of a deleted account, when there is nobody left to be told. */
-  async #vanish(): Promise<void> {
+  /** Removes the tables of a deleted account, when its outbox is empty. */
+  async #purge(): Promise<void> {
     await this.#alarm.reset(undefined);
     await this.ctx.storage.deleteAll();
-    this.#id = undefined;
+    this.#row.reload();
   }
 
   /** Revokes keys, in one transaction with what has to happen at the same moment. */
   async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
     const messages = this.ctx.storage.transactionSync(() => {
       besides?.();
-      return this.#registry
-        .revoke(ids, this.now())
-        .map((hash) => this.#outbox.add({ op: 'forget', target: hash }, this.now()));
+      return this.#keys.revoke(ids, this.#outbox, this.now());
     });
     await this.#deliver(messages);
     await this.erased();
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: number[]): Promise<Removal> {
+  async #deliver(ids: readonly number[]): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    let result: Removal = 'unpinned';
-    for (const id of ids)
-      result = lesser(result, await this.#outbox.flush((message) => this.#send(message), this.now(), id));
-    return result;
-  }
-
-  async #send(message: Message): Promise<Answer<{ status: Removal }>> {
-    if (message.op === 'forget') {
-      await this.env.API_KEYS.delete(kvKeyName(message.target));
-      return { ok: true, status: 'unpinned' };
-    }
-    const { target: cid, service } = message;
-    const pin = await pinOf(this.env, cid);
-    if (message.op === 'discard') return await pin.discard(cid, service);
-    return await pin.unrefer({ cid, service, fileId: message.fileId, account: this.#id! });
+    return await this.#outbox.deliver(ids);
   }
 }

@@ -1,5 +1,5 @@
 /** Uploads that may be sent again and happen once: the claims that requests with an `Idempotency-Key` hold. */
-import { refuse, type Refusal } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /**
  * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint has two of them, joined by a
@@ -10,39 +10,88 @@ export type Claim = { apiKey: string; route: string; name: string; fingerprint: 
 /** How long a finished upload is remembered. */
 const keptMs = 86_400_000;
 /** How long a claim belongs to a request that does not renew it. */
-const leaseMs = 60_000;
+const defaultLeaseMs = 60_000;
 
-/** What claims need to know from outside. `leaseMs` is 60 s unless a test shortens it. */
+/** `leaseMs` gives 60 s, or undefined for them, unless a test shortens it. */
 export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs?(): number | undefined };
 
 /**
- * A claim is a lease: it belongs to the request that uploads `file_id` until it runs out, and that request renews it while it
- * lives. A request that died renews nothing, so the next one takes its claim over.
+ * The claims in an object's storage. A claim is a lease: it belongs to the request that uploads `file_id` until it runs out, and
+ * that request renews it while it lives. A request that died renews nothing, so the next one takes its claim over.
  */
-export type Claims = {
-  /** Claims for a new file, or gives the file of the first request. */
-  take(claim: Claim, fileId: string): Refusal | { ok: true; first?: string };
-  /** Renews the claim of a running upload, if there is one, unless another request has taken it over. */
-  renew(claim: Claim | undefined, fileId: string): Refusal | undefined;
-  /** Remembers a file that is ready now, unless another request has taken the claim over. */
-  keep(claim: Claim | undefined, fileId: string): Refusal | undefined;
+export class Claims {
+  readonly #sql: SqlStorage;
+  readonly #options: ClaimOptions;
+
+  constructor(sql: SqlStorage, options: ClaimOptions) {
+    this.#sql = sql;
+    this.#options = options;
+  }
+
+  /** Claims for a new file, or finds the file of the first request. */
+  take(claim: Claim, fileId: string): Result<{ first?: string }> {
+    this.expire();
+    const [row] = this.#sql
+      .exec<{ fingerprint: string; file_id: string; expires_at: number }>(
+        'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
+        claim.apiKey,
+        claim.route,
+        claim.name,
+      )
+      .toArray();
+    if (row === undefined) {
+      this.#hold(claim, fileId, this.#leaseMs());
+      return { ok: true };
+    }
+    if (!isSameRequest(row.fingerprint, claim.fingerprint)) return err('idempotency_mismatch');
+    if (this.#options.isReady(row.file_id)) return { ok: true, first: row.file_id };
+    const leftMs = row.expires_at - this.#options.now();
+    return err('idempotency_running', undefined, Math.max(1, Math.ceil(leftMs / 1000)));
+  }
+
+  /** Renews the claim of a running upload, if it has one; fails when another request has taken it over. */
+  renew(claim: Claim | undefined, fileId: string): Failure | undefined {
+    return claim && this.#hold(claim, fileId, this.#leaseMs());
+  }
+
+  /** Remembers a file that is ready now; fails when another request has taken the claim over. */
+  keep(claim: Claim | undefined, fileId: string): Failure | undefined {
+    return claim && this.#hold(claim, fileId, keptMs);
+  }
+
   /** How often a claim has to be renewed, in ms. */
-  renewMs(): number;
+  renewMs(): number {
+    return this.#leaseMs() / 3;
+  }
+
   /** Gives up the claim of a file that is not stored, or not any more. */
-  drop(fileId: string): void;
-  dropAll(): void;
+  drop(fileId: string): void {
+    this.#sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
+  }
+
+  dropAll(): void {
+    this.#sql.exec('DELETE FROM idempotency');
+  }
+
   /** Removes what has run out. */
-  expire(): void;
-  nextDue(): number | undefined;
-};
+  expire(): void {
+    this.#sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.#options.now());
+  }
 
-/** The claims in an object's storage. */
-export function claims(sql: SqlStorage, { isReady, now, leaseMs: length }: ClaimOptions): Claims {
-  const lease = (): number => length?.() ?? leaseMs;
+  /** When the next claim runs out, in ms. */
+  nextDue(): number | undefined {
+    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
+    return row?.due ?? undefined;
+  }
 
-  /** A lease that has run out is still its holder's until somebody else comes: then the row is missing, or its own. */
-  function hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Refusal | undefined {
-    const written = sql.exec(
+  #leaseMs(): number {
+    return this.#options.leaseMs?.() ?? defaultLeaseMs;
+  }
+
+  /** A lease that has run out stays its holder's until another request claims it: then the row is missing, or its own. */
+  #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
+    const now = this.#options.now();
+    const written = this.#sql.exec(
       `INSERT INTO idempotency (api_key, route, hash, fingerprint, file_id, created_at, expires_at)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
        ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = ?7 WHERE file_id = ?5 RETURNING file_id`,
@@ -51,54 +100,17 @@ export function claims(sql: SqlStorage, { isReady, now, leaseMs: length }: Claim
       name,
       fingerprint,
       fileId,
-      now(),
-      now() + forMs,
+      now,
+      now + forMs,
     );
     if (written.toArray().length > 0) return undefined;
     const detail = 'another request with this Idempotency-Key has taken the upload over';
-    return refuse('idempotency_running', detail, Math.ceil(lease() / 1000));
+    return err('idempotency_running', detail, Math.ceil(this.#leaseMs() / 1000));
   }
-
-  return {
-    take(claim, fileId) {
-      this.expire();
-      const [row] = sql
-        .exec<{ fingerprint: string; file_id: string; expires_at: number }>(
-          'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
-          claim.apiKey,
-          claim.route,
-          claim.name,
-        )
-        .toArray();
-      if (row === undefined) {
-        hold(claim, fileId, lease());
-        return { ok: true };
-      }
-      if (!isSame(row.fingerprint, claim.fingerprint)) return refuse('idempotency_mismatch');
-      if (isReady(row.file_id)) return { ok: true, first: row.file_id };
-      return refuse('idempotency_running', undefined, Math.max(1, Math.ceil((row.expires_at - now()) / 1000)));
-    },
-    renew: (claim, fileId) => (claim === undefined ? undefined : hold(claim, fileId, lease())),
-    keep: (claim, fileId) => (claim === undefined ? undefined : hold(claim, fileId, keptMs)),
-    renewMs: () => lease() / 3,
-    drop(fileId) {
-      sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
-    },
-    dropAll() {
-      sql.exec('DELETE FROM idempotency');
-    },
-    expire() {
-      sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', now());
-    },
-    nextDue() {
-      const [row] = sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
-      return row?.due ?? undefined;
-    },
-  };
 }
 
-/** Whether two requests are the same. HTTP stacks may send a length once and chunks the next time: it counts where both have one. */
-function isSame(one: string, other: string): boolean {
+/** Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts where both requests have one. */
+function isSameRequest(one: string, other: string): boolean {
   const [first = '', firstLength = ''] = one.split('.');
   const [second = '', secondLength = ''] = other.split('.');
   return first === second && (firstLength === '' || secondLength === '' || firstLength === secondLength);

@@ -1,8 +1,9 @@
-/** The key registry of an account: it has the last word on what a key may do. */
+/** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
-import { refuse, type Answer, type Refusal } from './result.ts';
+import type { Outbox } from './outbox.ts';
+import { err, type Failure, type Result } from './result.ts';
 
-/** An API key as the registry knows it; times in ms. The key itself is nowhere. */
+/** An API key in the registry; times in ms. The key itself is stored nowhere. */
 export type KeyRecord = {
   id: string;
   label: string;
@@ -27,24 +28,13 @@ type KeyRow = {
   sealed: ArrayBuffer | null;
 };
 
-/** The id of a key, by which it is looked up: what stands before it in the hash says nothing about the rest. */
+/**
+ * The ID by which a key is looked up: the first 16 characters of its hash, which reveal nothing about the rest.
+ * @param hash SHA-256 of the key, in hex
+ */
 export function keyIdOf(hash: string): string {
   return hash.slice(0, 16);
 }
-
-export type Registry = {
-  /** Whether a key is good at this time and has the scope, if one is asked for. The rest of the hash is compared in constant time. */
-  authorize(hash: string, scope: Scope | undefined, nowMs: number): Answer<{ key: KeyRecord }>;
-  /** The account's private key, sealed to this key; null for a key without `read`. */
-  sealed(id: string): Uint8Array | null;
-  add(key: NewKey): void;
-  /** Keys that were not revoked, oldest first. */
-  list(): KeyRecord[];
-  /** A key that was not revoked and, with `cascade`, what descends from it, whoever stood between; none: there is no such key. */
-  family(id: string, cascade: boolean): KeyRecord[];
-  /** Revokes keys, overwriting what was sealed to them; their hashes. */
-  revoke(ids: readonly string[], nowMs: number): string[];
-};
 
 /** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
@@ -53,35 +43,34 @@ export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean 
 const lastMs = 253_402_300_799_999;
 
 /**
- * Why a key may not make another one: its scopes and expiry have to be within its own, and the expiry has to be a time.
- * @returns undefined where it may
+ * Checks a new key against the key that issues it, whose scopes and expiry it must not exceed.
+ * @returns undefined where it does not; `invalid_request` when the expiry is no time, `insufficient_scope`, `forbidden`
  */
-export function beyond(maker: KeyRecord, made: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Refusal | undefined {
+export function exceedsIssuer(issuer: KeyRecord, issued: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Failure | undefined {
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
-  if (made.expiresAt !== null && !(Number.isSafeInteger(made.expiresAt) && made.expiresAt <= lastMs))
-    return refuse('invalid_request', 'expiresAt has to be a time until the year 9999');
-  const lacking = made.scopes.filter((scope) => !maker.scopes.includes(scope));
+  if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
+    return err('invalid_request', 'expiresAt has to be a time until the year 9999');
+  const lacking = issued.scopes.filter((scope) => !issuer.scopes.includes(scope));
   if (lacking.length > 0)
-    return refuse('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
-  if (maker.expiresAt !== null && (made.expiresAt === null || made.expiresAt > maker.expiresAt)) {
-    return refuse('forbidden', 'the new key would outlive yours');
+    return err('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
+  if (issuer.expiresAt !== null && (issued.expiresAt === null || issued.expiresAt > issuer.expiresAt)) {
+    return err('forbidden', 'the new key would outlive yours');
   }
   return undefined;
 }
 
-/** What each of these scopes is needed for, for good: without it the account has lost something that no other key brings back. */
+/** What an account loses with its last key of a scope. No other key brings it back. */
 const lossOf = {
   read: 'without it nobody opens the encrypted files again',
   keys: 'without it nobody makes, lists or revokes keys of this account again',
 } as const;
 
 /**
- * Why keys are not to be revoked: none that is left has the scope `read`, or `keys`, for as long as one of them has. A key that
- * ends before they do is no replacement.
+ * What would be lost with keys: the scope `read` or `keys`, when none of the keys that are left has it for as long as one of these.
  * @param keys all that are not revoked @param ids of the keys to be revoked
  * @returns undefined where nothing is lost
  */
-export function locksOut(keys: readonly KeyRecord[], ids: readonly string[], nowMs: number): string | undefined {
+function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: number): string | undefined {
   const going = new Set(ids);
   for (const scope of ['read', 'keys'] as const) {
     const until = (of: (key: KeyRecord) => boolean): number =>
@@ -95,66 +84,105 @@ export function locksOut(keys: readonly KeyRecord[], ids: readonly string[], now
   return undefined;
 }
 
-/** The registry in an object's storage. */
-export function registry(sql: SqlStorage): Registry {
-  const live = (): KeyRow[] =>
-    sql.exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid').toArray();
-  return {
-    authorize(hash, scope, nowMs) {
-      const row = sql.exec<KeyRow>('SELECT * FROM api_key WHERE id = ?', keyIdOf(hash)).toArray()[0];
-      // A row that is not there is compared, too, so that nothing is told by time.
-      const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
-      const good =
-        row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
-      if (!good) return refuse('unauthorized');
-      const key = recordOf(row);
-      if (scope !== undefined && !key.scopes.includes(scope))
-        return refuse('insufficient_scope', `this needs a key with the scope ${scope}`);
-      return { ok: true, key };
-    },
-    sealed(id) {
-      const row = sql.exec<{ sealed: ArrayBuffer | null }>('SELECT sealed FROM api_key WHERE id = ?', id).toArray()[0];
-      const sealed = row?.sealed ?? null;
-      return sealed === null ? null : new Uint8Array(sealed);
-    },
-    add(key) {
-      sql.exec(
-        'INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-        key.id,
-        key.hash,
-        key.label,
-        key.scopes.join(' '),
-        key.createdAt,
-        key.expiresAt,
-        key.createdBy,
-        key.sealed,
-      );
-    },
-    list: () => live().map((row) => recordOf(row)),
-    family(id, cascade) {
-      const rows = sql.exec<KeyRow>(
-        cascade
-          ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
-             SELECT * FROM api_key WHERE id IN family`
-          : 'SELECT * FROM api_key WHERE id = ?',
+/** The keys in an object's storage. */
+export class KeyRegistry {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /**
+   * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked for.
+   * @returns `unauthorized`, `insufficient_scope`
+   */
+  authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
+    const [row] = this.#sql.exec<KeyRow>('SELECT * FROM api_key WHERE id = ?', keyIdOf(hash)).toArray();
+    // A hash that is not there is compared, too, so that the time reveals nothing.
+    const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
+    const valid =
+      row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
+    if (!valid) return err('unauthorized');
+    const key = recordOf(row);
+    if (scope !== undefined && !key.scopes.includes(scope))
+      return err('insufficient_scope', `this needs a key with the scope ${scope}`);
+    return { ok: true, key };
+  }
+
+  /** The account's private key, sealed to this key; null for a key without `read`. */
+  sealed(id: string): Uint8Array | null {
+    const [row] = this.#sql
+      .exec<{ sealed: ArrayBuffer | null }>('SELECT sealed FROM api_key WHERE id = ?', id)
+      .toArray();
+    const sealed = row?.sealed ?? null;
+    return sealed === null ? null : new Uint8Array(sealed);
+  }
+
+  add(key: NewKey): void {
+    this.#sql.exec(
+      'INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      key.id,
+      key.hash,
+      key.label,
+      key.scopes.join(' '),
+      key.createdAt,
+      key.expiresAt,
+      key.createdBy,
+      key.sealed,
+    );
+  }
+
+  /** The keys that are not revoked, oldest first. */
+  list(): KeyRecord[] {
+    return this.#sql
+      .exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid')
+      .toArray()
+      .map((row) => recordOf(row));
+  }
+
+  /**
+   * The keys that a caller's request to revoke `id` covers.
+   * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the caller lacks; `conflict` when
+   * an option is missing that allows it
+   */
+  revocable(caller: KeyRecord, id: string, o: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
+    const keys = this.#withDescendants(id, o.cascade);
+    if (keys.length === 0) return err('not_found');
+    if (keys.some((key) => key.scopes.some((scope) => !caller.scopes.includes(scope))))
+      return err('insufficient_scope', 'a key among these has a scope that yours lacks');
+    const ids = keys.map((key) => key.id);
+    if (!o.self && ids.includes(caller.id))
+      return err('conflict', 'this would revoke the key that the request is made with; self=true allows it');
+    const loss = o.destroy ? undefined : lockout(this.list(), ids, nowMs);
+    return loss === undefined ? { ok: true, ids } : err('conflict', loss);
+  }
+
+  /** Revokes keys, overwriting what was sealed to them. @returns the IDs of the messages that remove them from KV */
+  revoke(ids: readonly string[], outbox: Outbox, nowMs: number): number[] {
+    return ids.flatMap((id) => {
+      // The page of the database is overwritten, not only given back.
+      this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
+      const rows = this.#sql.exec<{ hash: string }>(
+        'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash',
+        nowMs,
         id,
       );
-      const found = rows.toArray().filter((row) => row.revoked_at === null);
-      return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
-    },
-    revoke(ids, nowMs) {
-      return ids.flatMap((id) => {
-        // The page of the database is overwritten, not only given back.
-        sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
-        const rows = sql.exec<{ hash: string }>(
-          'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash',
-          nowMs,
-          id,
-        );
-        return rows.toArray().map((row) => row.hash);
-      });
-    },
-  };
+      return rows.toArray().map((row) => outbox.add({ op: 'forget', target: row.hash }));
+    });
+  }
+
+  /** A key that is not revoked and, with `cascade`, those that descend from it, also from revoked ones; none: there is no such key. */
+  #withDescendants(id: string, cascade: boolean): KeyRecord[] {
+    const rows = this.#sql.exec<KeyRow>(
+      cascade
+        ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
+           SELECT * FROM api_key WHERE id IN family`
+        : 'SELECT * FROM api_key WHERE id = ?',
+      id,
+    );
+    const found = rows.toArray().filter((row) => row.revoked_at === null);
+    return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
+  }
 }
 
 function recordOf(row: KeyRow): KeyRecord {

@@ -1,25 +1,25 @@
 /**
  * Pin: who refers to which CID at which pinning service. 256 objects hold all CIDs, by the first byte of SHA-256 of the CID's
- * text. A set of references, never a counter, so that adding and removing may be repeated. Only `Account` calls what writes.
+ * text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that write.
  *
- * `was_there`: the pin of the CID is somebody else's, under the name `other`; `anchored`: we may have one of our own besides it.
+ * `was_there`: the pin of the CID is not ours, and has the name `other`; `anchored`: we may have one of our own besides it.
  *
- * A row goes `live → unpinning → away`; one operation at a time per CID. While a row is `unpinning` nobody can tell what the
- * service does with a late request of ours, so a new reference waits until it is away.
+ * A row goes from `live` to `unpinning`, then it is removed; one operation at a time per CID. While a row is `unpinning`, it is
+ * unknown what the service does with a late request of ours, so a new reference waits until the row is removed.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { isSealpinError } from '../../shared/errors.ts';
-import { refusalOf, refuse, type Answer } from './result.ts';
 import type { Env } from '../env.ts';
-import { serviceOf } from '../pinning/configured.ts';
 import { errorText, log } from '../log.ts';
+import { serviceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
-import { alarmOf, backoffMs } from './alarm.ts';
+import { Alarm, backoffMs } from './alarm.ts';
+import { err, toFailure, type Result } from './result.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
-/** How long one question to a pinning service may take here. */
-const askMs = 8_000;
+/** How long one request to a pinning service may take here. */
+const requestMs = 8_000;
 /** How long the same may take where a pin has to be renamed: the service may walk over the whole file. */
 const renameMs = 60_000;
 
@@ -36,24 +36,24 @@ type PinRow = {
   attempts: number;
 };
 
-/** What became of a pin. `kept`: it is not ours, so it stays. */
+/** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
 
 /**
- * What a row says of a pin that is about to be made, from what the service holds now and what the row said before. `wasThere`: the
- * pin of the CID itself is not ours, so it is not ours to remove; `other`: its name, where the service keeps names.
+ * The ownership that a row records of a pin that is about to be made, from what the service holds now and the row from before.
+ * `wasThere`: the pin of the CID itself is not ours, so we must not remove it; `other`: its name, where the service keeps names.
  */
 function ownership(held: Held, row: PinRow | undefined): Pick<PinRow, 'other' | 'anchored'> & { wasThere: number } {
   if (held.pin === 'foreign') return { wasThere: 1, other: held.name, anchored: 1 };
   if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0 };
-  // Our name may stand on the pin of somebody else, from an upload that has not given the name back yet.
+  // Somebody else's pin may carry our name, from an upload that has not restored the other name yet.
   if (row !== undefined) return { wasThere: row.was_there, other: row.other, anchored: row.anchored };
   return { wasThere: held.pin === 'ours' ? 0 : 1, other: null, anchored: 0 };
 }
 
 export class Pin extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #alarm = alarmOf(this.ctx.storage);
+  readonly #alarm = new Alarm(this.ctx.storage);
   readonly #queues = new Map<string, Promise<void>>();
   #exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
 
@@ -75,25 +75,25 @@ export class Pin extends DurableObject<Env> {
   }
 
   /**
-   * Adds a reference, and asks the service whose pin of the CID it holds. `other`: the name of a pin that is not ours; after the
-   * upload the bytes have to be shared with it.
+   * Adds a reference, and asks the service whose pin of the CID it holds. `other`: the name of a pin that is not ours, with which
+   * the bytes have to be shared after the upload.
    */
-  async refer(reference: Reference): Promise<Answer<{ other: string | null }>> {
-    return await this.#alone<{ other: string | null }>(reference.cid, async () => {
+  async addReference(reference: Reference): Promise<Result<{ other: string | null }>> {
+    return await this.#serialize<{ other: string | null }>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       this.#create();
       let row = this.#row(cid, service);
       if (row?.state === 'unpinning') {
         await this.#unpin(row);
         row = this.#row(cid, service);
-        if (row !== undefined) return refuse('overloaded', 'the same bytes are being removed', 5);
+        if (row !== undefined) return err('overloaded', 'the same bytes are being removed', 5);
       }
       let held: Held;
       try {
-        held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(askMs));
+        held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
         log({ event: 'pin.stat', service, error: errorText(error) });
-        return isSealpinError(error) ? refusalOf(error) : refuse('pinning_unavailable');
+        return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
       const { wasThere, other, anchored } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
@@ -119,9 +119,9 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** Removes a reference, and with the last one the pin. `unpinned`: as far as this reference goes, nothing is left to do. */
-  async unrefer(reference: Reference): Promise<Answer<{ status: Removal }>> {
-    return await this.#alone<{ status: Removal }>(reference.cid, async () => {
+  /** Removes a reference, and with the last one the pin. `unpinned`: nothing is left to do for this reference. */
+  async removeReference(reference: Reference): Promise<Result<{ status: Removal }>> {
+    return await this.#serialize<{ status: Removal }>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       if (!this.#exists) return { ok: true, status: 'unpinned' };
       const row = this.ctx.storage.transactionSync(() => {
@@ -144,9 +144,9 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** Removes a pin that a service made under a CID which is not that of the bytes, unless somebody refers to that one. */
-  async discard(cid: string, service: string): Promise<Answer<{ status: Removal }>> {
-    return await this.#alone<{ status: Removal }>(cid, async () => {
+  /** Removes a pin that a service made under a CID other than that of the bytes, unless that CID has references. */
+  async discard(cid: string, service: string): Promise<Result<{ status: Removal }>> {
+    return await this.#serialize<{ status: Removal }>(cid, async () => {
       this.#create();
       this.#sql.exec(
         `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'unpinning', 0, 0) ON CONFLICT DO NOTHING`,
@@ -159,8 +159,8 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** The services at which somebody refers to a CID; none: it does not live here. `gone`: it did, and is being removed. */
-  async services(cid: string): Promise<Answer<{ services: string[]; gone: boolean }>> {
+  /** The services at which a CID has references; none: it is not stored here. `gone`: it was, and is being removed. */
+  async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
     if (!this.#exists) return { ok: true, services: [], gone: false };
     const rows = this.#sql.exec<{ service: string }>(
       `SELECT service FROM pin WHERE cid = ?1 AND state = 'live' AND EXISTS
@@ -174,14 +174,14 @@ export class Pin extends DurableObject<Env> {
     return { ok: true, services, gone };
   }
 
-  /** Tries again what a service did not remove. */
+  /** Retries the removals that a service did not acknowledge. */
   override async alarm(): Promise<void> {
     try {
       const due = this.#sql
         .exec<PinRow>(`SELECT * FROM pin WHERE state = 'unpinning' AND due <= ?`, this.now())
         .toArray();
       for (const { cid, service } of due) {
-        await this.#alone(cid, async () => {
+        await this.#serialize(cid, async () => {
           const row = this.#row(cid, service);
           if (row?.state === 'unpinning') await this.#unpin(row);
           return { ok: true };
@@ -197,7 +197,7 @@ export class Pin extends DurableObject<Env> {
     }
   }
 
-  /** Asks the service to remove our pin. When it did not (`scheduled`), the row says when to try again. */
+  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
   async #unpin(row: PinRow): Promise<Removal> {
     const { cid, service } = row;
     const attempts = row.attempts + 1;
@@ -207,7 +207,7 @@ export class Pin extends DurableObject<Env> {
     await this.#alarm.by(due);
     let kept: boolean;
     try {
-      kept = await this.#release(row);
+      kept = await this.#removeOurs(row);
     } catch (error) {
       log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
       return 'scheduled';
@@ -216,22 +216,22 @@ export class Pin extends DurableObject<Env> {
     return kept ? 'kept' : 'unpinned';
   }
 
-  /** Removes what is ours of a pin; whether one that is not ours is still there. */
-  async #release({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
+  /** Removes our part of a pin. @returns whether a pin that is not ours remains */
+  async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
     const service = serviceOf(this.env, id);
     const shared =
       anchored === 1 ? await service.unshare(cid, other ?? undefined, AbortSignal.timeout(renameMs)) : undefined;
-    // One that was there before us, at a service that keeps no names: nobody can tell whether it still is.
+    // A pin from before ours, at a service that keeps no names: whether it still exists is unknown.
     if (wasThere === 1) return shared !== 'absent';
-    return (await service.unpin(cid, AbortSignal.timeout(askMs))) === 'foreign';
+    return (await service.unpin(cid, AbortSignal.timeout(requestMs))) === 'foreign';
   }
 
   #row(cid: string, service: string): PinRow | undefined {
     return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
   }
 
-  /** Runs one operation on a CID after those that came before it. */
-  async #alone<T extends object>(cid: string, operation: () => Promise<Answer<T>>): Promise<Answer<T>> {
+  /** Runs the operations on a CID one after the other. */
+  async #serialize<T extends object>(cid: string, operation: () => Promise<Result<T>>): Promise<Result<T>> {
     const before = this.#queues.get(cid) ?? Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
     const mine = before.then(() => promise);
@@ -240,7 +240,7 @@ export class Pin extends DurableObject<Env> {
     try {
       const late = new Promise<'late'>((done) => (timer = setTimeout(() => done('late'), waitMs)));
       if ((await Promise.race([before, late])) === 'late')
-        return refuse('overloaded', 'the same bytes are being stored or removed', 5);
+        return err('overloaded', 'the same bytes are being stored or removed', 5);
       return await operation();
     } finally {
       clearTimeout(timer);
@@ -249,7 +249,7 @@ export class Pin extends DurableObject<Env> {
     }
   }
 
-  /** Makes the tables with the first row: asking after a CID that does not live here writes nothing. */
+  /** Creates the tables with the first row: a question about an unknown CID writes nothing. */
   #create(): void {
     if (this.#exists) return;
     this.#sql.exec(`

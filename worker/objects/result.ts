@@ -1,16 +1,20 @@
 /**
- * What the Durable Objects answer. An error that is thrown over RPC loses its class, so objects never throw: they answer with
- * one of these, and the Worker turns a refusal into the error that its code says.
+ * The results of calls to Durable Objects. An error that is thrown over RPC loses its class, so the objects return failures as
+ * values, and the Worker turns them into errors.
  */
 import { describe, SealpinError, type Code } from '../../shared/errors.ts';
 
-export type Refusal = { ok: false; code: Code; detail?: string; hint?: string; retryAfterSeconds?: number };
+/** Why a call failed: the code and details of the error that `toError` makes of it. */
+export type Failure = { ok: false; code: Code; detail?: string; hint?: string; retryAfterSeconds?: number };
 
-/** The answer of an object: what was asked for, or why not. */
-export type Answer<T extends object = object> = ({ ok: true } & T) | Refusal;
+/** The result of a call: its value, beside `ok`, or a failure. */
+export type Result<T extends object = object> = ({ ok: true } & T) | Failure;
 
-/** A refusal, as objects write it. */
-export function refuse(code: Code, detail?: string, retryAfterSeconds?: number): Refusal {
+/**
+ * Makes a failure.
+ * @param detail what happened, for a person; left out, the code's own title says it
+ */
+export function err(code: Code, detail?: string, retryAfterSeconds?: number): Failure {
   return {
     ok: false,
     code,
@@ -19,35 +23,36 @@ export function refuse(code: Code, detail?: string, retryAfterSeconds?: number):
   };
 }
 
-/** An error as a refusal, for what an object itself was refused. The detail of a system fault stays in the log. */
-export function refusalOf(error: SealpinError): Refusal {
+/** Turns an error that an object has met into a failure. The detail of a system fault stays in the log. */
+export function toFailure(error: SealpinError): Failure {
   const { code, hint, message, retryAfterSeconds } = error;
-  const refusal = refuse(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds);
-  return hint === undefined ? refusal : { ...refusal, hint };
+  const failure = err(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds);
+  return hint === undefined ? failure : { ...failure, hint };
 }
 
-/** The error that a refusal stands for. */
-export function errorOf(refusal: Refusal): SealpinError {
-  const { code, detail, hint, retryAfterSeconds } = refusal;
+/** Turns a failure into the error that it describes. */
+export function toError(failure: Failure): SealpinError {
+  const { code, detail, hint, retryAfterSeconds } = failure;
   return new SealpinError(code, detail, {
     ...(hint === undefined ? {} : { hint }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   });
 }
 
-/** Seconds after which a client may come back to an object that had too much to do, or was being moved. */
+/** Seconds after which a client may try an object again that was overloaded, or was being moved. */
 const objectRetrySeconds = 2;
 
 /**
- * Waits for an object's answer.
- * @throws the code of the refusal; `disk_full` when the object could not write (under `sealpin start`); `overloaded` when the object has too much to do or was moved; `internal` when it failed
+ * Awaits the result of a call to an object, and returns its value.
+ * @throws the code of the failure; `disk_full` when the object could not write (under `sealpin start`); `overloaded` when the
+ * object is overloaded or was moved; `internal` when it threw
  */
-export async function settled<P extends PromiseLike<{ ok: boolean }>>(
-  asked: P,
+export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
+  call: P,
 ): Promise<Extract<Awaited<P>, { ok: true }>> {
-  let answer: Awaited<P>;
+  let result: Awaited<P>;
   try {
-    answer = await asked;
+    result = await call;
   } catch (cause) {
     const { overloaded, retryable } = cause as { overloaded?: boolean; retryable?: boolean };
     if (overloaded === true || retryable === true) {
@@ -61,6 +66,6 @@ export async function settled<P extends PromiseLike<{ ok: boolean }>>(
     }
     throw new SealpinError('internal', undefined, { cause });
   }
-  if (!answer.ok) throw errorOf(answer as unknown as Refusal);
-  return answer as Extract<Awaited<P>, { ok: true }>;
+  if (!result.ok) throw toError(result as unknown as Failure);
+  return result as Extract<Awaited<P>, { ok: true }>;
 }

@@ -1,24 +1,15 @@
-/** The tables of an `Account` object. Made with the account, never by asking after one. Times are in ms since 1970. */
-
-export type AccountRow = {
-  id: string;
-  label: string;
-  spki: ArrayBuffer;
-  recovery_key: string | null;
-  created_at: number;
-  closed_at: number | null;
-};
+/** The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since 1970. */
 
 /**
- * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be empty. `recovery_key` is the
- *   recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in it, in hex; null in accounts made
- *   before there was one, whose tables may lack the column.
+ * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
+ *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
+ *   it, in hex; null in accounts from before there was a secret, whose tables may lack the column.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
- *   that its descendants can be told.
- * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, of which the size of an encrypted file follows; its
- *   name and type are in its header only. `container`: the bytes begin like a container of ours or of age.
- * - `outbox`: what others have to be told. `Pin`: `unrefer` or `discard` the CID `target`; KV: `forget` the key with the hash `target`.
- * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that came, or will come, of it; before it is
+ *   that its descendants can be found.
+ * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
+ *   its name and type are in its header only. `container`: the bytes begin like a container of Sealpin's or age's.
+ * - `outbox`: messages. For `Pin`: `unrefer` or `discard` the CID `target`; for KV: `forget` the key with the hash `target`.
+ * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
  */
 export const schema = `

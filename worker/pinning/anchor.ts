@@ -1,6 +1,6 @@
 /**
- * A node of a service's own above a root. Kubo holds one recursive pin per CID, with one name; where that pin belongs to somebody else,
- * a service pins its anchor instead, which holds the whole DAG below it whatever becomes of the other pin.
+ * The anchor of a root: a node of this service's own above it. Kubo holds one recursive pin per CID, with one name; where that pin
+ * is not ours, we pin the anchor instead, which keeps the whole DAG below it even when the other pin is removed.
  */
 import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
 

@@ -18,7 +18,7 @@ export function servicesOf(env: Env): PinningService[] {
       const secret = secrets[name];
       return typeof secret === 'string' ? secret : undefined;
     };
-    known = pinningServices(env.PINNING_SERVICES, secretOf, `sealpin:${serviceId(env)}`);
+    known = pinningServices(env.PINNING_SERVICES, { secretOf, pinName: `sealpin:${serviceId(env)}`, fetch });
     services.set(env, known);
   }
   return known;

@@ -1,22 +1,24 @@
-/** Requests to Kubo's RPC and the reading of its answers, none of which is believed. */
+/** Requests to Kubo's RPC and the parsing of its responses, none of which is trusted. */
 import { SealpinError } from '../../shared/errors.ts';
 
 export type RpcOptions = {
   /** The service's name in errors. */
   id: string;
-  /** The root of the API: `/api/v0/` comes after it. */
+  /** The root of the API, to which `/api/v0/` is added. */
   url: string;
   headers: Readonly<Record<string, string>>;
   fetch: typeof fetch;
 };
 
-/** The records of an answer in NDJSON, at least one; or the message of Kubo's error. */
-export type Answer = { records: Record<string, unknown>[] } | { message: string };
+type RpcRecord = Record<string, unknown>;
 
-/** The largest answer in JSON. */
-const maxAnswerBytes = 65_536;
+/** The first and the last record of a response in NDJSON, often the same one; or the message of Kubo's error. */
+export type RpcResult = { first: RpcRecord; last: RpcRecord } | { message: string };
 
-/** What the adapter is made of. */
+/** The largest response in JSON. */
+const maxResponseBytes = 65_536;
+
+/** The client of an RPC API, as functions that know how its failures are reported. */
 export function rpc(o: RpcOptions) {
   const root = o.url.replace(/\/+$/, '');
 
@@ -49,19 +51,19 @@ export function rpc(o: RpcOptions) {
     return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
   }
 
-  function late(timeoutMs: number): SealpinError {
-    return new SealpinError('pinning_timeout', `${o.id} did not move for ${timeoutMs} ms`);
+  function timeoutError(timeoutMs: number): SealpinError {
+    return new SealpinError('pinning_timeout', `${o.id} made no progress for ${timeoutMs / 1000} s`);
   }
 
-  /** Runs something under the caller's signal and a time limit of its own. */
-  async function within<T>(
+  /** Runs `work` under the caller's signal and a time limit of its own. */
+  async function withTimeout<T>(
     signal: AbortSignal,
     timeoutMs: number,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
     const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(late(timeoutMs)), timeoutMs);
+    const timer = setTimeout(() => limit.abort(timeoutError(timeoutMs)), timeoutMs);
     try {
       return await work(AbortSignal.any([signal, limit.signal]));
     } catch (cause) {
@@ -74,8 +76,8 @@ export function rpc(o: RpcOptions) {
   }
 
   /**
-   * Sends a command. What comes back has status 200, or 500 with an error of Kubo's in it.
-   * @param o.also another status that the caller wants to see
+   * Sends a command. The response has status 200, or 500 with an error of Kubo's in it.
+   * @param o.also another status that the caller handles
    */
   async function send(
     command: string,
@@ -122,44 +124,43 @@ export function rpc(o: RpcOptions) {
   }
 
   /** The whole body, at most `maxBytes`. */
-  async function whole(response: Response, maxBytes: number): Promise<Uint8Array> {
+  async function readAll(response: Response, maxBytes: number): Promise<Uint8Array> {
     const chunks: Uint8Array[] = [];
     let size = 0;
     const reader = (response.body as ReadableStream<Uint8Array> | null)?.getReader();
     for (;;) {
       const next = await reader?.read().catch((cause: unknown) => {
-        throw unavailable('broke off its answer', cause);
+        throw unavailable('broke off its response', cause);
       });
       if (!next || next.done) return concat(chunks, size);
       size += next.value.length;
       chunks.push(next.value);
       if (size > maxBytes) {
         await reader?.cancel();
-        throw failed(`its answer is larger than ${maxBytes} bytes`);
+        throw failed(`its response is larger than ${maxBytes} bytes`);
       }
     }
   }
 
-  /** A whole answer in JSON. After a first record Kubo can no longer change the status, so the last one tells. */
-  async function answer(response: Response): Promise<Answer> {
+  /** Parses a whole response in JSON. After a first record Kubo can no longer change the status, so the last one decides. */
+  async function parse(response: Response): Promise<RpcResult> {
     if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
       await response.body?.cancel();
       throw notKubo('it answered with a page in HTML');
     }
-    const lines = new TextDecoder()
-      .decode(await whole(response, maxAnswerBytes))
-      .trim()
-      .split('\n');
-    const records = lines.map((line) => {
+    const text = new TextDecoder().decode(await readAll(response, maxResponseBytes));
+    const [head = '', ...rest] = text.trim().split('\n');
+    const recordOf = (line: string): RpcRecord => {
       const record = parseRecord(line);
-      if (!record) throw failed(`its answer (${response.status}) is not JSON`);
+      if (!record) throw failed(`its response (${response.status}) is not JSON`);
       return record;
-    });
-    const last = records.at(-1)!;
-    return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { records };
+    };
+    const first = recordOf(head);
+    const last = rest.map((line) => recordOf(line)).at(-1) ?? first;
+    return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { first, last };
   }
 
-  return { failed, refused, unavailable, late, within, send, whole, answer };
+  return { failed, refused, unavailable, timeoutError, withTimeout, send, readAll, parse };
 }
 
 /** A browser's fetch hides the status of a redirect that it does not follow. */
@@ -168,7 +169,8 @@ function isRedirect(status: number): boolean {
 }
 
 function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  if (chunks.length === 1) return chunks[0]!;
+  const [only] = chunks;
+  if (only !== undefined && chunks.length === 1) return only;
   const bytes = new Uint8Array(size);
   let at = 0;
   for (const chunk of chunks) {
@@ -178,12 +180,10 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
   return bytes;
 }
 
-function parseRecord(line: string): Record<string, unknown> | undefined {
+function parseRecord(line: string): RpcRecord | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as RpcRecord) : undefined;
   } catch (cause) {
     if (cause instanceof SyntaxError) return undefined;
     throw cause;

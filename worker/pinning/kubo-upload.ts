@@ -1,28 +1,29 @@
-/** A multipart body with one file, whose closing boundary waits for leave. */
+/** A multipart body with one file, whose end is sent by a separate call. */
 import { SealpinError } from '../../shared/errors.ts';
 
-export type UploadOptions = {
-  /** The exact length of the file, where it is known: the request then has a Content-Length. */
+export type MultipartOptions = {
+  /** The exact length of the file in bytes, where it is known: the request then has a Content-Length. */
   bytes?: number | undefined;
-  /** Called when the file has ended; the closing boundary goes out after it. */
-  beforeLast(): Promise<void>;
-  /** Ends the upload: nothing goes out after it, least of all the closing boundary. */
+  /** Ends the upload: nothing is sent after it, least of all the closing boundary. */
   signal: AbortSignal;
   /** Awaits a step of the transfer, as opposed to one of the file. */
-  handOver(step: Promise<void>): Promise<void>;
+  forward(step: Promise<void>): Promise<void>;
 };
 
-/** `sent` resolves when the closing boundary has been handed over; it rejects as the file, `beforeLast` or the transfer fails. */
-export type Upload = { contentType: string; body: ReadableStream<Uint8Array>; sent: Promise<void> };
+export type Multipart = {
+  contentType: string;
+  body: ReadableStream<Uint8Array>;
+  /** Resolves when the whole file has been forwarded; rejects when the file or the transfer fails. */
+  sent: Promise<void>;
+  /** Sends the closing boundary, to be called after `sent`; resolves when it has been forwarded. */
+  finish(): Promise<void>;
+};
 
 /**
- * Streams a file as multipart/form-data (RFC 7578). When it fails, the body is left open: an errored stream can reach the
- * other side as a clean end, so the caller must abort the request by its signal. The pieces of the file are used up.
+ * Streams a file as multipart/form-data (RFC 7578), beginning at once. When it fails, the body is left open: an errored stream
+ * can reach the other side as a clean end, so the caller must abort the request by its signal. The pieces of the file are used up.
  */
-export function upload(
-  file: ReadableStream<Uint8Array>,
-  { bytes, beforeLast, signal, handOver }: UploadOptions,
-): Upload {
+export function multipart(file: ReadableStream<Uint8Array>, { bytes, signal, forward }: MultipartOptions): Multipart {
   const boundary = `sealpin-${crypto.randomUUID()}`;
   const encoder = new TextEncoder();
   const head = encoder.encode(
@@ -32,12 +33,12 @@ export function upload(
   const { readable, writable } = pipe(bytes === undefined ? undefined : head.length + bytes + tail.length);
   const writer = writable.getWriter();
   const reader = file.getReader();
-  // The file is not wanted any more, whatever it says to that. A cancelled read looks like its end: so the signal is asked after each.
-  const leave = (): void => void reader.cancel(signal.reason).catch(() => undefined);
-  signal.addEventListener('abort', leave, { once: true });
+  // A cancelled read looks like the end of the file, so the signal is checked after each.
+  const cancelSource = (): void => void reader.cancel(signal.reason).catch(() => undefined);
+  signal.addEventListener('abort', cancelSource, { once: true });
 
-  async function pump(): Promise<void> {
-    await handOver(writer.write(head));
+  async function send(): Promise<void> {
+    await forward(writer.write(head));
     let count = 0;
     for (;;) {
       const { done, value } = await reader.read();
@@ -45,20 +46,22 @@ export function upload(
       if (done) break;
       count += value.length;
       if (bytes !== undefined && count > bytes) break;
-      await handOver(writer.write(value));
-      // It is nobody's any more: with many uploads at once an isolate has no room for what waits to be collected.
+      await forward(writer.write(value));
+      // Nothing uses it any more: with many uploads at once an isolate has no room for what waits to be collected.
       if (isFixed && value.buffer.byteLength === value.length) (value.buffer as ArrayBuffer).transfer(0);
     }
     if (bytes !== undefined && count !== bytes)
       throw new SealpinError('body_incomplete', `${bytes} bytes were announced, and others came`);
-    await beforeLast();
-    signal.throwIfAborted();
-    signal.removeEventListener('abort', leave);
-    await handOver(writer.write(tail));
-    await handOver(writer.close());
   }
 
-  return { contentType: `multipart/form-data; boundary=${boundary}`, body: readable, sent: pump() };
+  async function finish(): Promise<void> {
+    signal.throwIfAborted();
+    signal.removeEventListener('abort', cancelSource);
+    await forward(writer.write(tail));
+    await forward(writer.close());
+  }
+
+  return { contentType: `multipart/form-data; boundary=${boundary}`, body: readable, sent: send(), finish };
 }
 
 type Pipe = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
@@ -66,7 +69,7 @@ type Pipe = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uin
 /** Only workerd has streams of a fixed length, which make a Content-Length. In them a write that has resolved is done with its bytes. */
 const isFixed = 'FixedLengthStream' in globalThis;
 
-/** Elsewhere, and without a length, it is chunked. */
+/** Elsewhere, and without a length, the request is chunked. */
 function pipe(bytes: number | undefined): Pipe {
   if (!isFixed) return new TransformStream<Uint8Array, Uint8Array>();
   return bytes === undefined ? new IdentityTransformStream() : new FixedLengthStream(bytes);

@@ -1,58 +1,40 @@
-/** The services that hold the bytes, as the configuration names them. */
+/** The pinning services that a configuration names. */
+import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
-import type { PinningService } from './contract.ts';
-import { kubo } from './kubo.ts';
+import type { AdapterContext, PinningService } from './contract.ts';
+import { kuboAdapter } from './kubo-options.ts';
 
-/** Each type of service that the configuration can name. */
-const adapters = { kubo };
+/** The types of service. Each adapter parses its own options. */
+const adapters = { kubo: kuboAdapter };
 
-const fields = ['id', 'type', 'url', 'tokenSecret', 'headers'];
+const isType = (value: unknown): value is keyof typeof adapters =>
+  typeof value === 'string' && Object.hasOwn(adapters, value);
+
+/** What adapters get from outside their options; `fetch` is the platform's except in tests. */
+export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fetch'>;
 
 /**
- * Parses `PINNING_SERVICES`: `[{"id", "type": "kubo", "url", "tokenSecret"?, "headers"?}]`, at least one.
- * @param secret the value of a secret by its name: a bearer token, or a whole value of `Authorization` that begins with its scheme
- * @param pinName the name of this service's pins
+ * Parses `PINNING_SERVICES`: a list of at least one object with `id`, `type` and the options of that type's adapter.
  * @throws misconfigured, naming the entry and the field
  */
-export function pinningServices(
-  json: string,
-  secret: (name: string) => string | undefined,
-  pinName: string,
-  fetcher: typeof fetch = fetch,
-): PinningService[] {
-  const entries = parseList(json);
+export function pinningServices(json: string, context: ServicesContext): PinningService[] {
   const known = new Set<string>();
-  return entries.map((entry, i) => {
-    const wrong = (what: string) =>
+  return parseList(json).map((entry, index) => {
+    const misconfigured = (what: string): SealpinError =>
       new SealpinError(
         'misconfigured',
-        `PINNING_SERVICES[${i}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
+        `PINNING_SERVICES[${index}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
       );
-    const surplus = Object.keys(entry).find((name) => !fields.includes(name));
-    if (surplus !== undefined) throw wrong(`the field ${JSON.stringify(surplus)} is not known`);
-    const { id, type, url, tokenSecret, headers = {} } = entry;
+    const { id, type, ...rest } = entry;
     if (typeof id !== 'string' || !/^[a-z0-9][a-z0-9-]{0,31}$/.test(id))
-      throw wrong('id must be 1 to 32 of a-z, 0-9 and -');
-    if (known.has(id)) throw wrong('id stands there twice');
+      throw misconfigured('id must be 1 to 32 of a-z, 0-9 and -');
+    if (known.has(id)) throw misconfigured('duplicate id');
     known.add(id);
-    if (typeof type !== 'string' || !Object.hasOwn(adapters, type))
-      throw wrong(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    if (!isHeaders(headers)) throw wrong('headers must be an object of strings that HTTP takes');
-    const root = typeof url === 'string' ? URL.parse(url) : null;
-    if (!root || !/^https?:$/.test(root.protocol) || root.search !== '' || root.hash !== '')
-      throw wrong('url must be an http: or https: address without query');
-    if (root.username !== '' || root.password !== '')
-      throw wrong('url must not carry a password: name a secret in tokenSecret');
-    const all: Record<string, string> = { ...headers };
-    if (tokenSecret !== undefined) {
-      if (typeof tokenSecret !== 'string' || tokenSecret === '')
-        throw wrong('tokenSecret must be the name of a secret');
-      const token = secret(tokenSecret);
-      if (!token) throw wrong(`the secret ${tokenSecret} is not set`);
-      all['authorization'] = /^(basic|bearer) /i.test(token) ? token : `Bearer ${token}`;
-      if (!isHeaders(all)) throw wrong(`the secret ${tokenSecret} has characters that HTTP does not take`);
-    }
-    return adapters[type as keyof typeof adapters]({ id, url: root.href, headers: all, pinName, fetch: fetcher });
+    if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
+    const { options, make } = adapters[type];
+    const parsed = v.safeParse(options, rest, { abortEarly: true });
+    if (!parsed.success) throw misconfigured(parsed.issues[0].message);
+    return make(parsed.output, { ...context, id, misconfigured });
   });
 }
 
@@ -68,11 +50,4 @@ function parseList(json: string): Record<string, unknown>[] {
     throw new SealpinError('misconfigured', 'PINNING_SERVICES must be a list of at least one object');
   }
   return value as Record<string, unknown>[];
-}
-
-function isHeaders(value: unknown): value is Record<string, string> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  return Object.entries(value).every(
-    ([name, text]) => /^[\w!#$%&'*+.^`|~-]+$/.test(name) && typeof text === 'string' && /^[\t\x20-\x7e]*$/.test(text),
-  );
 }

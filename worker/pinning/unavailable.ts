@@ -1,11 +1,11 @@
-/** Saying which pinning service a request waits for. */
+/** Errors that name the pinning service which does not respond. */
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 
 /**
- * Adds the ids of the pinning services to the hint of an error that says one cannot be reached. The detail of a system
- * fault is not shown to clients, and these ids they know already: `pins` of a file has them.
- * @param ids of the services that were asked
- * @returns any other thrown thing as it is
+ * Adds the IDs of pinning services to the hint of an error that says one cannot be reached. Clients do not see the detail of a
+ * system fault; these IDs they know already, from `pins` of a file.
+ * @param ids the services that were called
+ * @returns anything else that was thrown, unchanged
  */
 export function atServices(thrown: unknown, ids: readonly string[]): unknown {
   if (!isSealpinError(thrown, 'pinning_unavailable') && !isSealpinError(thrown, 'pinning_timeout')) return thrown;

@@ -9,7 +9,7 @@ import {
 } from '../../shared/api.ts';
 import { generateKeyPair, newAccountId, newApiKey, sealPrivateKey, type ApiKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { fileHeaders } from '../http/response-body.ts';
 import { readJson } from '../http/json-body.ts';
@@ -39,21 +39,21 @@ export async function createAccount(c: Ctx): Promise<Response> {
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, id, key);
-  await settled(c.env.ACCOUNT.getByName(id).create(account, file, key));
+  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key));
   return accountCreated(c, account, apiKey, key);
 }
 
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
-  const { files, keys } = await settled(object.close());
+  const { files, keys } = await unwrap(object.close());
   const body: AccountReceipt = { account: id, files, keys };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { account, usage, key, sealed } = await settled(principal.account.about(principal.key.hash));
+  const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
   const body: AccountResponse = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
     usage: { files: usage.files, bytes: usage.bytes },
@@ -64,7 +64,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
 
 /** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
 export async function readRecovery(c: Ctx): Promise<Response> {
-  const { recovery } = await settled(accountOf(c).object.recovery());
+  const { recovery } = await unwrap(accountOf(c).object.recovery());
   return new Response(recovery.file, {
     headers: {
       ...fileHeaders,
@@ -81,7 +81,7 @@ export async function readRecovery(c: Ctx): Promise<Response> {
 export async function recoverAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
   // Before the body: a request for an account that does not exist costs no more than this.
-  const { spki, recovery } = await settled(object.recovery());
+  const { spki, recovery } = await unwrap(object.recovery());
   refuseIdempotencyKey(c);
   const { privateKey, label } = await readJson(c.req.raw, Recover);
   const shown = await parseRecoveryText(privateKey);
@@ -93,7 +93,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
   const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
   await writeCachedKey(c.env.API_KEYS, id, key);
-  const { account } = await settled(object.recover(shown.secretHash, next, key));
+  const { account } = await unwrap(object.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
 }
 

@@ -2,7 +2,7 @@
 import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
@@ -22,7 +22,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
     cid: cid === undefined ? undefined : parseCid(cid).text,
   };
   const { account, key } = principal;
-  const result = await settled(account.list(key.hash, { ...page, sealed: needsSealed(principal) }));
+  const result = await unwrap(account.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
@@ -37,7 +37,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
-  const { file, status } = await settled(principal.account.remove(principal.key.hash, parseFileId(c)));
+  const { file, status } = await unwrap(principal.account.remove(principal.key.hash, parseFileId(c)));
   const key = keyFate(file);
   const days = recoveryDays(c.env);
   const body: Receipt = {

@@ -2,7 +2,7 @@
 import { HealthQuery, type Health } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { version } from '../../package.json';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
 import { isOperator } from '../auth/operator.ts';
 import { maxUploadBytes } from '../env.ts';
@@ -74,7 +74,7 @@ async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
   const timer = setTimeout(() => reject(new Error(`no response in ${pingMs} ms`)), pingMs);
   try {
     // A look-up of a CID that no file has writes nothing.
-    await Promise.race([timeout, settled((await pinOf(env, nothing)).services(nothing))]);
+    await Promise.race([timeout, unwrap((await pinOf(env, nothing)).services(nothing))]);
     return 'ok';
   } catch (error) {
     log({ event: 'health.storage', error: errorText(error) });

@@ -5,7 +5,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions } from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { attachment, parseFilename } from '../http/content-disposition.ts';
@@ -118,7 +118,7 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
 
 /** The pinning services that hold a CID for a file here. */
 async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
-  const { services, gone } = await settled((await pinOf(c.env, cid)).services(cid));
+  const { services, gone } = await unwrap((await pinOf(c.env, cid)).services(cid));
   if (services.length > 0) return configured(c, services);
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');

@@ -2,18 +2,18 @@
 import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../shared/api.ts';
 import { newApiKey, sealPrivateKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { errorOf, settled } from '../objects/result.ts';
+import { toError, unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { readJson } from '../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../auth/authenticate.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { beyond, keyIdOf, type NewKey } from '../objects/key-registry.ts';
+import { exceedsIssuer, keyIdOf, type NewKey } from '../objects/key-registry.ts';
 import { keyView } from './account-view.ts';
 
 /** Creates a key within the scopes and the expiry of the issuer's. */
 export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
-  const issuer = await settled(principal.account.maker(principal.key.hash));
+  const issuer = await unwrap(principal.account.issuer(principal.key.hash));
   refuseIdempotencyKey(c);
   const requested = await readJson(c.req.raw, NewApiKey);
   const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);
@@ -24,8 +24,8 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
     expiresAt,
     createdBy: issuer.key.id,
   };
-  const failure = beyond(issuer.key, record);
-  if (failure !== undefined) throw errorOf(failure);
+  const failure = exceedsIssuer(issuer.key, record);
+  if (failure !== undefined) throw toError(failure);
   if (expiresAt !== null && expiresAt <= Date.now())
     throw new SealpinError('invalid_request', 'expiresAt is in the past');
 
@@ -39,14 +39,14 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, account, key);
-  await settled(principal.account.addKey(principal.key.hash, key));
+  await unwrap(principal.account.addKey(principal.key.hash, key));
   const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
 /** Lists the keys that are not revoked, and marks the one of the request. */
 export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
-  const { keys, current } = await settled(principal.account.listKeys(principal.key.hash));
+  const { keys, current } = await unwrap(principal.account.listKeys(principal.key.hash));
   const body: ApiKeyList = {
     keys: keys.map((key) => ({
       ...keyView(principal.key.account, key),
@@ -63,7 +63,7 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade, destroy, self } = parseQuery(c, RevokeQuery);
   const o = { cascade: cascade === 'true', destroy: destroy === 'true', self: self === 'true' };
-  const { revoked } = await settled(principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', o));
+  const { revoked } = await unwrap(principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', o));
   const body: Revoked = { revoked: [...revoked] };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -3,7 +3,7 @@ import { ReadQuery } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import type { Span } from '../http/conditions.ts';
 import { respond, type OpenBody, type Representation } from '../http/representation.ts';
@@ -25,7 +25,7 @@ export async function readFile(c: Ctx, principal: Principal): Promise<Response> 
   const fileId = parseFileId(c);
   const accept = c.req.header('Accept') ?? null;
   const first = preferred(accept, [json, raw, container]);
-  const ask = (o: { sealed: boolean }) => settled(principal.account.file(principal.key.hash, fileId, o));
+  const ask = (o: { sealed: boolean }) => unwrap(principal.account.file(principal.key.hash, fileId, o));
   const result = await ask({ sealed: first !== container && needsSealed(principal) });
   const record = result.file;
   const body =

@@ -1,4 +1,4 @@
-/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, without a moment in which a pin has no row. */
+/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, which at no moment is without a row. */
 import { UploadQuery } from '../../shared/api.ts';
 import {
   detachedPayloadBytes,
@@ -9,7 +9,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { hashingStream, parseCid } from '../../shared/ipfs/index.ts';
-import { settled } from '../objects/result.ts';
+import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
@@ -17,20 +17,21 @@ import { identityOf, type Principal } from '../auth/authenticate.ts';
 import { maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import { errorText, log } from '../log.ts';
-import type { Reader } from '../objects/account.ts';
+import type { KeyMaterial } from '../objects/account.ts';
 import type { FileRecord, NewFile } from '../objects/file-rows.ts';
 import type { Claim } from '../objects/claims.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
 import { servicesOf } from '../pinning/configured.ts';
+import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 
 type Mode = NewFile['mode'];
 
-/** What a request says of its body before a byte of it is read. */
+/** What the headers of a request say about its body. */
 type Announced = { json: boolean; filename: string | undefined; contentType: string; cid: string | undefined };
 
-/** The handler of a POST in a mode. */
+/** The handler of uploads in a mode. */
 export function upload(mode: Mode) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const work = handle(c, caller, mode);
@@ -45,14 +46,14 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const idleMs = uploadIdleMs(c.env);
   const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
-  const begun = await settled(caller.account.begin(caller.key.hash, fileId, claim));
+  const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim));
   const { key, spki } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
-  const lease = claim && renewed(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
+  const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
   try {
     const announced = parseAnnounced(c, mode);
-    if (begun.first !== undefined) return await replayed(c, caller, begun, begun.first, announced);
+    if (begun.first !== undefined) return await replay(c, caller, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     body = uploadBody(c.req.raw, { limitBytes, idleMs, form: announced.json ? 'json' : mode });
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
@@ -60,26 +61,26 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     return created(c, key, record, about);
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
-    const fault = body?.fault();
+    const cause = body?.cause();
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
-    if (claim !== undefined) await release(c, caller, fileId);
+    if (claim !== undefined) await releaseClaim(c, caller, fileId);
     if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
-    throw fault ?? error;
+    throw cause ?? error;
   } finally {
     if (lease !== undefined) clearInterval(lease);
   }
 }
 
-/** Renews the claim of an upload for as long as its request lives, and ends the upload when the claim is another request's. */
-function renewed(
+/** Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken the claim over. */
+function keepRenewing(
   c: Ctx,
   caller: Principal,
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
-    settled(caller.account.renew(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
-      // An object that was busy or moved is asked again next time.
+    unwrap(caller.account.renewClaim(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
+      // An object that was busy or moved is called again at the next renewal.
       if (isSealpinError(error) && describe(error.code).fault === 'user') o.abort.abort(error);
       else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
     });
@@ -87,9 +88,9 @@ function renewed(
 }
 
 /** Gives the claim up. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function release(c: Ctx, caller: Principal, fileId: string): Promise<void> {
+async function releaseClaim(c: Ctx, caller: Principal, fileId: string): Promise<void> {
   try {
-    await settled(caller.account.release(fileId));
+    await unwrap(caller.account.releaseClaim(fileId));
   } catch (error) {
     log({ event: 'upload.release', requestId: c.var.requestId, error: errorText(error) });
   }
@@ -103,54 +104,71 @@ function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Resp
   });
 }
 
-/** The answer to the first request, made anew: no answer is kept. */
-async function replayed(
+/** The response to the first request, built again: no response is stored. */
+async function replay(
   c: Ctx,
   caller: Principal,
-  reader: Reader,
+  material: KeyMaterial,
   record: FileRecord,
   announced: Announced,
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
-  if (record.mode === 'plain') return created(c, reader.key, record, aboutPlain(record));
-  if (reader.key.scopes.includes('read'))
-    return created(c, reader.key, record, (await openRecord(record, await identityOf(caller, reader))).file);
+  if (record.mode === 'plain') return created(c, material.key, record, aboutPlain(record));
+  if (material.key.scopes.includes('read'))
+    return created(c, material.key, record, (await openRecord(record, await identityOf(caller, material))).file);
   // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
-  return created(c, reader.key, record, {
+  return created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
     size: plaintextBytes(record.bytes) ?? 0,
   });
 }
 
-async function store(
-  c: Ctx,
-  caller: Principal,
-  o: {
-    fileId: string;
-    claim: Claim | undefined;
-    mode: Mode;
-    spki: Uint8Array;
-    announced: Announced;
-    body: UploadBody;
-    signal: AbortSignal;
-  },
-): Promise<{ record: FileRecord; about: About }> {
-  const { fileId, mode, announced, body } = o;
+type Job = {
+  fileId: string;
+  claim: Claim | undefined;
+  mode: Mode;
+  spki: Uint8Array;
+  announced: Announced;
+  body: UploadBody;
+  signal: AbortSignal;
+};
+
+async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: FileRecord; about: About }> {
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
-  const encrypted =
-    mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
-  const measure = hashingStream(encrypted?.payload ?? body.stream);
+  const { record, about, other, pinned } = await transfer(c, caller, job, service).catch((error: unknown) => {
+    throw atServices(error, [service.id]);
+  });
+  if (pinned !== record.cid) {
+    await unwrap(caller.account.abort(job.fileId, pinned));
+    throw new SealpinError('pinning_failed', `${service.id} computed another CID, ${pinned}, for ${record.cid}`);
+  }
+  if (other !== null) await service.share(record.cid, other, job.signal);
+  await unwrap(caller.account.commit(job.fileId, job.claim));
+  return { record, about };
+}
 
-  let about: About | undefined;
-  let record: FileRecord | undefined;
-  let other: string | null = null;
-  /** Everything about the body is known, and the pinning service cannot keep it yet. */
-  const beforeLast = async (): Promise<void> => {
+/**
+ * Sends the body to the pinning service, and writes the row before the service gets the bytes without which it keeps nothing.
+ * @returns `other`, the name of a pin that is not ours, and `pinned`, the CID that the service computed
+ */
+async function transfer(
+  c: Ctx,
+  caller: Principal,
+  job: Job,
+  service: PinningService,
+): Promise<{ record: FileRecord; about: About; other: string | null; pinned: string }> {
+  const { fileId, mode, announced, body, signal } = job;
+  const encrypted =
+    mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki) }) : undefined;
+  const measure = hashingStream(encrypted?.payload ?? body.stream);
+  const length = bodyBytes(c, job);
+  const put = await service.put(measure.stream, { signal, ...(length === undefined ? {} : { bytes: length }) });
+  try {
     const { cid, bytes } = await measure.result;
     if (announced.cid !== undefined && announced.cid !== cid) throw new SealpinError('cid_mismatch');
-    about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
+    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
     const plain =
       mode === 'plain'
         ? { filename: about.filename, contentType: about.contentType }
@@ -165,29 +183,18 @@ async function store(
       service: service.id,
       header: encrypted === undefined ? null : await encrypted.header(fileId, about),
     };
-    const intended = await settled(caller.account.intend(caller.key.hash, file, o.claim));
-    other = intended.other;
-    record = { ...file, createdAt: intended.createdAt };
-  };
-
-  const bytes = bodyBytes(c, o);
-  const pinned = await service
-    .put(measure.stream, { signal: o.signal, ...(bytes === undefined ? {} : { bytes }), beforeLast })
-    .catch((error: unknown) => {
-      throw atServices(error, [service.id]);
-    });
-  if (about === undefined || record === undefined)
-    throw new SealpinError('pinning_failed', 'the pinning service answered early');
-  if (pinned.cid !== record.cid) {
-    await settled(caller.account.withdraw(fileId, pinned.cid));
-    throw new SealpinError('pinning_failed', `${service.id} computed another CID, ${pinned.cid}, for ${record.cid}`);
+    const prepared = unwrap(caller.account.prepare(caller.key.hash, file, job.claim));
+    // A refusal that arrives now is the cause of the failure, and need not wait for the row.
+    const { createdAt, other } = await Promise.race([prepared, put.refusal]);
+    const pinned = await put.commit();
+    return { record: { ...file, createdAt }, about, other, pinned: pinned.cid };
+  } catch (error) {
+    put.abort(error);
+    throw error;
   }
-  if (other !== null) await service.share(record.cid, other, o.signal);
-  await settled(caller.account.ready(fileId, o.claim));
-  return { record, about };
 }
 
-/** Bytes that will go to the pinning service, where the request announces its length. */
+/** How many bytes will go to the pinning service, where the request announces its length. */
 function bodyBytes(c: Ctx, o: { mode: Mode; announced: Announced }): number | undefined {
   const length = c.req.header('Content-Length');
   if (o.announced.json || length === undefined || !/^[0-9]+$/.test(length)) return undefined;
@@ -199,10 +206,11 @@ const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
 
 function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
-  const essence = contentType.split(';')[0]!.trim().toLowerCase();
+  const [type = ''] = contentType.split(';');
+  const essence = type.trim().toLowerCase();
   const json = essence === 'application/json';
   if (isEncoded(c.req.raw.headers)) {
-    throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which nobody would undo', {
+    throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
       hint: 'send the bytes of the file, without Content-Encoding',
     });
   }
@@ -223,7 +231,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
   }
-  // In encrypted mode nobody can know the CID before, and the route takes no `cid`.
+  // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
   const { cid } = parseQuery(c, UploadQuery);
   return {
     json,

@@ -1,8 +1,8 @@
-/** The Worker with objects whose clock can be set forward, whose alarm can be rung, whose rows can be seen, and whose calls can fail. */
+/** The Worker with objects that let a test advance their clock, ring their alarm, see their rows, and make their calls fail. */
 import { Account as RealAccount, Pin as RealPin } from '../index.ts';
-import type { Answer } from '../objects/result.ts';
-import type { PinBinding } from '../objects/shard.ts';
+import type { Result } from '../objects/result.ts';
 import type { Env } from '../env.ts';
+import type { PinBinding } from '../objects/shard.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export { default } from '../index.ts';
@@ -36,13 +36,13 @@ export class Account extends RealAccount {
     this.leaseMs = ms;
   }
 
-  /** Lets the next call of that name fail: `refer`, `unrefer`, `discard` to `Pin`, `ready` to us. */
+  /** Lets the next call of that name fail: `addReference`, `removeReference`, `discard` of `Pin`, `commit` of this object. */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
   }
 
-  override ready(...args: Parameters<RealAccount['ready']>): Promise<Answer> {
-    return faulty(this.#faults, 'ready', () => super.ready(...args));
+  override commit(...args: Parameters<RealAccount['commit']>): Promise<Result> {
+    return faulty(this.#faults, 'commit', () => super.commit(...args));
   }
 
   rows(table: 'file' | 'outbox' | 'idempotency' | 'api_key'): Row[] {

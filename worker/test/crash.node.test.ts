@@ -76,7 +76,7 @@ async function afterSweep(): Promise<{
 const nothing = { files: 0, pinned: false, pins: 0, references: 0, left: 0 };
 const whole = { files: 1, pinned: true, pins: 1, references: 1, left: 0 };
 
-/** Kills the service when a command comes by (or has been answered by the node), and starts it again. */
+/** Kills the service when a command arrives, or once the node has responded to it, and starts it again. */
 async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>): Promise<void> {
   const reached = new Promise<Turn>((resolve) => {
     peer.onCommand = async (turn) => {
@@ -123,7 +123,7 @@ describe('S82: a call between the objects fails', () => {
   it.each(['before', 'after'] as const)(
     '%s a reference is added: the upload fails, and nothing is left',
     async (fault) => {
-      await owner.object.fail('refer', fault);
+      await owner.object.fail('addReference', fault);
       expect(await problemOf(store())).toEqual([503, 'overloaded']);
       expect(await afterSweep()).toEqual(nothing);
     },
@@ -133,7 +133,7 @@ describe('S82: a call between the objects fails', () => {
     '%s a reference is removed: the receipt says so, and the alarm tries again',
     async (fault) => {
       const { fileId } = await jsonOf<StoredFile>(store(), 201);
-      await owner.object.fail('unrefer', fault);
+      await owner.object.fail('removeReference', fault);
       const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
       expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
       expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
@@ -141,14 +141,14 @@ describe('S82: a call between the objects fails', () => {
     },
   );
 
-  it('before a file is made ready: the upload fails, and nothing is left', async () => {
-    await owner.object.fail('ready', 'before');
+  it('before a file is committed: the upload fails, and nothing is left', async () => {
+    await owner.object.fail('commit', 'before');
     expect(await problemOf(store())).toEqual([500, 'internal']);
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('S71: after a file is made ready: the answer is lost, and the file is found by its CID', async () => {
-    await owner.object.fail('ready', 'after');
+  it('S71: after a file is committed: the response is lost, and the file is found by its CID', async () => {
+    await owner.object.fail('commit', 'after');
     expect(await problemOf(store())).toEqual([500, 'internal']);
     expect((await listed()).map((file) => file.cid)).toEqual([cid]);
     expect(await afterSweep()).toEqual(whole);
@@ -179,7 +179,7 @@ describe('the pinning service', () => {
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('S67: says another CID: the upload fails, and both pins are removed', async () => {
+  it('S67: reports another CID: the upload fails, and both pins are removed', async () => {
     const other = await jsonOf<StoredFile>(
       owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
       201,
@@ -197,7 +197,7 @@ describe('the pinning service', () => {
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('S67: says a CID that somebody else’s file has: that one stays', async () => {
+  it('S67: reports the CID of another file: that file stays', async () => {
     const other = await jsonOf<StoredFile>(
       owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
       201,
@@ -211,7 +211,7 @@ describe('the pinning service', () => {
     expect(await pinned(service)).toContain(other.cid);
   });
 
-  it('S67: says a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
+  it('S67: reports a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
     const v0 = `Qm${'a'.repeat(44)}`;
     const removed: string[] = [];
     let isThere = true;
@@ -239,13 +239,13 @@ describe('the pinning service', () => {
     answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
     const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
-    // The same bytes cannot be stored meanwhile: nobody knows what the service does with the request that it has.
+    // Until then the same bytes cannot be stored: what the service does with the request that it has is unknown.
     expect(await problemOf(store())).toEqual([503, 'overloaded']);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('had the pin before us: it keeps it after us', async () => {
+  it('had the pin before us: it keeps the pin after us', async () => {
     await addToNode(bytes, '');
     expect(await pinned(service)).toContain(cid);
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
@@ -255,7 +255,7 @@ describe('the pinning service', () => {
   });
 });
 
-it('asking after what does not exist writes nothing', async () => {
+it('a request for something that does not exist writes nothing', async () => {
   const stranger = await accountObject(service, 'A'.repeat(22));
   expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
   expect(await stranger.tables()).toBe(0);

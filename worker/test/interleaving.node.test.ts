@@ -1,6 +1,6 @@
 /**
- * The same bytes, stored and deleted by several accounts, in every order in which the pinning service may hear and answer: a file
- * that was promised is held, and what nobody refers to is not.
+ * The same bytes, stored and deleted by several accounts, in every order of requests and responses at the pinning service: a
+ * file that was acknowledged is kept, and bytes without a reference are not.
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -46,7 +46,7 @@ const runs = process.env['SEALPIN_LONG'] === '1' ? 3000 : 30;
 let run = 0;
 
 it(
-  'S82: keeps what is promised and nothing else, in every interleaving',
+  'S82: keeps what was acknowledged and nothing else, in every interleaving',
   async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -132,7 +132,7 @@ async function play(
     ];
     if (options.length === 0) {
       if (actors.every((actor) => !actor.busy)) break;
-      continue; // somebody waits for a time limit of ours
+      continue; // an actor waits for one of our time limits
     }
     const { choice, fate } = steps[index] ?? { choice: 0, fate: 'pass' };
     await options[choice % options.length]!(fate);

@@ -1,8 +1,8 @@
-/** The scanner of JSON uploads against JSON.parse: both take the same documents, and read the same from them. In workerd, whose base64 it uses. */
+/** The reader of JSON uploads against JSON.parse: both accept the same documents, and read the same from them. In workerd, whose base64 it uses. */
 import * as fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';
-import { jsonUpload } from '../upload/json-stream.ts';
+import { JsonUploadReader } from '../upload/json-stream.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -15,9 +15,9 @@ const documents = inject('long') ? 100_000 : 4_000;
 
 type Read = { filename: string | undefined; data: string } | undefined;
 
-/** What the scanner reads from bytes that arrive in these pieces; undefined where it refuses them. */
+/** What the reader makes of bytes that arrive in these pieces; undefined where it refuses them. */
 function scanned(pieces: readonly Uint8Array[]): Read {
-  const reader = jsonUpload();
+  const reader = new JsonUploadReader();
   const data: Uint8Array[] = [];
   try {
     for (const piece of pieces) data.push(...reader.write(piece));
@@ -42,7 +42,7 @@ function parsed(bytes: Uint8Array): Read {
   const members = value as Record<string, unknown>;
   if (Object.keys(members).some((name) => name !== 'filename' && name !== 'data')) return undefined;
   if (Object.values(members).some((each) => typeof each !== 'string')) return undefined;
-  // Of members that come twice JSON.parse keeps the last; outside of strings each member has one colon.
+  // Of duplicate members JSON.parse keeps the last; outside of strings each member has one colon.
   const colons = text.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '').match(/:/g) ?? [];
   if (colons.length !== Object.keys(members).length) return undefined;
   const { filename, data } = members as { filename?: string; data?: string };
@@ -122,7 +122,7 @@ function changed(bytes: Uint8Array, { at, how, byte }: { at: number; how: string
   return how === 'end' ? before : bytes;
 }
 
-it(`takes what JSON.parse takes, and reads the same, in ${documents} documents`, () => {
+it(`accepts what JSON.parse accepts, and reads the same, in ${documents} documents`, () => {
   const seen = { taken: 0, refused: 0, named: 0 };
   fc.assert(
     fc.property(objects, change, fc.array(fc.nat({ max: 40 }), { maxLength: 6 }), (document, what, cuts) => {

@@ -1,6 +1,6 @@
-/** The scanner of JSON uploads, and the base64 inside of it. */
+/** The reader of JSON uploads, and the base64 inside them. */
 import { describe, expect, it } from 'vitest';
-import { jsonUpload } from '../upload/json-stream.ts';
+import { JsonUploadReader } from '../upload/json-stream.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 
 const encoder = new TextEncoder();
@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 /** Feeds a body in pieces of that many bytes. */
 function read(body: string | Uint8Array, pieceBytes = 1 << 20): { data: Uint8Array; filename: string | undefined } {
   const bytes = typeof body === 'string' ? encoder.encode(body) : body;
-  const reader = jsonUpload();
+  const reader = new JsonUploadReader();
   const out: number[] = [];
   for (let at = 0; at < bytes.length; at += pieceBytes) {
     for (const piece of reader.write(bytes.subarray(at, at + pieceBytes))) out.push(...piece);
@@ -43,7 +43,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('takes every name that UTF-8 can write, whole and cut at every byte', () => {
+  it('accepts every name that UTF-8 can write, whole and cut at every byte', () => {
     const names = [
       'é',
       'ā.txt',
@@ -63,7 +63,7 @@ describe('a JSON upload', () => {
       for (const body of [JSON.stringify({ filename, data: 'AAAA' }), JSON.stringify({ data: 'AAAA', filename })]) {
         const bytes = encoder.encode(body);
         for (let cut = 0; cut <= bytes.length; cut += 1) {
-          const reader = jsonUpload();
+          const reader = new JsonUploadReader();
           const out = [...reader.write(bytes.subarray(0, cut)), ...reader.write(bytes.subarray(cut))];
           expect(out.reduce((sum, piece) => sum + piece.length, 0)).toBe(3);
           expect([cut, reader.finish().filename]).toEqual([cut, filename]);
@@ -73,7 +73,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('takes every length of data, none among them', () => {
+  it('accepts every length of data, also none', () => {
     for (let length = 0; length < 70; length += 1) {
       const data = crypto.getRandomValues(new Uint8Array(length));
       for (const pieceBytes of [1, 4, 5, 100])
@@ -102,7 +102,7 @@ describe('a JSON upload', () => {
     }
   });
 
-  it('S83: refuses members that come twice or have another name, nesting, wrong types and endless names', () => {
+  it('S83: refuses duplicate and unknown members, nesting, wrong types and endless names', () => {
     const bodies = [
       '{"data":"AAAA","data":"AAAA"}',
       '{"data":"AAAA","d\\u0061ta":"AAAA"}',

@@ -25,7 +25,7 @@ const range = (text: string): unknown => parseRange(new Headers([['Range', text]
 const accept = (text: string): unknown => negotiate(text, ['application/json', 'application/octet-stream']);
 const authorization = (text: string): unknown => bearer({ req: { header: () => text } } as unknown as Ctx);
 const kubo = (text: string): unknown =>
-  rpc({ id: 'x', url: 'http://x', headers: {}, fetch }).answer(new Response(short(text)));
+  rpc({ id: 'x', url: 'http://x', headers: {}, fetch }).parse(new Response(short(text)));
 
 const cases: [string, (characters: number) => string, (text: string) => unknown][] = [
   ['a JSON body: a string of quotes without an end', repeated('"', '\\"'), account],

@@ -101,7 +101,7 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode with an Idempotency-
   it.each([
     ['reset', (socket: Socket) => void socket.resetAndDestroy()],
     ['closed', (socket: Socket) => void socket.end()],
-  ])('whose connection is %s gives its claim back', async (_, leave) => {
+  ])('whose connection is %s releases its claim', async (_, leave) => {
     const bytes = randomBytes(3_000_000);
     const reached = moving(1_000_000);
     const socket = await begin(bytes.length, bytes.subarray(0, 2_500_000), mode);
@@ -129,7 +129,7 @@ function heldAdd(): Promise<Turn> {
 describe('a claim', () => {
   const leaseEnd = async (): Promise<number> => Number((await owner.object.rows('idempotency'))[0]?.['expires_at']);
 
-  it('is renewed while the upload runs, also when all of its bytes have come', async () => {
+  it('is renewed while the upload runs, also after all of its bytes have arrived', async () => {
     await owner.object.lease(300);
     const held = heldAdd();
     const first = post('held');
@@ -140,7 +140,7 @@ describe('a claim', () => {
     await jsonOf(first, 201);
   });
 
-  it('that has run out goes to the next request, and the one that had it cannot commit any more', async () => {
+  it('that has run out is taken by the next request, and the one that had it can no longer commit', async () => {
     const held = heldAdd();
     const first = post('twice');
     const turn = await held;
@@ -224,8 +224,8 @@ describe('an upload that fails', () => {
     },
   );
 
-  it('after its file was made ready is the same file when it is sent again', async () => {
-    await owner.object.fail('ready', 'after');
+  it('after its file was committed is the same file when it is sent again', async () => {
+    await owner.object.fail('commit', 'after');
     expect(await problemOf(post('ready'))).toEqual([500, 'internal']);
     const again = await post('ready');
     expect(again.headers.get('Idempotency-Replayed')).toBe('true');
@@ -236,7 +236,7 @@ describe('an upload that fails', () => {
     ['at once', 0],
     ['after its first bytes', 100],
     ['after it was fast', 2_000_000],
-  ])('because no bytes come any more, %s, is given up, and can be sent again', async (_, sent) => {
+  ])('because no more bytes arrive, %s, times out, and can be sent again', async (_, sent) => {
     const bytes = randomBytes(3_000_000);
     const socket = await begin(bytes.length, bytes.subarray(0, sent));
     const response = await new Promise<string>((resolve) => {
@@ -250,7 +250,7 @@ describe('an upload that fails', () => {
   });
 });
 
-it.each(['plain', 'encrypted'])('an upload in %s mode that is slow for long is not given up', async (mode) => {
+it.each(['plain', 'encrypted'])('an upload in %s mode that is slow for a long time does not time out', async (mode) => {
   const bytes = randomBytes(40);
   const socket = await begin(bytes.length, bytes.subarray(0, 1), mode);
   const answered = new Promise<string>((resolve) => {
@@ -283,7 +283,7 @@ describe('a second request with an Idempotency-Key', () => {
     expect(await jsonOf(post(chunks('chunks')), 201)).toEqual(file);
   });
 
-  it('may come in chunks where the other one announced a length, which may not change', async () => {
+  it('may arrive in chunks where the other one announced a length, which must not change', async () => {
     const file = await jsonOf(post('length'), 201);
     expect(await jsonOf(post(chunks('length')), 201)).toEqual(file);
     expect(await problemOf(post('another length'))).toEqual([422, 'idempotency_mismatch']);

@@ -24,7 +24,7 @@ afterAll(() => service.close());
 const modes = ['encrypted', 'plain'] as const;
 
 describe.each(modes)('a file in %s mode', (mode) => {
-  it.each([0, 1, 5, 65_537, 3_000_000])('of %i bytes comes back as it was, raw and in JSON', async (size) => {
+  it.each([0, 1, 5, 65_537, 3_000_000])('of %i bytes is returned unchanged, raw and in JSON', async (size) => {
     const bytes = randomBytes(size);
     const file = await call.store(mode, bytes);
     expect(file).toMatchObject({
@@ -60,7 +60,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
     }
   });
 
-  it.each([0, 1, 5, 2_000_000])('of %i bytes may come in chunks', async (size) => {
+  it.each([0, 1, 5, 2_000_000])('of %i bytes may arrive in chunks', async (size) => {
     const bytes = randomBytes(size);
     const response = await call(`/v1/storage/${mode}`, {
       method: 'POST',
@@ -87,7 +87,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
     },
   );
 
-  it('comes as JSON, too, in any order', async () => {
+  it('may be JSON, too, with members in any order', async () => {
     const bytes = randomBytes(2_000_000);
     const body = JSON.stringify({ data: bytes.toString('base64'), filename: 'a.txt' }).replaceAll('/', '\\/');
     const response = await call(`/v1/storage/${mode}`, {
@@ -132,7 +132,7 @@ it.each([
   ['a container of a later version', 'sealpin/v2\n-> x\n\n', 'in-container'],
   ['a payload without its header', 'sealpin/v1 detached\n', 'none'],
   ['a plain file', 'hello\n', 'none'],
-])('says what became of the key of %s', async (_what, text, expected) => {
+])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));
   const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
   expect(v.parse(Receipt, await response.json()).key).toBe(expected);
@@ -240,7 +240,7 @@ it('refuses what it does not understand, with the code that says why', async () 
   expect(await problemOf(put)).toEqual([405, 'method_not_allowed']);
 });
 
-it('serves what lives here to anybody, and nothing else', async () => {
+it('serves what is stored here to anybody, and nothing else', async () => {
   const bytes = randomBytes(1_500_000);
   const file = await call.store('plain', bytes);
   const response = await fetch(`${service.url}/ipfs/${file.cid}`);
@@ -253,12 +253,12 @@ it('serves what lives here to anybody, and nothing else', async () => {
   expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
 });
 
-it('shows its version and its limit', async () => {
+it('reports its version and its limit', async () => {
   const response = await fetch(`${service.url}/v1/health`);
   expect(await response.json()).toEqual({ status: 'ok', version, maxUploadBytes: null });
 });
 
-it('lets nobody but the operator make accounts', async () => {
+it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
     expect(
       await problemOf(

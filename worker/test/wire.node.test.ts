@@ -1,4 +1,4 @@
-/** Both ends misbehave, over real sockets: nobody ever sees a response that looks complete and is not, and nothing half is kept. */
+/** Both ends misbehave, over real sockets: no client sees a truncated response as complete, and no partial upload is kept. */
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -36,7 +36,7 @@ afterAll(async () => {
 
 type Received = { status: number; headers: Record<string, unknown>; body: Buffer; complete: boolean };
 
-/** A GET whose end is looked at: whether all that was announced has come. */
+/** A GET that reports how it ended: `complete` when all announced bytes arrived. */
 function get(path: string, headers: Record<string, string> = {}): Promise<Received> {
   return new Promise((resolve, reject) => {
     const asked = request(
@@ -336,7 +336,7 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
     socket.destroy();
   });
 
-  it('whose body is longer than it said: only what it said is taken', async () => {
+  it('whose body is longer than announced: only the announced bytes are taken', async () => {
     const socket = await open(
       head('/v1/storage/plain', ['Content-Length: 10']),
       Buffer.from('0123456789 and more than that'),

@@ -1,4 +1,4 @@
-/** Base64 as it streams by, checked strictly. */
+/** Base64 decoded in pieces, and checked strictly. */
 import { SealpinError } from '../../shared/errors.ts';
 
 const afterPadding = 'nothing may follow the padding';
@@ -6,15 +6,15 @@ const isAlphabet = /[A-Za-z0-9+/]/;
 
 /** A decoder of one base64 text that arrives in pieces. */
 export type Base64Decoder = {
-  /** Decodes as much as is whole. `text` holds one character a byte (latin1). */
+  /** Decodes as many whole groups of four as there are. `text` holds one character a byte (latin1). */
   write(text: string): Uint8Array;
-  /** Says that the text is at its end. */
+  /** Checks that the text may end here. */
   finish(): void;
 };
 
 /**
- * Decodes standard base64 (RFC 4648 section 4) with padding, without white space, and only as an encoder writes it: unused
- * bits are zero. The native decoder skips white space, which shows in the length of what it gives.
+ * Decodes standard base64 (RFC 4648 section 4) with padding, without white space, and only in canonical form: unused
+ * bits are zero. The native decoder skips white space, which shows in the length of its output.
  * @returns a decoder that throws `invalid_base64`, naming the offset in characters of the first one that is wrong
  */
 export function base64Decoder(): Base64Decoder {
@@ -22,7 +22,7 @@ export function base64Decoder(): Base64Decoder {
   let offset = 0; // of the first character of `rest`
   let padded = false;
 
-  /** Decodes whole groups of four to `bytes`; how many bytes that gave. */
+  /** Decodes whole groups of four into `bytes`. @returns how many bytes that made */
   function decode(groups: string, bytes: Uint8Array): number {
     if (groups === '') return 0;
     if (padded) throw wrong(offset, afterPadding);
@@ -64,13 +64,14 @@ export function base64Decoder(): Base64Decoder {
 function check(rest: string, offset: number, padded: boolean): void {
   if (padded) throw wrong(offset, afterPadding);
   for (let index = 0; index < rest.length; index += 1) {
-    if (!isAlphabet.test(rest[index]!) && !(rest[index] === '=' && index >= 2)) throw wrong(offset + index);
+    const char = rest.charAt(index);
+    if (!isAlphabet.test(char) && !(char === '=' && index >= 2)) throw wrong(offset + index);
   }
 }
 
 function firstWrong(quads: string, offset: number, cause?: unknown): SealpinError {
   for (let index = 0; index < quads.length; index += 1) {
-    if (isAlphabet.test(quads[index]!)) continue;
+    if (isAlphabet.test(quads.charAt(index))) continue;
     const place = index % 4;
     const isPadding = place >= 2 && quads.slice(index, index + 4 - place) === '='.repeat(4 - place);
     if (!isPadding) return wrong(offset + index, undefined, cause);

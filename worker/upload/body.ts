@@ -1,24 +1,24 @@
-/** The body of an upload: its bytes as a stream, read in big pieces and counted, whether they come as they are or in JSON. */
+/** The body of an upload: its bytes as a stream, read in large pieces and counted, whether raw or inside JSON. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { jsonUpload } from './json-stream.ts';
+import { JsonUploadReader } from './json-stream.ts';
 
-/** Bytes of one read: workerd hands out 4 KiB otherwise, and the cost is by the read. */
+/** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
 const readBytes = 1024 * 1024;
-/** Of one read of JSON: its text, and what that decodes to, stand beside it in memory. */
+/** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
 
 export type UploadBody = {
-  /** The file's bytes. It errors with the code that says what was wrong with the body. */
+  /** The file's bytes. It errors with the code for what is wrong with the body. */
   stream: ReadableStream<Uint8Array>;
-  /** What a JSON body says the file is called; known once the stream has ended. */
+  /** The `filename` of a JSON body; known once the stream has ended. */
   filename(): string | undefined;
-  /** Bytes of the file that have come so far. */
+  /** How many bytes of the file have arrived. */
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
-  /** What broke the body, if it is broken: streams between here and the catcher may replace an error by one of their own. */
-  fault(): SealpinError | undefined;
+  /** The error that broke the body, if it is broken: streams on the way to the handler may replace it by one of their own. */
+  cause(): SealpinError | undefined;
 };
 
 /** The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are exact numbers. */
@@ -33,15 +33,15 @@ export function checkLength(request: Request, limitBytes = largestBytes): void {
   if (announced > limitBytes) throw tooLarge(limitBytes);
 }
 
-/** Whether a body has a content coding (RFC 9110 section 8.4), which would have to be undone before it is the file. */
+/** Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
 export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }
 
 export type UploadOptions = {
-  /** How long the body may be; counted, because a length need not be announced. */
+  /** How many bytes the body may have; counted, because a length need not be announced. */
   limitBytes: number | undefined;
-  /** How long it may send nothing before it is given up. */
+  /** How long it may send nothing before it fails. */
   idleMs: number;
   /**
    * `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their
@@ -50,29 +50,31 @@ export type UploadOptions = {
   form: 'json' | 'plain' | 'encrypted';
 };
 
-/** The body of a request, read as it is asked for. */
+/** The body of a request, read on demand. */
 export function uploadBody(request: Request, { limitBytes, idleMs, form }: UploadOptions): UploadBody {
   const body = countedBody(request, limitBytes, idleMs);
   let cancelled = false;
   let size = 0;
   let head = new Uint8Array(0);
   let filename: string | undefined;
-  let fault: SealpinError | undefined;
+  let cause: SealpinError | undefined;
 
-  function see(bytes: Uint8Array): void {
+  function count(bytes: Uint8Array): void {
     if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
   }
 
-  /** A pull whose error is the fault of the body. */
-  function faulty<C>(pull: (controller: C) => Promise<void>): (controller: C) => Promise<void> {
+  /** Wraps a pull so that its error becomes the cause of the body's failure. */
+  function recordingFault<C>(pull: (controller: C) => Promise<void>): (controller: C) => Promise<void> {
     return async (controller) => {
       try {
         await pull(controller);
-      } catch (cause) {
-        const error = isSealpinError(cause) ? cause : new SealpinError('body_incomplete', undefined, { cause });
-        // Cancelling breaks the read that waits: that is a consequence, not what broke the upload.
-        if (!cancelled) fault = error;
+      } catch (thrown) {
+        const error = isSealpinError(thrown)
+          ? thrown
+          : new SealpinError('body_incomplete', undefined, { cause: thrown });
+        // Cancelling fails the pending read: that is a consequence, not the cause.
+        if (!cancelled) cause = error;
         throw error;
       }
     };
@@ -80,7 +82,7 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
 
   async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     const bytes = await body.read(new Uint8Array(readBytes));
-    see(bytes);
+    count(bytes);
     if (bytes.length === 0) controller.close();
     else controller.enqueue(bytes);
   }
@@ -89,13 +91,13 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   async function pullBytes(controller: ReadableByteStreamController): Promise<void> {
     const view = controller.byobRequest?.view ?? new Uint8Array(readBytes);
     const bytes = await body.read(new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength));
-    see(bytes);
+    count(bytes);
     if (bytes.length === 0) controller.close();
     if (controller.byobRequest) controller.byobRequest.respondWithNewView(bytes);
     else if (bytes.length > 0) controller.enqueue(bytes);
   }
 
-  const parser = jsonUpload();
+  const parser = new JsonUploadReader();
   let buffer = new Uint8Array(form === 'json' ? jsonReadBytes : 0);
 
   async function pullData(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
@@ -108,7 +110,7 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
       }
       const pieces = parser.write(bytes);
       for (const piece of pieces) {
-        see(piece);
+        count(piece);
         controller.enqueue(piece);
       }
       if (pieces.length > 0) return;
@@ -121,51 +123,54 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   };
   const stream =
     form === 'encrypted'
-      ? new ReadableStream({ type: 'bytes', pull: faulty(pullBytes), cancel })
+      ? new ReadableStream({ type: 'bytes', pull: recordingFault(pullBytes), cancel })
       : new ReadableStream<Uint8Array>(
-          { pull: faulty(form === 'json' ? pullData : pullPieces), cancel },
+          { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },
           { highWaterMark: 0 },
         );
-  return { stream, filename: () => filename, size: () => size, head: () => head, fault: () => fault };
+  return { stream, filename: () => filename, size: () => size, head: () => head, cause: () => cause };
 }
 
 type CountedBody = {
-  /** Fills a buffer, unless the body ends before; none: it has ended. What it gives lies in the same memory under a new name. */
+  /** Fills a buffer, unless the body ends before; no bytes: it has ended. The result is in the same memory, transferred to a new buffer. */
   read(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;
 };
 
-/** A read that takes less than this part of the idle time makes the next one wait for more: a fast client costs few reads. */
+/** A read that takes less than this part of the idle time makes the next one wait for more bytes: a fast client costs few reads. */
 const quickPart = 1 / 64;
-/** A read of so many bytes may take twice the idle time; of 1 MiB five times. */
+/** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
 
 function countedBody(request: Request, limitBytes: number | undefined, idleMs: number): CountedBody {
   const reader = request.body?.getReader({ mode: 'byob' });
+  if (reader === undefined) return { read: async (buffer) => buffer.subarray(0, 0), cancel: async () => undefined };
   let received = 0;
-  let least = 1;
+  let minBytes = 1;
 
-  /** Reads until `least` bytes are there. Nobody sees how many of them have come meanwhile, so a slow client gets small reads. */
-  async function readSome(view: Uint8Array<ArrayBuffer>): Promise<{ bytes: Uint8Array<ArrayBuffer>; ended: boolean }> {
-    const wanted = Math.min(least, view.length);
+  /** Reads until `minBytes` have arrived. How many have is not visible before, so a slow client gets small reads. */
+  async function readSome(
+    from: ReadableStreamBYOBReader,
+    view: Uint8Array<ArrayBuffer>,
+  ): Promise<{ bytes: Uint8Array<ArrayBuffer>; ended: boolean }> {
+    const wanted = Math.min(minBytes, view.length);
     const startedAt = Date.now();
-    const { value } = await timely(reader!.readAtLeast(wanted, view), idleMs * (1 + wanted / bytesPerIdleTime));
+    const { value } = await withTimeout(from.readAtLeast(wanted, view), idleMs * (1 + wanted / bytesPerIdleTime));
     if (value === undefined) throw new SealpinError('body_incomplete', 'the body was cancelled');
     const isQuick = Date.now() - startedAt < idleMs * quickPart;
-    least = isQuick ? Math.min(Math.max(least * 4, value.length * 2), readBytes) : 1;
+    minBytes = isQuick ? Math.min(Math.max(minBytes * 4, value.length * 2), readBytes) : 1;
     return { bytes: value, ended: value.length < wanted };
   }
 
   return {
     async read(buffer) {
-      if (reader === undefined) return buffer.subarray(0, 0);
-      // Not further than one byte over the limit: a body that has passed it is not waited for.
+      // Not further than one byte over the limit: the rest of a body that exceeds it is not waited for.
       const wanted = Math.min(buffer.length, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
       const { byteOffset } = buffer;
       let memory = buffer.buffer;
       let filled = 0;
       for (let ended = false; !ended && filled < wanted;) {
-        const some = await readSome(new Uint8Array(memory, byteOffset + filled, wanted - filled));
+        const some = await readSome(reader, new Uint8Array(memory, byteOffset + filled, wanted - filled));
         ({ ended } = some);
         memory = some.bytes.buffer;
         filled += some.bytes.length;
@@ -174,14 +179,12 @@ function countedBody(request: Request, limitBytes: number | undefined, idleMs: n
       if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
       return new Uint8Array(memory, byteOffset, filled);
     },
-    async cancel(reason) {
-      await reader?.cancel(reason);
-    },
+    cancel: (reason) => reader.cancel(reason),
   };
 }
 
 /** @throws body_timeout */
-async function timely<T>(step: Promise<T>, timeoutMs: number): Promise<T> {
+async function withTimeout<T>(step: Promise<T>, timeoutMs: number): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new SealpinError('body_timeout')), timeoutMs);
   try {

@@ -11,8 +11,8 @@ const maxChars = 255;
 const describing = ['Content-Type', 'Content-Disposition', 'Content-Digest'];
 
 /**
- * The claim that an upload makes. Name and parameters go into it under a key that only the API key gives, so that the record
- * says nothing to others; the body does not go into it at all.
+ * The claim of an upload. Name and parameters are hashed with a key that is derived from the API key, so that the record reveals
+ * nothing to others; the body is not part of it.
  * @returns undefined where the request has no Idempotency-Key
  * @throws invalid_request
  */
@@ -23,7 +23,7 @@ export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined
     throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
   }
   const { pathname, search } = new URL(c.req.url);
-  const mac = await keyed(key);
+  const mac = await macWith(key);
   const parameters = await mac([name, search, ...describing.map((header) => c.req.header(header) ?? '')]);
   const length = c.req.header('Content-Length');
   return {
@@ -35,7 +35,7 @@ export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined
 }
 
 /**
- * Refuses `Idempotency-Key` where the answer shows a secret: it is stored nowhere, so a second request cannot get it again.
+ * Refuses `Idempotency-Key` where the response shows a secret: it is stored nowhere, so a second request cannot get it again.
  * @throws invalid_request
  */
 export function refuseIdempotencyKey(c: Ctx): void {
@@ -47,7 +47,7 @@ export function refuseIdempotencyKey(c: Ctx): void {
   );
 }
 
-async function keyed(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {
+async function macWith(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {
   const encoder = new TextEncoder();
   const secret = await crypto.subtle.importKey('raw', key.secret, 'HKDF', false, ['deriveKey']);
   const derived = await crypto.subtle.deriveKey(

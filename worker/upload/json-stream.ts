@@ -1,177 +1,204 @@
 /**
- * Reads `{"filename": …, "data": …}` as it arrives. Nothing holds `data` whole: its base64 is decoded piece by piece. Members
- * may come in any order, with any white space and escapes that JSON (RFC 8259) allows; a member that comes twice, one of another
- * name, and a value that is not a string are refused, so there is no depth to bound.
+ * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by piece. Members
+ * may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or unknown member and a value
+ * that is not a string are refused, so no nesting has to be bounded.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { base64Decoder, type Base64Decoder } from './base64.ts';
+import { base64Decoder } from './base64.ts';
 
-/** A name in JSON, or a member's name, never needs more: 255 bytes, each written `\u00XX`, fit. */
+/** The longest name of a member, or `filename`, in characters as written: 255 bytes fit, each written `\u00XX`. */
 const maxTextChars = 4096;
 
-const space = new Set([' ', '\t', '\n', '\r']);
+const isSpace = new Set([' ', '\t', '\n', '\r']);
 
-export type JsonUpload = {
-  /** Takes the next bytes of the body, gives what `data` they decode to. */
-  write(chunk: Uint8Array): Uint8Array[];
-  /** Says that the body is at its end; gives the other member. */
-  finish(): { filename: string | undefined };
+/** Where a reader is between strings, and inside each kind of string. */
+type Between = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end';
+type Inside = 'in name' | 'in filename' | 'in data';
+type State = Between | Inside;
+
+/** The characters that may come between strings, each with the state that follows; `value` depends on the member. */
+const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, State>; expected: string }> = {
+  start: { next: new Map([['{', 'first']]), expected: '{ was expected' },
+  first: {
+    next: new Map<string, State>([
+      ['"', 'in name'],
+      ['}', 'end'],
+    ]),
+    expected: '" was expected',
+  },
+  name: { next: new Map([['"', 'in name']]), expected: '" was expected' },
+  colon: { next: new Map([[':', 'value']]), expected: ': was expected' },
+  next: {
+    next: new Map<string, State>([
+      [',', 'name'],
+      ['}', 'end'],
+    ]),
+    expected: ', or } was expected',
+  },
+  end: { next: new Map(), expected: 'nothing may follow the object' },
 };
 
-type Place = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end' | 'in name' | 'in filename' | 'in data';
+/** The part of a string that a piece holds: `next` is the index after it, `closed` whether its closing quote came. */
+type Taken = { next: number; closed: boolean };
 
-/**
- * @returns a reader that throws `invalid_json` (naming the offset in bytes) and `invalid_base64` (naming the character of `data`)
- */
-export function jsonUpload(): JsonUpload {
-  const seen = new Set<string>();
-  let place: Place = 'start';
-  let offset = 0;
-  let text = '';
-  let escape = '';
-  let member = '';
-  let filename: string | undefined;
-  const base64: Base64Decoder = base64Decoder();
+/** A reader of one body. It throws `invalid_json`, naming the offset in bytes, and `invalid_base64`, naming the character of `data`. */
+export class JsonUploadReader {
+  readonly #seen = new Set<string>();
+  readonly #text = new TextString();
+  readonly #data = new DataString();
+  #state: State = 'start';
+  /** Bytes of the body before the current piece. */
+  #offset = 0;
+  /** The member whose value comes next. */
+  #member = '';
+  #filename: string | undefined;
 
-  /** Takes a string's characters up to its closing quote; gives the index after it, or the length when it goes on. */
-  function takeText(piece: string, from: number): { next: number; closed: boolean } {
-    let index = from;
-    for (; index < piece.length; index += 1) {
-      const char = piece[index]!;
-      // The character after a backslash never closes the string.
-      if (escape === '\\') escape = '';
-      else if (char === '\\') escape = '\\';
-      else if (char === '"') return { next: index + 1, closed: true };
-      text += char;
-      if (text.length > maxTextChars) throw wrong(offset + index, 'a name or filename is too long');
-    }
-    return { next: index, closed: false };
+  /** Takes the next bytes of the body. @returns the bytes of `data` in them, decoded, in order */
+  write(chunk: Uint8Array): Uint8Array[] {
+    const piece = charOfEachByte(chunk);
+    const decoded: Uint8Array[] = [];
+    let index = 0;
+    while (index < piece.length) index = this.#step(piece, index, decoded);
+    this.#offset += piece.length;
+    return decoded;
   }
 
-  function takeData(piece: string, from: number, out: Uint8Array[]): { next: number; closed: boolean } {
+  /** Checks that the body is complete. @returns the other member, if it came */
+  finish(): { filename: string | undefined } {
+    if (this.#state !== 'end') throw invalid(this.#offset, 'the text ends before the object does');
+    if (!this.#seen.has('data')) throw new SealpinError('invalid_json', 'the member data is missing');
+    return { filename: this.#filename };
+  }
+
+  /** Reads one character between strings, or as much of a string as the piece has. @returns the index after it */
+  #step(piece: string, index: number, decoded: Uint8Array[]): number {
+    const at = this.#offset + index;
+    if (this.#state === 'in data') {
+      const { next, closed } = this.#data.take(piece, index, this.#offset, decoded);
+      if (closed) this.#state = 'next';
+      return next;
+    }
+    if (this.#state === 'in name' || this.#state === 'in filename') {
+      const { next, closed } = this.#text.take(piece, index, this.#offset);
+      if (closed) this.#endText(this.#state, this.#text.parse(at), at);
+      return next;
+    }
+    const char = piece.charAt(index);
+    if (!isSpace.has(char)) this.#state = this.#between(this.#state, char, at);
+    return index + 1;
+  }
+
+  #between(state: Between, char: string, at: number): State {
+    if (state === 'value') {
+      if (char !== '"') throw invalid(at, `${this.#member} is not a string`);
+      return this.#member === 'data' ? 'in data' : 'in filename';
+    }
+    const { next, expected } = transitions[state];
+    const following = next.get(char);
+    if (following === undefined) throw invalid(at, expected);
+    return following;
+  }
+
+  #endText(state: 'in name' | 'in filename', text: string, at: number): void {
+    if (state === 'in filename') {
+      this.#filename = text;
+      this.#state = 'next';
+      return;
+    }
+    if (text !== 'filename' && text !== 'data') throw invalid(at, 'only filename and data are members here');
+    if (this.#seen.has(text)) throw invalid(at, `${text} comes twice`);
+    this.#seen.add(text);
+    this.#member = text;
+    this.#state = 'colon';
+  }
+}
+
+/** A short string, which is collected as it is written and parsed when it is closed. */
+class TextString {
+  #written = '';
+  #isEscaped = false;
+
+  take(piece: string, from: number, offset: number): Taken {
+    for (let index = from; index < piece.length; index += 1) {
+      const char = piece.charAt(index);
+      // The character after a backslash never closes the string.
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (char === '\\') this.#isEscaped = true;
+      else if (char === '"') return { next: index + 1, closed: true };
+      this.#written += char;
+      if (this.#written.length > maxTextChars) throw invalid(offset + index, 'a name or filename is too long');
+    }
+    return { next: piece.length, closed: false };
+  }
+
+  /** Parses what was collected, and starts over. @param at the offset that an error names */
+  parse(at: number): string {
+    const bytes = Uint8Array.from(this.#written, (char) => char.charCodeAt(0));
+    this.#written = '';
+    try {
+      return JSON.parse(`"${utf8.decode(bytes)}"`) as string;
+    } catch (cause) {
+      throw invalid(at, 'this string is not valid JSON in UTF-8', cause);
+    }
+  }
+}
+
+/** The string of base64, of which only an escape that crosses pieces is kept. */
+class DataString {
+  readonly #base64 = base64Decoder();
+  /** The characters of an escape that is not complete. */
+  #escape = '';
+
+  take(piece: string, from: number, offset: number, decoded: Uint8Array[]): Taken {
     const quote = piece.indexOf('"', from);
     const end = quote === -1 ? piece.length : quote;
-    const slash = escape === '' ? piece.indexOf('\\', from) : from;
-    const plain = slash === -1 || slash >= end;
-    const taken = plain
+    const slash = this.#escape === '' ? piece.indexOf('\\', from) : from;
+    const isPlain = slash === -1 || slash >= end;
+    const taken = isPlain
       ? { text: piece.slice(from, end), next: quote === -1 ? end : end + 1, closed: quote !== -1 }
-      : undoEscapes(piece, from);
-    const bytes = base64.write(taken.text);
-    if (bytes.length > 0) out.push(bytes);
-    if (taken.closed) base64.finish();
+      : this.#unescape(piece, from, offset);
+    const bytes = this.#base64.write(taken.text);
+    if (bytes.length > 0) decoded.push(bytes);
+    if (taken.closed) this.#base64.finish();
     return taken;
   }
 
-  function undoEscapes(piece: string, from: number): { text: string; next: number; closed: boolean } {
+  #unescape(piece: string, from: number, offset: number): Taken & { text: string } {
     const parts: string[] = [];
     let index = from;
     while (index < piece.length) {
-      if (escape !== '') {
-        escape += piece[index]!;
+      const char = piece.charAt(index);
+      if (this.#escape !== '' || char === '\\') {
+        this.#escape += char;
         index += 1;
-        if ((escape.length === 2 && escape !== '\\u') || escape.length === 6) {
-          parts.push(undo(escape, index));
-          escape = '';
+        if (isComplete(this.#escape)) {
+          parts.push(unescape(this.#escape, offset + index - this.#escape.length));
+          this.#escape = '';
         }
-        continue;
+      } else if (char === '"') {
+        return { text: parts.join(''), next: index + 1, closed: true };
+      } else {
+        let end = index + 1;
+        while (end < piece.length && piece[end] !== '\\' && piece[end] !== '"') end += 1;
+        parts.push(piece.slice(index, end));
+        index = end;
       }
-      const char = piece[index]!;
-      if (char === '"') return { text: parts.join(''), next: index + 1, closed: true };
-      if (char === '\\') {
-        escape = '\\';
-        index += 1;
-        continue;
-      }
-      let end = index + 1;
-      while (end < piece.length && piece[end] !== '\\' && piece[end] !== '"') end += 1;
-      parts.push(piece.slice(index, end));
-      index = end;
     }
     return { text: parts.join(''), next: index, closed: false };
   }
+}
 
-  function undo(sequence: string, index: number): string {
-    try {
-      return JSON.parse(`"${sequence}"`) as string;
-    } catch (cause) {
-      throw wrong(offset + index - sequence.length, 'this escape is not one of JSON’s', cause);
-    }
+/** Whether an escape has all of its characters: two, or six of `\uXXXX`. */
+function isComplete(escape: string): boolean {
+  return escape.length === 6 || (escape.length === 2 && escape !== '\\u');
+}
+
+function unescape(escape: string, at: number): string {
+  try {
+    return JSON.parse(`"${escape}"`) as string;
+  } catch (cause) {
+    throw invalid(at, 'this escape is not one of JSON’s', cause);
   }
-
-  function parseText(at: number): string {
-    const bytes = Uint8Array.from(text, (char) => char.codePointAt(0)!);
-    text = '';
-    try {
-      return JSON.parse(`"${new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)}"`) as string;
-    } catch (cause) {
-      throw wrong(at, 'this string is not valid JSON in UTF-8', cause);
-    }
-  }
-
-  function step(char: string, at: number): void {
-    const expect = (wanted: string, next: Place): void => {
-      if (char !== wanted) throw wrong(at, `${wanted} was expected`);
-      place = next;
-    };
-    if (space.has(char)) return;
-    if (place === 'start') expect('{', 'first');
-    else if (place === 'first') {
-      if (char === '}') place = 'end';
-      else expect('"', 'in name');
-    } else if (place === 'name') expect('"', 'in name');
-    else if (place === 'colon') expect(':', 'value');
-    else if (place === 'value') {
-      if (char !== '"') throw wrong(at, `${member} is not a string`);
-      place = member === 'data' ? 'in data' : 'in filename';
-    } else if (place === 'next') {
-      if (char === ',') place = 'name';
-      else if (char === '}') place = 'end';
-      else throw wrong(at, ', or } was expected');
-    } else throw wrong(at, 'nothing may follow the object');
-  }
-
-  function named(at: number): void {
-    member = parseText(at);
-    if (member !== 'filename' && member !== 'data') throw wrong(at, 'only filename and data are members here');
-    if (seen.has(member)) throw wrong(at, `${member} comes twice`);
-    seen.add(member);
-    place = 'colon';
-  }
-
-  return {
-    write(chunk) {
-      const piece = charOfEachByte(chunk);
-      const out: Uint8Array[] = [];
-      let index = 0;
-      while (index < piece.length) {
-        if (place === 'in data') {
-          const taken = takeData(piece, index, out);
-          index = taken.next;
-          if (taken.closed) place = 'next';
-        } else if (place === 'in name' || place === 'in filename') {
-          const start = index;
-          const taken = takeText(piece, index);
-          index = taken.next;
-          if (!taken.closed) break;
-          if (place === 'in name') named(offset + start);
-          else {
-            filename = parseText(offset + start);
-            place = 'next';
-          }
-        } else {
-          step(piece[index]!, offset + index);
-          index += 1;
-        }
-      }
-      offset += piece.length;
-      return out;
-    },
-    finish() {
-      if (place !== 'end') throw wrong(offset, 'the text ends before the object does');
-      if (!seen.has('data')) throw new SealpinError('invalid_json', 'the member data is missing');
-      return { filename };
-    },
-  };
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -180,7 +207,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const callBytes = 8192;
 
 /**
- * One character a byte, so that offsets stay true and the native searches run at full speed; UTF-8 is decoded where text is text.
+ * One character a byte, so that offsets stay true and the native searches run at full speed; UTF-8 is decoded only in text strings.
  * ASCII, which base64 is, takes the native decoder. For the rest there is none: by the Encoding standard the label `latin1`
  * means windows-1252, which maps 0x80 to 0x9f elsewhere.
  */
@@ -189,7 +216,7 @@ function charOfEachByte(bytes: Uint8Array): string {
     const text = utf8.decode(bytes);
     if (text.length === bytes.length) return text;
   } catch {
-    // Not UTF-8, or cut in the middle of a character: parseText reports it where it matters.
+    // Not UTF-8, or cut in the middle of a character: TextString reports it where it matters.
   }
   let text = '';
   for (let start = 0; start < bytes.length; start += callBytes)
@@ -197,6 +224,6 @@ function charOfEachByte(bytes: Uint8Array): string {
   return text;
 }
 
-function wrong(offset: number, why: string, cause?: unknown): SealpinError {
+function invalid(offset: number, why: string, cause?: unknown): SealpinError {
   return new SealpinError('invalid_json', `the body is not valid at byte ${offset}: ${why}`, { cause });
 }

@@ -58,7 +58,7 @@ const leaf = async (index: number) =>
     ),
   ).toString();
 
-describe('what is asked for', () => {
+describe('a request', () => {
   test.each([
     ['format=raw', '?format=raw', {}, 'application/vnd.ipld.raw', 'bin'],
     ['Accept raw', '', { Accept: 'application/vnd.ipld.raw' }, 'application/vnd.ipld.raw', 'bin'],
@@ -189,7 +189,7 @@ describe('what is asked for', () => {
   });
 });
 
-test('a filename that is asked for is the one of the attachment, or refused', async () => {
+test('a requested filename is that of the attachment, or refused', async () => {
   for (const query of ['format=raw&', 'format=car&', '']) {
     expect((await get(`${small}?${query}filename=foobar.bin`, {}, 'HEAD')).headers.get('content-disposition')).toMatch(
       /^attachment; filename="foobar\.bin"/,
@@ -198,7 +198,7 @@ test('a filename that is asked for is the one of the attachment, or refused', as
   expect(await problemOf(get(`${small}?filename=..%2Fx`))).toEqual([400, 'invalid_filename']);
 });
 
-test('a condition, a HEAD and a range outside of what was seen before ask the pinning service for nothing', async () => {
+test('a condition, a HEAD and a range outside a known file send nothing to the pinning service', async () => {
   const file = await owner.call.store('plain', randomBytes(leafBytes + 1));
   const queries = ['', '?format=raw', '?format=car'];
   for (const query of queries) await (await get(`${file.cid}${query}`, {}, 'HEAD')).arrayBuffer();
@@ -325,9 +325,9 @@ describe('what is not here', () => {
 
   test('no part of a stored file is a root', async () => {
     expect(await problemOf(get(`${await leaf(0)}?format=raw`))).toEqual([404, 'not_found']);
-    const told = await (await get(`${await leaf(0)}?format=raw`)).json<{ detail: string; hint: string }>();
-    expect(told.detail).toContain('blocks below a root are not served by themselves');
-    expect(told.hint).toContain('format=car');
+    const refusal = await (await get(`${await leaf(0)}?format=raw`)).json<{ detail: string; hint: string }>();
+    expect(refusal.detail).toContain('blocks below a root are not served by themselves');
+    expect(refusal.hint).toContain('format=car');
   });
 
   test('only-if-cached of what is here is what is here', async () => {

@@ -1,4 +1,4 @@
-/** The adapter for Kubo's RPC, in Node and in workerd, before services that are honest, slow, lying and dying. */
+/** The adapter for Kubo's RPC, in Node and in workerd, against services that are honest, slow, lying and dying. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -69,8 +69,8 @@ for (const [name, open] of Object.entries(runtimes)) {
     });
 
     describe('slow', () => {
-      const timeouts = { answerMs: 150, pinMs: 150 };
-      test.each(Object.entries(calls))('%s waits so long and no longer', async (_, scenario) => {
+      const timeouts = { responseMs: 150, pinMs: 150 };
+      test.each(Object.entries(calls))('%s waits no longer than that', async (_, scenario) => {
         const late = (request: IncomingMessage, response: ServerResponse) =>
           afterBody(() => setTimeout(() => response.destroy(), 3000).unref())(request, response);
         const began = performance.now();
@@ -168,7 +168,7 @@ for (const [name, open] of Object.entries(runtimes)) {
         }
       });
 
-      test('put: a CID of another kind is told in the words of the service, so that its pin can be removed', async () => {
+      test('put: a CID of another kind is returned as the service writes it, so that its pin can be removed', async () => {
         const v0 = 'QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o';
         expect((await before(say(200, `{"Name":"x","Hash":"${v0}","Size":"1"}`), calls['put']!)).value).toEqual({
           cid: v0,
@@ -181,7 +181,7 @@ for (const [name, open] of Object.entries(runtimes)) {
         expect(service.commands.at(-1)).toBe(`/api/v0/pin/rm?arg=${v0}`);
       });
 
-      test('unpin: the words of the proxy of IPFS Cluster for a pin that is not there', async () => {
+      test('unpin: understands what the proxy of IPFS Cluster says of a missing pin', async () => {
         const cluster = afterBody((request, response) => {
           const isList = request.url!.includes('pin/ls');
           const body = isList
@@ -218,7 +218,7 @@ for (const [name, open] of Object.entries(runtimes)) {
     });
 
     describe('dying', () => {
-      test.each(Object.entries(calls))('%s: nobody listens', async (_, scenario) => {
+      test.each(Object.entries(calls))('%s: nothing listens there', async (_, scenario) => {
         const closed = createServer().listen(0, '127.0.0.1');
         await new Promise((resolve) => closed.once('listening', resolve));
         const { port } = closed.address() as { port: number };
@@ -259,7 +259,7 @@ for (const [name, open] of Object.entries(runtimes)) {
         expect(cancelled).toBe(true);
       });
 
-      test('put: a refusal within the upload is told, and the upload ends', async () => {
+      test('put: a refusal during the upload is reported, and ends the upload', async () => {
         const refuse = (request: IncomingMessage, response: ServerResponse) => {
           response.writeHead(403).end('no');
           request.resume();
@@ -311,10 +311,26 @@ for (const [name, open] of Object.entries(runtimes)) {
       );
     });
 
+    test('a refusal that arrives before the commit is reported without one', async () => {
+      const bytes = 700_000;
+      const refuse = (request: IncomingMessage, response: ServerResponse): void => {
+        let received = 0;
+        request.on('data', (chunk: Uint8Array) => {
+          received += chunk.length;
+          if (received > bytes && !response.headersSent) response.writeHead(403).end();
+        });
+      };
+      const { error } = await before(refuse, { url: '', method: 'put', bytes, announced: bytes, last: 'wait' });
+      expect(error).toMatchObject({
+        code: 'misconfigured',
+        message: expect.stringContaining('refused our credentials'),
+      });
+    });
+
     test('an aborted upload reaches the service as a broken body', async () => {
       for (const scenario of [
         { method: 'put', bytes: 900_000, body: 'breaks' },
-        { method: 'put', bytes: 900_000, announced: 900_000, last: 'throws' },
+        { method: 'put', bytes: 900_000, announced: 900_000, last: 'abort' },
         { method: 'put', bytes: 900_000, announced: 900_000, body: 'breaks' },
       ] as const) {
         const { service } = await before((request) => void request.resume(), { ...scenario, url: '' });

@@ -102,8 +102,8 @@ if (kuboProgram() === undefined) {
       const file = await owner.call.store('plain', randomBytes(2_500_000));
       const car = await bytesOf(fetch(`${service.url}/ipfs/${file.cid}?format=car`));
       await writeFile(join(dir, 'export.car'), car);
-      const told = await far.ipfs('dag', 'import', '--enc=json', '--stats', join(dir, 'export.car'));
-      expect(JSON.parse(told.split('\n')[0]!)).toMatchObject({ Root: { Cid: { '/': file.cid }, PinErrorMsg: '' } });
+      const imported = await far.ipfs('dag', 'import', '--enc=json', '--stats', join(dir, 'export.car'));
+      expect(JSON.parse(imported.split('\n')[0]!)).toMatchObject({ Root: { Cid: { '/': file.cid }, PinErrorMsg: '' } });
       expect(await far.ipfs('--offline', 'dag', 'stat', '--progress=false', file.cid)).toContain(file.cid);
     });
 

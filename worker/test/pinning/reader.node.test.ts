@@ -82,7 +82,7 @@ describe('a stored file', () => {
           },
         }),
       );
-      const { cid } = await service.put(stream, { signal, bytes: size, beforeLast: async () => undefined });
+      const { cid } = await (await service.put(stream, { signal, bytes: size })).commit();
       expect(await result).toEqual({ cid, bytes: size });
       const digest = expected.hex();
 
@@ -116,10 +116,8 @@ describe('a stored file', () => {
       headers: { authorization: `Bearer ${token}` },
       fetch: counted,
     });
-    const { cid } = await service.put(new Blob([...pieces(10 * leafBytes)]).stream() as ReadableStream<Uint8Array>, {
-      signal,
-      beforeLast: async () => undefined,
-    });
+    const body = new Blob([...pieces(10 * leafBytes)]).stream() as ReadableStream<Uint8Array>;
+    const { cid } = await (await service.put(body, { signal })).commit();
     fetches = [];
     const file = await openFile(cid, [service]);
     const bytes = Buffer.from(await new Response(file.read(3 * leafBytes - 1, 4 * leafBytes + 5)).arrayBuffer());

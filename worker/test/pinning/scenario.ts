@@ -1,24 +1,24 @@
-/** One call of an adapter, described as data, so that the same runs in Node and in workerd. */
+/** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 
 export type Scenario = {
   url: string;
   token?: string;
-  /** The id of the service that asks; `tested` when left out. */
+  /** The id of the service that makes the call; `tested` by default. */
   owner?: string;
   timeouts?: Partial<Timeouts>;
-  /** Aborts the caller's signal so long after the beginning. */
+  /** Aborts the caller's signal after this time. */
   abortAfterMs?: number;
 } & (
   | { method: 'stat' | 'unpin' | 'block'; cid: string }
   | { method: 'share' | 'unshare'; cid: string; name: string }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
-  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'throws' }
+  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'abort' | 'leave' | 'wait' }
 );
 
-/** `value`: bytes as latin1 text. `last`: whether `beforeLast` was called. */
+/** `value`: bytes as latin1 text. `last`: whether all bytes but the last had been sent. */
 export type Outcome = {
   value?: unknown;
   error?: {
@@ -81,14 +81,15 @@ export async function play(scenario: Scenario): Promise<Outcome> {
         },
         { highWaterMark: 0 },
       );
-      return await service.put(body, {
+      const put = await service.put(body, {
         signal,
         ...(scenario.announced !== undefined && { bytes: scenario.announced }),
-        async beforeLast() {
-          outcome.last = true;
-          if (scenario.last === 'throws') throw new Error('no leave');
-        },
       });
+      outcome.last = true;
+      if (scenario.last === 'abort') put.abort(new Error('it was aborted'));
+      if (scenario.last === 'leave') abort.abort(new Error('the caller left'));
+      if (scenario.last === 'wait') return await put.refusal;
+      return await put.commit();
     }
     if (scenario.method === 'ping') return await service.ping(signal);
     if (scenario.method === 'read') {

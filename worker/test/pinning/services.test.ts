@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { pinningServices } from '../../pinning/contract.ts';
+import { pinningServices } from '../../pinning/services.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
-  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), (name) => secrets[name], 'sealpin:x');
+  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
+    secretOf: (name) => secrets[name],
+    pinName: 'sealpin:x',
+    fetch,
+  });
 
 describe('PINNING_SERVICES', () => {
   it('gives the services in order, under their ids', () => {
@@ -26,9 +30,7 @@ describe('PINNING_SERVICES', () => {
     }) as unknown as typeof fetch;
     const [service] = pinningServices(
       JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]),
-      () => secret,
-      'sealpin:x',
-      fetcher,
+      { secretOf: () => secret, pinName: 'sealpin:x', fetch: fetcher },
     );
     expect(await service!.ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
     expect(asked[0]![0]).toBe('https://kubo.example.com/path/api/v0/version?');
@@ -43,10 +45,12 @@ describe('PINNING_SERVICES', () => {
     [[good, 5], 'PINNING_SERVICES must be a list of at least one object'],
     [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
     [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
-    [[good, good], 'PINNING_SERVICES[1] (kubo): id stands there twice'],
+    [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
     [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
     [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
+    [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
+    [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],
     [
       [{ ...good, url: 'kubo:5001' }],
       'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query',
@@ -75,7 +79,7 @@ describe('PINNING_SERVICES', () => {
       'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
     ],
     [[{ ...good, headers: ['a'] }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
-  ])('tells what is wrong in %j by name', (value, message) => {
+  ])('names what is wrong in %j', (value, message) => {
     expect(() => parse(value, { BAD: 'a\nb' })).toThrow(expect.objectContaining({ code: 'misconfigured', message }));
   });
 });

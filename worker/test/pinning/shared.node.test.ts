@@ -1,4 +1,4 @@
-/** Several services, and a user's own pins, on one node: nobody destroys what is somebody else's. */
+/** Several services, and a user's own pins, on one node: none of them destroys another's. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { DatabaseSync } from 'node:sqlite';
@@ -99,7 +99,7 @@ async function addByHand({ service }: User, bytes: Buffer, name: string): Promis
 /** Names and pins, on any node. */
 function ownPins(start: () => Promise<Node>): void {
   onOneNode(start, (world) => {
-    test('a pin carries the id of its service, and goes with the file', async () => {
+    test('a pin carries the id of its service, and is removed with the file', async () => {
       const file = await store(world.a, world.bytes);
       expect((await names(world.a))[file.cid]).toBe('sealpin:a');
       expect(await remove(world.a, file)).toBe('unpinned');

@@ -71,11 +71,20 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
       { method: 'put', bytes: 1_500_000, announced: 1_500_000, body: 'breaks' },
       { message: 'the body broke' },
     ],
-    ['no leave for the last bytes', { method: 'put', bytes: 1_500_000, last: 'throws' }, { message: 'no leave' }],
     [
-      'no leave, the length announced',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'throws' },
-      { message: 'no leave' },
+      'an upload that is aborted before its last bytes',
+      { method: 'put', bytes: 1_500_000, last: 'abort' },
+      { message: 'it was aborted' },
+    ],
+    [
+      'an upload that is aborted, its length announced',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'abort' },
+      { message: 'it was aborted' },
+    ],
+    [
+      'a caller who leaves before the last bytes',
+      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'leave' },
+      { message: 'the caller left' },
     ],
     [
       'a body shorter than announced',
@@ -101,13 +110,13 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
-  test('what it does not hold is told at once', async () => {
+  test('a block that it does not hold is reported at once', async () => {
     const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
     expect((await play({ method: 'block', cid })).error).toMatchObject({ code: 'pinning_lost' });
     expect((await play({ method: 'read', cid, offset: 0, length: 5 })).error).toMatchObject({ code: 'pinning_lost' });
   });
 
-  test('ping tells the version; a wrong token is told apart', async () => {
+  test('ping returns the version; a wrong token has an error of its own', async () => {
     expect((await play({ method: 'ping' })).value).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     for (const scenario of [
       { method: 'ping' },
