@@ -19,8 +19,6 @@ const defaultPort = 7420;
 const readyMs = 30_000;
 
 export const command = defineCommand({
-  name: 'start',
-  summary: 'Start the service on this machine',
   about:
     'Runs the Worker that `wrangler deploy` would send, in workerd, with an IPFS node of its own that is not on the network; ' +
     '--kubo-api adds one that may be. The first start makes an account and keeps its API key in the data directory. Ctrl-C stops it.',

@@ -2,4 +2,4 @@
 export type Pace = { readonly stallMs: number; readonly bytes: number; readonly answerMs: number };
 
 /** 1 KiB/s is slower than any line that one would upload files over; five minutes are what pinning may take. */
-export const usualPace: Pace = { stallMs: 60_000, bytes: 60 * 1024, answerMs: 300_000 };
+export const defaultTimeouts: Pace = { stallMs: 60_000, bytes: 60 * 1024, answerMs: 300_000 };

@@ -8,7 +8,7 @@ import { encodeNode } from '../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../shared/ipfs/cid.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { remember } from '../history.ts';
-import { output } from '../terminal/output.ts';
+import { createOutput } from '../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { Collector, run, temporaryDirectory } from './world.ts';
 
@@ -161,7 +161,7 @@ describe('what a service says cannot reach the terminal as a command', () => {
   test('whatever a command hands to the output is escaped, in JSON as JSON', async () => {
     const voice = (isJson: boolean) => {
       const [stdout, stderr] = [new Collector(), new Collector()];
-      const said = output({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now });
+      const said = createOutput({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now });
       return { stdout, stderr, said };
     };
     const plain = voice(false);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { wordlist } from '@scure/bip39/wordlists/english.js';
 import { describe, expect, test } from 'vitest';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
-import { timeText, weakness } from '../keys/strength.ts';
+import { timeText, strengthWarning } from '../keys/strength.ts';
 import { contextIn, temporaryDirectory } from './world.ts';
 
 const none = { argument: undefined, file: undefined, stdinTaken: false };
@@ -132,7 +132,7 @@ describe('a weak password is told of', () => {
     { password: 'x9$Kp2!vQz7#', says: /^this password is (weak|short): / },
     { password: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', says: /^this password is weak: / },
   ])('$password', async ({ password, says }) => {
-    const warning = await weakness(password);
+    const warning = await strengthWarning(password);
     expect(warning).toMatch(says);
     expect(warning).not.toContain(password);
   });
@@ -140,7 +140,7 @@ describe('a weak password is told of', () => {
   test.each([strong, 'correct horse battery staple', 'å'.repeat(7) + 'zwölf-Boxkämpfer-jagen-Viktor'])(
     '%s is not',
     async (password) => {
-      expect(await weakness(password)).toBeUndefined();
+      expect(await strengthWarning(password)).toBeUndefined();
     },
   );
 

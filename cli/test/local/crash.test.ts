@@ -98,7 +98,7 @@ describe('the workerd that a killed service left', () => {
       const flag = `--data-dir=${service.dataDir}`;
       const status = await sealpin(['status', flag]);
       expect(status).toMatchObject({ code: 1, stdout: '' });
-      expect(status.stderr).toContain(`a killed one left its runtime, process ${left.pid}`);
+      expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
       expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
       expect((await sealpin(['stop', flag])).stderr).toContain('No local service is running');
