@@ -1,5 +1,5 @@
 /** What the process hands in: the entry point (`index.ts`) fills it, a test makes its own. */
-import type { Pace } from './remote/timeouts.ts';
+import type { Timeouts } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
@@ -17,7 +17,7 @@ export type Environment = {
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */
-  readonly pace: Pace;
+  readonly timeouts: Timeouts;
   /** Whether a person may be asked at the terminal. */
   readonly interactive: boolean;
 };

@@ -69,7 +69,7 @@ const environment: Environment = {
   platform: process.platform,
   signal: interruption.signal,
   now: Date.now,
-  pace: defaultTimeouts,
+  timeouts: defaultTimeouts,
   interactive: true,
 };
 const exit = await main(process.argv.slice(2), environment);

@@ -9,7 +9,7 @@ export const command = defineCommand({
   about:
     'Waits up to 10 s for running requests; state and port stay the same. If no service is running, it only builds.',
   args: {},
-  examples: [{ command: 'sealpin rebuild', does: 'after a change to worker/ or shared/' }],
+  examples: [{ command: 'sealpin rebuild', does: 'After a change to worker/ or shared/' }],
   async run({ context }) {
     try {
       const { bytes, ms } = await control(localPaths(context.dataDir).control, 'rebuild');

@@ -9,7 +9,7 @@ import { localPaths } from '../local/state.ts';
 export const command = defineCommand({
   about: 'Exits with 1 if none is running, or if its Kubo does not respond as it should.',
   args: {},
-  examples: [{ command: 'sealpin status --json', does: 'for scripts' }],
+  examples: [{ command: 'sealpin status --json', does: 'For scripts' }],
   async run({ context }) {
     const status = await control(localPaths(context.dataDir).control, 'status').catch(async (error: unknown) => {
       if (!isSealpinError(error, 'not_running')) throw error;

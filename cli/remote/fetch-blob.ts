@@ -11,7 +11,7 @@ import {
 } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { type Answer, readAnswer, send } from './http.ts';
+import { type HttpResponse, readText, send } from './http.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, noService } from './client.ts';
@@ -100,8 +100,8 @@ export async function blobAsCar(cid: string, context: Context): Promise<Readable
 }
 
 /** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
-function optionsOf({ signal, pace }: Context): OpenOptions {
-  return { signal, digest: nodeBackend.sha256, limits: { idleMs: pace.stallMs } };
+function optionsOf({ signal, timeouts }: Context): OpenOptions {
+  return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
 }
 
 async function sourcesOf(context: Context): Promise<BlockSource[]> {
@@ -114,9 +114,15 @@ async function sourcesOf(context: Context): Promise<BlockSource[]> {
 }
 
 /** A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/); a service of ours is one, too. */
-function source(root: URL, id: string, { pace }: Context): BlockSource {
+function source(root: URL, id: string, { timeouts }: Context): BlockSource {
   const get = async (path: string, accept: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> => {
-    const answer = await send(new URL(path, root), { method: 'GET', headers: { accept }, signal, pace, name: 'it' });
+    const answer = await send(new URL(path, root), {
+      method: 'GET',
+      headers: { accept },
+      signal,
+      timeouts,
+      name: 'it',
+    });
     const type = answer.headers['content-type'];
     if (answer.status === 200 && typeof type === 'string' && type.startsWith(accept.split(';')[0]!)) return answer.body;
     const problem =
@@ -153,9 +159,9 @@ function source(root: URL, id: string, { pace }: Context): BlockSource {
 }
 
 /** The code and the words of a Sealpin service that refuses; undefined when it is not one of ours. */
-async function problemIn(answer: Answer): Promise<{ code: string; text: string } | undefined> {
+async function problemIn(answer: HttpResponse): Promise<{ code: string; text: string } | undefined> {
   try {
-    const { code, detail, title, hint } = parseAnswer(Problem, JSON.parse(await readAnswer(answer, 65_536)));
+    const { code, detail, title, hint } = parseAnswer(Problem, JSON.parse(await readText(answer, 65_536)));
     const text = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
     return { code, text: visible(text) };
   } catch {

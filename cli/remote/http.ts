@@ -7,11 +7,12 @@ import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
+import { isLoopback } from '../local/origin.ts';
 import { visible } from '../terminal/output.ts';
-import type { Pace } from './timeouts.ts';
+import type { Timeouts } from './timeouts.ts';
 import { sizeText } from '../terminal/progress.ts';
 
-export type Answer = {
+export type HttpResponse = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: ReadableStream<Uint8Array>;
@@ -23,7 +24,7 @@ export type SendOptions = {
   /** Sent as it comes, and its pieces are used up: they are empty once sent. `bytes` is its exact length, if known (else it goes chunked). */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
-  readonly pace: Pace;
+  readonly timeouts: Timeouts;
   /** What the peer is called in errors; its host when left out. */
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
@@ -36,7 +37,7 @@ export type SendOptions = {
  * @throws service_unreachable (also when the peer is too slow or breaks off), service_answer for a redirect, whatever the body
  *   throws, the reason of the signal
  */
-export async function send(url: URL, o: SendOptions): Promise<Answer> {
+export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
   o.signal.throwIfAborted();
   const { body } = o;
   const peer: Peer = { url, name: o.name ?? url.host, sentBytes: 0, bodyBytes: body?.bytes };
@@ -83,14 +84,14 @@ async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Pro
       () => true,
       () => true,
     );
-    const sent = await sendBody(request, iterator, over, o.pace, peer);
+    const sent = await sendBody(request, iterator, over, o.timeouts, peer);
     if (!sent) await iterator.return?.();
     else {
       request.end();
       o.onSent?.();
     }
   }
-  return await inTime(answered, o.pace.answerMs);
+  return await inTime(answered, o.timeouts.answerMs);
 }
 
 /** @returns false when the answer came first */
@@ -98,10 +99,10 @@ async function sendBody(
   request: ClientRequest,
   body: AsyncIterator<Uint8Array>,
   over: Promise<boolean>,
-  pace: Pace,
+  timeouts: Timeouts,
   peer: Peer,
 ): Promise<boolean> {
-  const patience = patient(pace);
+  const patience = patient(timeouts);
   let answered = false;
   void over.then(() => (answered = true));
   for (;;) {
@@ -116,16 +117,16 @@ async function sendBody(
   }
 }
 
-/** A clock that runs only while we wait for the peer: throws when it gave or took less than `pace.bytes` in `pace.stallMs`. */
-function patient(pace: Pace): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
+/** A clock that runs only while we wait for the peer: throws when it gave or took less than `timeouts.bytes` in `timeouts.stallMs`. */
+function patient(timeouts: Timeouts): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
   let waitedMs = 0;
   let moved = 0;
   return async (work, bytes) => {
     const start = performance.now();
-    const result = await inTime(work, pace.stallMs - waitedMs);
+    const result = await inTime(work, timeouts.stallMs - waitedMs);
     waitedMs += performance.now() - start;
     moved += typeof bytes === 'number' ? bytes : bytes(result);
-    if (moved >= pace.bytes) {
+    if (moved >= timeouts.bytes) {
       moved = 0;
       waitedMs = 0;
     }
@@ -149,7 +150,7 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
 
 function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
-  const patience = patient(o.pace);
+  const patience = patient(o.timeouts);
   return bytesFrom({
     async next() {
       try {
@@ -239,7 +240,7 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
  *
  * @throws service_answer when it is longer than `limitBytes`
  */
-export async function readAnswer(answer: Answer, limitBytes = 1024 * 1024): Promise<string> {
+export async function readText(answer: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of answer.body) {
@@ -251,12 +252,7 @@ export async function readAnswer(answer: Answer, limitBytes = 1024 * 1024): Prom
 }
 
 /** One header of an answer, safe to show. */
-export function headerOf(answer: Answer, name: string): string | undefined {
+export function headerOf(answer: HttpResponse, name: string): string | undefined {
   const value = answer.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
-}
-
-/** Whether an address is this machine's own. */
-export function isLoopback(url: URL): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }

@@ -218,7 +218,7 @@ describe('a service that is not what it should be', () => {
     },
   ])('S64: one that $title is given up', async ({ handler }) => {
     const service = await hostile({ 'GET /v1/health': handler });
-    const ran = await encryptTo(service.url, { pace: { stallMs: 150, bytes: 1000, answerMs: 150 } });
+    const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, answerMs: 150 } });
     expect(ran.exit).toBe(1);
     expect(ran.stderr).toContain('is too slow, and was given up');
   });

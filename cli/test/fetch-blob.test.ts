@@ -189,7 +189,7 @@ describe('S62, S63, S65: a source that gives', () => {
 });
 
 describe('S64: a source that', () => {
-  const pace = { stallMs: 150, bytes: 100_000, answerMs: 150 };
+  const timeouts = { stallMs: 150, bytes: 100_000, answerMs: 150 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
     {
@@ -207,7 +207,7 @@ describe('S64: a source that', () => {
       }) satisfies Handler,
     },
   ])('$title is given up for the next one', async ({ handler }) => {
-    const ran = await decryptFrom([handler, honest], { pace });
+    const ran = await decryptFrom([handler, honest], { timeouts });
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
   });

@@ -56,7 +56,7 @@ export function worldIn(
     scryptLogN: 10,
     now: Date.now,
     interactive: false,
-    pace: defaultTimeouts,
+    timeouts: defaultTimeouts,
     ...others,
     stdin: stdin instanceof Readable ? stdin : Readable.from(stdin.length === 0 ? [] : [Buffer.from(stdin as string)]),
   };

@@ -100,14 +100,44 @@ describe('what a Kubo answers', () => {
       'a refused token',
       { version: [403, {}] },
       'wrong',
-      'refuses version (status 403)',
+      'refuses the command version (status 403)',
       'SEALPIN_KUBO_TOKEN has to be',
     ],
-    ['a missing token', { version: [401, {}] }, undefined, 'refuses version (status 401)', 'set SEALPIN_KUBO_TOKEN'],
-    ['a token without id', { id: [403, {}] }, 'narrow', 'refuses id (status 403)', 'may use version and id'],
-    ['a gateway', { version: [404, '404 page not found'] }, undefined, "is not Kubo's RPC (status 404)", 'port 5001'],
-    ['another service', { version: [200, { version: 1 }] }, undefined, "is not Kubo's RPC (status 200)", 'port 5001'],
-    ['escapes in the peer ID', { id: [200, { ID: '\u001B[2J' }] }, undefined, "is not Kubo's RPC", 'port 5001'],
+    [
+      'a missing token',
+      { version: [401, {}] },
+      undefined,
+      'refuses the command version (status 401)',
+      'set SEALPIN_KUBO_TOKEN',
+    ],
+    [
+      'a token without id',
+      { id: [403, {}] },
+      'narrow',
+      'refuses the command id (status 403)',
+      'may use version and id',
+    ],
+    [
+      'a gateway',
+      { version: [404, '404 page not found'] },
+      undefined,
+      'is not the RPC address of a Kubo (status 404)',
+      'port 5001',
+    ],
+    [
+      'another service',
+      { version: [200, { version: 1 }] },
+      undefined,
+      'is not the RPC address of a Kubo (status 200)',
+      'port 5001',
+    ],
+    [
+      'escapes in the peer ID',
+      { id: [200, { ID: '\u001B[2J' }] },
+      undefined,
+      'is not the RPC address of a Kubo',
+      'port 5001',
+    ],
   ] as [string, Record<string, [number, unknown]>, string | undefined, string, string][])(
     '%s is told',
     async (_, answers, secret, message, hint) => {
@@ -162,7 +192,7 @@ describe('sealpin start', () => {
     expect(await decrypt(local, inKubo.cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
     const ok = await status(local);
     expect(ok).toMatchObject({ code: 0 });
-    expect(ok.stdout).toContain(`kubo      ${kubo.url}: ok (1.0.0-sealpin, number of peers not known)\n`);
+    expect(ok.stdout).toContain(`kubo      ${kubo.url}: ok (1.0.0-sealpin, number of peers unknown)\n`);
     await local.end();
 
     local = await started({ dataDir }); // the same Kubo without the flag
@@ -234,7 +264,7 @@ describe('sealpin start', () => {
     onTestFinished(async () => void (await sealpin(['stop', flag])));
     const began = await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env);
     expect(began.stderr).toContain(
-      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers not known)\n`,
+      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers unknown)\n`,
     );
     const stored = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
     await kubo.close();
@@ -247,7 +277,7 @@ describe('sealpin start', () => {
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
     expect(without).toMatchObject({ code: 0 });
     expect(without.stderr).toContain(
-      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; start with --kubo-api ${kubo.url} to use it again\n`,
+      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; to use it again, start with --kubo-api ${kubo.url}\n`,
     );
   });
 
@@ -265,7 +295,7 @@ describe('sealpin start', () => {
     const { peerId } = (await loadKubo(dataDir))!;
     expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
       new RegExp(
-        `another Kubo answers at ${first.url}: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
+        `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
       ),
     );
     expect(await loadKubo(dataDir)).toMatchObject({ url: second.url, peerId, inUse: true });
@@ -282,13 +312,13 @@ describe('sealpin start', () => {
     const flag = `--data-dir=${local.dataDir}`;
     const plain = await sealpin(['start', '--detach', flag]);
     expect(plain.stderr).toBe(
-      `sealpin: error: the local service is running already, at ${local.url}\nsealpin: hint: see: sealpin status\n`,
+      `sealpin: error: the local service is already running at ${local.url}\nsealpin: hint: see: sealpin status\n`,
     );
     const flags = await sealpin(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
     expect(flags).toMatchObject({ code: 1, stdout: '' });
     expect(JSON.parse(flags.stderr)).toMatchObject({
       code: 'already_running',
-      detail: `the local service is running already, at ${local.url}; --port and --kubo-api were not applied`,
+      detail: `the local service is already running at ${local.url}; --port and --kubo-api were not applied`,
       hint: 'stop it first with: sealpin stop',
     });
   });
