@@ -93,7 +93,7 @@ function join(own: readonly Stored[], account: AccountFiles | undefined, context
     if (storedIds.has(entry.fileId)) return [];
     const wasAsked = entry.service === account?.service;
     // It may be on a page that was not requested.
-    if (wasAsked && account?.complete === false) return [];
+    if (wasAsked && !account.complete) return [];
     return [
       {
         blobId: entry.cid,

@@ -83,7 +83,7 @@ export async function makeDataDirectory(dataDir: string): Promise<string | undef
     await makeDirectories(dataDir);
     const { mode } = await stat(dataDir);
     if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
-    return `the data directory ${dataDir} is open to other users; close it with: chmod 700 ${dataDir}`;
+    return `the data directory ${dataDir} is accessible to other users; fix it with: chmod 700 ${dataDir}`;
   } catch (error) {
     throw new SealpinError(
       'file_unwritable',

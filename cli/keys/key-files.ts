@@ -63,7 +63,7 @@ export async function readIdentities(
     });
   }
   if (await isOpenToOthers(path, context))
-    context.output.warn(`${path} is readable by other users; fix it with: chmod 600 ${path}`);
+    context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const text = sniff(bytes) !== undefined ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return parsing(path, () => parseIdentities(text));
 }
@@ -157,9 +157,10 @@ async function readKeyFile(path: string, what: string, context: Context): Promis
   try {
     return await readSmall(path, { limitBytes, what, world: context });
   } catch (error) {
-    // A failure of the system has a cause; a path that cannot be a key file has none.
-    const isMisuse = isSealpinError(error, 'file_unreadable') && error.cause === undefined;
-    if (!isMisuse && !isSealpinError(error, 'file_not_found')) throw error;
+    if (!isSealpinError(error, 'file_not_found') && !isSealpinError(error, 'file_unreadable')) throw error;
+    // A failure of the system has its error as the cause; a path that cannot be a key file has none, or our own.
+    const isSystemFailure = error.cause !== undefined && !isSealpinError(error.cause);
+    if (error.code === 'file_unreadable' && isSystemFailure) throw error;
     throw new SealpinError('key_invalid', error.message, { hint: `name a file with ${what}`, cause: error });
   }
 }

@@ -79,7 +79,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
     });
   const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
   if (await isOpenToOthers(file, context))
-    context.output.warn(`${file} holds a password and is readable by other users; fix it with: chmod 600 ${file}`);
+    context.output.warn(`${file} holds a password and is accessible to other users; fix it with: chmod 600 ${file}`);
   return parsePassword(bytes);
 }
 

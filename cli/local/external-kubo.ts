@@ -70,11 +70,11 @@ export function parseKuboWish(text: string | undefined, token: string | undefine
   return wish;
 }
 
-/** A token must not cross a network in the clear. */
+/** A token must not cross a network unencrypted. */
 function refuseClearToken(address: string, token: string | undefined): void {
   const url = new URL(address);
   if (token === undefined || url.protocol === 'https:' || isLoopback(url)) return;
-  throw new SealpinError('usage', `SEALPIN_KUBO_TOKEN would go to ${url.host} in the clear`, {
+  throw new SealpinError('usage', `SEALPIN_KUBO_TOKEN would be sent to ${url.host} unencrypted`, {
     hint: 'use https:, or an SSH tunnel to 127.0.0.1',
   });
 }

@@ -94,7 +94,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   const startedAt = new Date().toISOString();
   const service = markProcess(process.pid);
   if (service === undefined) throw new SealpinError('internal', 'this process cannot be found in the process table');
-  let runningWorkerd: Workerd | undefined;
+  let runningWorkerd: Workerd | undefined = undefined;
   const writeRunFile = (url: string): Promise<void> =>
     saveRun(dataDir, { v: 1, service, workerd: runningWorkerd?.processes ?? [], url, startedAt });
   cleanup.add(() => saveRun(dataDir, undefined));

@@ -37,7 +37,7 @@ export async function readConfig(dataDir: string): Promise<Config> {
   return config.apiKey !== undefined && open
     ? {
         ...config,
-        warning: `${path} has an API key in it and is open to other users; close it with: chmod 600 ${path}`,
+        warning: `${path} holds an API key and is accessible to other users; fix it with: chmod 600 ${path}`,
       }
     : config;
 }

@@ -63,7 +63,7 @@ describe('output', () => {
     expect(stdout.text).toBe('');
     expect(JSON.parse(stderr.text)).toEqual({
       type: 'about:blank',
-      title: 'The command line is not right',
+      title: 'Invalid usage',
       status: 400,
       detail: 'so not',
       code: 'usage',
@@ -98,9 +98,9 @@ describe('output', () => {
   });
 
   test.each([
-    { code: 'EPIPE', want: 'file_unwritable', says: 'the program reading the output has closed it' },
+    { code: 'EPIPE', want: 'file_unwritable', says: 'the program that reads the output has closed it' },
     { code: 'ENOSPC', want: 'disk_full', says: 'the disk that standard output writes to is full' },
-    { code: 'EIO', want: 'file_unwritable', says: 'the standard output cannot be written (EIO)' },
+    { code: 'EIO', want: 'file_unwritable', says: 'standard output cannot be written (EIO)' },
   ])('S52: $code on stdout is $want', async ({ code, want, says }) => {
     const broken = new Writable({
       write: (_chunk, _encoding, done) => done(Object.assign(new Error('broken'), { code })),

@@ -34,7 +34,7 @@ async function store(local: Running, text: string): Promise<{ cid: string; said:
 const decrypt = (local: Running, cid: string) => sealpin(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
 const status = (local: Running, ...flags: string[]) => sealpin(['status', ...flags, `--data-dir=${local.dataDir}`]);
 
-/** A Kubo that answers as it is told. */
+/** A Kubo with the given responses. */
 async function fake(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
   const all = { version: [200, { Version: '0.42.0' }], id: [200, { ID: '12D3KooWabcdefgh' }], ...answers };
   const routes = Object.entries(all).map(([command, [code, body]]) => [
@@ -50,7 +50,7 @@ const failure = async (asked: Promise<unknown>): Promise<string[]> => {
   return [thrown.code, thrown.message, thrown.hint ?? ''];
 };
 
-describe('what is given as --kubo-api', () => {
+describe('the value of --kubo-api', () => {
   test.each([
     ['http://127.0.0.1:5001', 'http://127.0.0.1:5001'],
     ['http://127.0.0.1:5001/', 'http://127.0.0.1:5001'],
@@ -65,10 +65,14 @@ describe('what is given as --kubo-api', () => {
     ['kubo', undefined, '--kubo-api is not a URL'],
     ['/ip4/127.0.0.1/tcp/5001', undefined, '--kubo-api is not a URL'],
     ['ftp://127.0.0.1', undefined, '--kubo-api is not a URL'],
-    ['http://user:canary@127.0.0.1:5001', undefined, '--kubo-api has a user or a password in it'],
-    ['http://127.0.0.1:5001/?a=b', undefined, '--kubo-api has a query or a fragment'],
-    ['http://192.0.2.7:5001', 'canary', 'SEALPIN_KUBO_TOKEN would go to 192.0.2.7:5001 in the clear'],
-    ['http://127.0.0.1:5001', 'canary\n', 'SEALPIN_KUBO_TOKEN has characters that a bearer token cannot have'],
+    ['http://user:canary@127.0.0.1:5001', undefined, '--kubo-api contains a user or a password'],
+    ['http://127.0.0.1:5001/?a=b', undefined, '--kubo-api contains a query or a fragment'],
+    ['http://192.0.2.7:5001', 'canary', 'SEALPIN_KUBO_TOKEN would be sent to 192.0.2.7:5001 unencrypted'],
+    [
+      'http://127.0.0.1:5001',
+      'canary\n',
+      'SEALPIN_KUBO_TOKEN is not a bearer token: it has characters other than printable ASCII',
+    ],
   ])('%s is refused, and nothing secret is repeated', (text, secret, message) => {
     expect(() => parseKuboWish(text, secret)).toThrow(expect.objectContaining({ code: 'usage', message }));
     expect(message).not.toContain('canary');
@@ -79,7 +83,7 @@ describe('what is given as --kubo-api', () => {
   });
 });
 
-describe('what a Kubo answers', () => {
+describe('the report of a Kubo', () => {
   test.each([
     ['its peers', { 'swarm/peers': [200, { Peers: [{}, {}] }] }, 2],
     ['no peers', { 'swarm/peers': [200, { Peers: null }] }, 0],
@@ -101,7 +105,7 @@ describe('what a Kubo answers', () => {
       { version: [403, {}] },
       'wrong',
       'refuses the command version (status 403)',
-      'SEALPIN_KUBO_TOKEN has to be',
+      'SEALPIN_KUBO_TOKEN must be',
     ],
     [
       'a missing token',
@@ -139,7 +143,7 @@ describe('what a Kubo answers', () => {
       'port 5001',
     ],
   ] as [string, Record<string, [number, unknown]>, string | undefined, string, string][])(
-    '%s is told',
+    '%s is reported',
     async (_, answers, secret, message, hint) => {
       const url = await fake(answers);
       expect(await failure(askKubo({ url, token: secret }))).toEqual([
@@ -150,13 +154,13 @@ describe('what a Kubo answers', () => {
     },
   );
 
-  test('nothing at all is told with the address', async () => {
+  test('an address where nothing listens is reported', async () => {
     const gone = await node();
     await gone.close();
     expect(await failure(askKubo({ url: gone.url }))).toEqual([
       'service_unreachable',
       `the Kubo at ${gone.url} cannot be reached: nothing answers there`,
-      'is its daemon running? Start it, or leave it out with --kubo-api none',
+      'is its daemon running? Start it, or go without it: --kubo-api none',
     ]);
   });
 });
@@ -180,7 +184,7 @@ describe('sealpin start', () => {
     let local = await started();
     const { dataDir } = local;
     const inNode = await store(local, 'in the embedded node');
-    expect(inNode.said).toContain('stored on this machine only');
+    expect(inNode.said).toContain('stored on this computer only');
     await local.end();
 
     local = await started({ dataDir, args: [`--kubo-api=${kubo.url}/api/v0`] });
@@ -239,16 +243,16 @@ describe('sealpin start', () => {
 
     for (const args of [['--kubo-api=none'], []]) {
       local = await started({ dataDir, args });
-      const told = await status(local);
-      expect(told).toMatchObject({ code: 0 });
-      expect(told.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
+      const reported = await status(local);
+      expect(reported).toMatchObject({ code: 0 });
+      expect(reported.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
       const hint = 'the bytes are at the pinning service kubo, which this service does not use at the moment';
       const unread = await decrypt(local, cid);
       expect(unread).toMatchObject({ code: 1, stdout: '' });
       expect(unread.stderr).toContain(hint);
       const answer = await call(`/v1/storage/${files[0]!.fileId}`, { headers: { accept: 'application/octet-stream' } });
       expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'pinning_unavailable', hint }]);
-      expect((await store(local, 'here')).said).toContain('stored on this machine only');
+      expect((await store(local, 'here')).said).toContain('stored on this computer only');
       expect((await call('/v1/storage/plain', plain)).status).toBe(201);
       expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
       await local.end();
@@ -307,7 +311,7 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
   });
 
-  test('says of a second start where the first one is, and what was not applied', async () => {
+  test('a second start reports where the first one is, and what was not applied', async () => {
     const local = await started();
     const flag = `--data-dir=${local.dataDir}`;
     const plain = await sealpin(['start', '--detach', flag]);
