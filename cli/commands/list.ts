@@ -84,10 +84,7 @@ async function accountFiles(limit: number, context: Context): Promise<AccountFil
 function join(own: readonly Stored[], account: AccountFiles | undefined, context: Context): Row[] {
   const byFileId = new Map(own.map((entry) => [entry.fileId, entry]));
   const stored =
-    account?.files.map((file): Row => ({
-      ...storedRow(file, byFileId.get(file.fileId), context),
-      service: account.service,
-    })) ?? [];
+    account?.files.map((file) => storedRow(file, byFileId.get(file.fileId), account.service, context)) ?? [];
   const storedIds = new Set(stored.map(({ fileId }) => fileId));
   const others = own.flatMap((entry): Row[] => {
     if (storedIds.has(entry.fileId)) return [];
@@ -110,7 +107,7 @@ function join(own: readonly Stored[], account: AccountFiles | undefined, context
   return [...stored, ...others].sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
 }
 
-function storedRow(file: StoredFile, entry: Stored | undefined, context: Context): Omit<Row, 'service'> {
+function storedRow(file: StoredFile, entry: Stored | undefined, service: string, context: Context): Row {
   // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
   if (entry !== undefined && entry.cid !== file.cid)
     context.output.warn(
@@ -122,6 +119,7 @@ function storedRow(file: StoredFile, entry: Stored | undefined, context: Context
     name: entry?.name ?? file.filename ?? null,
     size: file.size,
     createdAt: file.createdAt,
+    service,
     state: 'stored',
     mode: file.mode,
   };

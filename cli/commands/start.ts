@@ -98,7 +98,7 @@ async function refuseSecond(
   const flags = (['port', 'kubo-api'] as const).filter((name) => args[name] !== undefined).map((name) => `--${name}`);
   const unused =
     flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;
-  throw new SealpinError('already_running', `the local service is already running, at ${run.url}${unused}`, {
+  throw new SealpinError('already_running', `the local service is already running at ${run.url}${unused}`, {
     hint: flags.length === 0 ? 'see: sealpin status' : 'stop it first with: sealpin stop',
   });
 }
