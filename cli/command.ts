@@ -9,7 +9,7 @@ import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
 /** One argument, in a shape that citty takes, too. A positional is required unless it says otherwise. */
-export type Arg =
+type Arg =
   | { readonly type: 'positional'; readonly description: string; readonly required?: boolean }
   | { readonly type: 'string'; readonly description: string; readonly valueHint: string }
   | { readonly type: 'boolean'; readonly description: string };
@@ -18,7 +18,7 @@ export type Arg =
 export type Args = Readonly<Record<string, Arg>>;
 
 /** The parsed arguments of a command. (citty's own type hides that a flag may be absent.) */
-export type Values<A extends Args> = {
+type Values<A extends Args> = {
   readonly [K in keyof A]: A[K] extends { type: 'boolean' }
     ? boolean
     : A[K] extends { type: 'positional' }
@@ -28,7 +28,7 @@ export type Values<A extends Args> = {
       : string | undefined;
 };
 
-export type Example = { readonly command: string; readonly does: string };
+type Example = { readonly command: string; readonly does: string };
 
 export type Definition<A extends Args> = {
   /** More than the summary, for `--help`. */
@@ -47,7 +47,7 @@ export type Definition<A extends Args> = {
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */
-export type Parsed = {
+type Parsed = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly dataDir: string | undefined;

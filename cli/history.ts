@@ -19,7 +19,7 @@ export type Stored = {
   readonly bytes: number;
   readonly at: string;
 };
-export type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
+type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
 export type Entry = Stored | Deleted;
 
 /**

@@ -12,7 +12,7 @@ import { sizeText } from './terminal/progress.ts';
 import { api, authorizedService } from './remote/client.ts';
 import { store } from './remote/store-blob.ts';
 
-export type Sealing = {
+type Sealing = {
   /** A path, or `-`. */
   readonly file: string;
   readonly format: Format;

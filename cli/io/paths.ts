@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from './errno.ts';
 
-export type Paths = {
+type Paths = {
   readonly root: string;
   readonly config: string;
   readonly privateKey: string;

@@ -15,7 +15,7 @@ const generatedWords = 10;
 /** How often a person may type the password that opens something. */
 export const maxTries = 3;
 
-export type PasswordSource = {
+type PasswordSource = {
   /** From the command line. */
   readonly argument: string | undefined;
   readonly file: string | undefined;

@@ -11,7 +11,7 @@ import { errnoOf } from '../io/errno.ts';
 export type StoredCounts = { readonly files: number; readonly deletions: number };
 
 /** The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not say. */
-export type KuboState = { readonly url: string; readonly peerId: string } & (
+type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number }
   | { readonly status: 'failing'; readonly reason: string }
 );

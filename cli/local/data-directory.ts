@@ -14,7 +14,7 @@ import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 const busyMs = 1_000;
 const eraseAttempts = 5;
 
-export type PreparedDirectory = {
+type PreparedDirectory = {
   readonly secrets: Secrets;
   /** Folder of KV and the Durable Objects. */
   readonly stateDir: string;

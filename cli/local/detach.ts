@@ -12,7 +12,7 @@ import { loadSecrets, localPaths, makeLocal } from './state.ts';
 const readyMs = 30_000;
 
 /** A service that takes requests. */
-export type Ready = { readonly url: string; readonly account: string; readonly homes: Homes };
+type Ready = { readonly url: string; readonly account: string; readonly homes: Homes };
 
 /**
  * Starts the service in the background and waits until it takes requests.

@@ -24,7 +24,7 @@ export type KuboWish = {
 };
 
 /** What a Kubo reports. `peers`: how many it is connected to; undefined when it does not say. */
-export type KuboReport = { readonly version: string; readonly peerId: string; readonly peers?: number };
+type KuboReport = { readonly version: string; readonly peerId: string; readonly peers?: number };
 
 /** A Kubo that responded. */
 export type Kubo = KuboReport & { readonly url: string; readonly token?: string | undefined };

@@ -87,7 +87,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-export function problemOf(error: SealpinError): Record<string, unknown> {
+function problemOf(error: SealpinError): Record<string, unknown> {
   const { title, status } = describe(error.code);
   const hint = hintFor(error);
   return {
@@ -101,7 +101,7 @@ export function problemOf(error: SealpinError): Record<string, unknown> {
 }
 
 /** Anything that was thrown, as a SealpinError; what is not one is a bug. */
-export function toSealpinError(thrown: unknown): SealpinError {
+function toSealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'a non-Error value was thrown';
   return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {

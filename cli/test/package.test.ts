@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)(
         };
         const refused = await installed(nodes[24], directory, user)('encrypt', 'in');
         expect(refused).toMatchObject({ code: 1, stdout: '' });
-        expect(refused.stderr).toContain('cannot prove who it is');
+        expect(refused.stderr).toContain('is not trusted');
         const sealpin = installed(nodes[24], directory, { ...user, NODE_EXTRA_CA_CERTS: join(directory, 'tls.crt') });
         const stored = await sealpin('encrypt', 'in');
         expect(stored).toMatchObject({ code: 0, stderr: '' });

@@ -28,8 +28,10 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
   it('that is a form is refused, with the command that sends the file', async () => {
     const form = new FormData();
     form.append('file', new Blob(['hello']), 'hello.txt');
+    // In one piece: the service refuses without reading, and would close the connection under a body that still goes out.
+    const encoded = new Response(form);
     const answers = [
-      await post({}, form),
+      await post({ 'Content-Type': encoded.headers.get('Content-Type') ?? '' }, await encoded.arrayBuffer()),
       await post({ 'Content-Type': 'application/x-www-form-urlencoded' }, '{"filename":"a.txt","data":"aGVsbG8="}'),
       await post({ 'Content-Type': 'Multipart/Form-Data ; boundary=x' }),
     ];
@@ -87,7 +89,7 @@ describe('a parameter of the query', () => {
     const detailOf = async (path: string): Promise<string | undefined> =>
       (await (await call(path)).json<Problem>()).detail;
     expect(await detailOf('/v1/storage?limit=canary')).toBe('limit is a number from 1 to 100');
-    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be ("true" | "false")');
+    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be true or false');
   });
 
   it('that is not known is ignored by the gateway, as its specification says', async () => {

@@ -11,7 +11,7 @@ const program = `
   const dataDir = process.env.DISK + '/home';
   mkdirSync(dataDir);
   const log = [];
-  const { url, apiKey, stop } = await startService({ dataDir, port: 0, log: (line) => log.push(line) });
+  const { url, apiKey, stop } = await startService({ dataDir, port: 0, kubo: {}, log: (line) => log.push(line) });
   const call = async (path, init = {}) => {
     const reply = await fetch(url + path, { ...init, headers: { authorization: 'Bearer ' + apiKey } });
     const { fileId, code, pins } = await reply.json();
