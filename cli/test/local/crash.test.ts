@@ -78,7 +78,7 @@ describe('a workerd that crashed', () => {
     expect(listed.stdout).toBe('');
     expect(await service.end('SIGCONT')).toBe(1);
     await new Promise((resolve) => thief.close(resolve));
-    expect(service.stderr()).toContain('the runtime crashed and could not be started again');
+    expect(service.stderr()).toContain('the runtime crashed and could not be restarted');
     expect(await loadRun(service.dataDir)).toBeUndefined();
   });
 });

@@ -222,7 +222,7 @@ describe('sealpin start', () => {
     });
     const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toContain('hint: the pinning service kubo does not answer at the moment');
+    expect(refused.stderr).toContain('is degraded: it cannot store or read at the moment');
     await local.end();
 
     expect(await refusal({ dataDir, env })).toContain(`the Kubo at ${kubo.url} cannot be reached`);
