@@ -62,7 +62,7 @@ export function uploadIdleMs(env: Env): number {
  * Durable Objects, which is where the references to the pins live: another deployment has another one.
  * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
  */
-export function serviceId(env: Env): string {
+function serviceId(env: Env): string {
   const id = env.SERVICE_ID ?? '';
   if (id === '') return env.PIN.idFromName('service').toString().slice(0, 32);
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(id))

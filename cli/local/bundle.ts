@@ -19,7 +19,7 @@ export function packageRoot(from = import.meta.dirname): string {
 }
 
 /** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
-export const workerOptions = {
+const workerOptions = {
   bundle: true,
   format: 'esm',
   target: 'es2024',
@@ -35,12 +35,19 @@ export const workerOptions = {
  * Bundles one entry to the text of one ES module.
  *
  * @param entry path from the package root, `worker/index.ts` for example
+ * @param overrides options that differ from those of the Worker
  * @throws build_failed with the first message of the compiler and its place
  */
-export async function bundle(entry: string, options: BuildOptions = workerOptions): Promise<string> {
+export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
   const root = packageRoot();
   try {
-    const result = await build({ ...options, absWorkingDir: root, entryPoints: [entry], write: false });
+    const result = await build({
+      ...workerOptions,
+      ...overrides,
+      absWorkingDir: root,
+      entryPoints: [entry],
+      write: false,
+    });
     const [output] = result.outputFiles;
     if (output === undefined) throw new SealpinError('build_failed', `${entry} has no output`);
     return output.text;
@@ -64,5 +71,5 @@ export const guardFlags = ['enable_request_signal'];
 
 /** The module in front of the Worker on a developer's machine; it imports the Worker as `./worker.js`. */
 export function bundleGuard(): Promise<string> {
-  return bundle('cli/local/guard.ts', { ...workerOptions, external: [...workerOptions.external, './worker.js'] });
+  return bundle('cli/local/guard.ts', { external: [...workerOptions.external, './worker.js'] });
 }

@@ -57,7 +57,7 @@ describe('S53: a file that is not at rest', () => {
         await utimes(path, 1, 1);
       },
     },
-  ])('that $how while it was read is told, and never taken for the whole', async ({ how, change }) => {
+  ])('that $how while it was read is an error, and never read as complete', async ({ how, change }) => {
     expect(await changing(change)).toMatchObject({ code: 'file_changed', message: `in ${how} while it was read` });
   });
 });
@@ -104,7 +104,7 @@ describe('S54: what is no regular file', () => {
     if (writer.exitCode === null) await once(writer, 'exit');
   });
 
-  test('a FIFO that nobody writes to can be left', async () => {
+  test('a FIFO without a writer can be interrupted', async () => {
     const directory = await temporaryDirectory();
     execFileSync('mkfifo', [join(directory, 'fifo')]);
     const input = await openInput('fifo', worldIn(directory));

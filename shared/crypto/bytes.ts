@@ -13,17 +13,6 @@ export function fromUtf8(bytes: Uint8Array): string {
   return latin.decode(bytes);
 }
 
-/** The parts, one after the other, in a new array. */
-export function concat(...parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    whole.set(part, offset);
-    offset += part.length;
-  }
-  return whole;
-}
-
 /** Whether two arrays hold the same bytes, in a time that depends on their lengths only. */
 export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;

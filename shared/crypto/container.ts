@@ -2,7 +2,8 @@
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { dearmor } from './armor.ts';
 import { checkRandom, draw, type Backend } from './backends/backend.ts';
-import { fromUtf8, concat, isEqual, utf8 } from './bytes.ts';
+import { fromUtf8, isEqual, utf8 } from './bytes.ts';
+import { concat } from '../streams/concat.ts';
 import { openChunks, sealChunks, sealedBytes, type Chunks } from './payload/chunks.ts';
 import { cobblestone, newCobblestone, readCobblestone } from './payload/cobblestone.ts';
 import { encodeHeader, macInput, readHeader, type Header } from './header.ts';

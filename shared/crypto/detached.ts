@@ -1,7 +1,8 @@
 /** The service's encrypted mode: the payload is stored, and the header that opens it is kept apart from it. */
 import { SealpinError } from '../errors.ts';
 import { checkRandom, draw, type Backend } from './backends/backend.ts';
-import { concat, streamOf, utf8 } from './bytes.ts';
+import { streamOf, utf8 } from './bytes.ts';
+import { concat } from '../streams/concat.ts';
 import { openChunks, openedBytes, openSpan, sealChunks, sealedBytes, slice, spanOf } from './payload/chunks.ts';
 import { cobblestone, preambleBytes } from './payload/cobblestone.ts';
 import { makeHeader, newPayload, readDetachedLine, readPayload, unlock } from './container.ts';

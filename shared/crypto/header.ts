@@ -3,14 +3,15 @@
  * line with the MAC.
  */
 import { SealpinError } from '../errors.ts';
-import { concat, decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { concat } from '../streams/concat.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { Stanza } from './types.ts';
 
 /** The longest header that is read. */
 export const maxHeaderBytes = 1024 * 1024;
 /** The most stanzas that a header may have. */
-export const maxStanzas = 1024;
+const maxStanzas = 1024;
 /** Width of a full line of a stanza's body (C2SP age.md). */
 const columns = 64;
 const macBytes = 32;

@@ -15,7 +15,7 @@ export function unrefer({ cid, service, fileId }: FileRecord): Message {
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-export type Delivery = (message: Message) => Promise<Answer<{ status: Removal }>>;
+type Delivery = (message: Message) => Promise<Answer<{ status: Removal }>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 

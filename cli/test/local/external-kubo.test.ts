@@ -159,7 +159,7 @@ describe('the report of a Kubo', () => {
     await gone.close();
     expect(await failure(askKubo({ url: gone.url }))).toEqual([
       'service_unreachable',
-      `the Kubo at ${gone.url} cannot be reached: nothing answers there`,
+      `the Kubo at ${gone.url} cannot be reached: connection refused`,
       'is its daemon running? Start it, or go without it: --kubo-api none',
     ]);
   });
@@ -218,7 +218,7 @@ describe('sealpin start', () => {
     const failing = await status(local, '--json');
     expect(failing).toMatchObject({ code: 1 });
     expect(JSON.parse(failing.stdout)).toMatchObject({
-      kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('nothing answers there') },
+      kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('connection refused') },
     });
     const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });

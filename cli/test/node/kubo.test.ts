@@ -77,7 +77,7 @@ if (kuboProgram() === undefined) {
       'token-of-the-tests',
       'is not the RPC address of a Kubo (status 404)',
     ],
-  ])('%s is told before anything is started', async (_, address, token, message) => {
+  ])('%s is reported before anything is started', async (_, address, token, message) => {
     const kubo = await startKubo();
     onTestFinished(() => kubo.close());
     const dataDir = await directory();

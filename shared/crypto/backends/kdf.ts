@@ -1,5 +1,6 @@
 import type { Backend } from './backend.ts';
-import { concat, utf8 } from '../bytes.ts';
+import { utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 
 type Hmac = Pick<Backend, 'hmac'>;
 

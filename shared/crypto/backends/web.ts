@@ -10,7 +10,7 @@ import { sha256, sha512 } from '@noble/hashes/sha2.js';
 import { ml_kem768_p256, ml_kem768_x25519 } from '@noble/post-quantum/hybrid.js';
 import { SealpinError } from '../../errors.ts';
 import type { Aead, Backend, CompressibleCurve, Curve, HybridKem } from './backend.ts';
-import { concat } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 
 /** `getRandomValues` gives at most so many bytes a call (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;

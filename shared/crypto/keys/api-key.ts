@@ -1,7 +1,8 @@
 /** API keys, and the private key of an account wrapped under one. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, encodePadded, hex, utf8 } from '../bytes.ts';
+import { encodePadded, hex, utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
 import { webBackend } from '../backends/web.ts';
 
@@ -72,7 +73,7 @@ export async function newApiKey(account: string, backend: Backend = webBackend):
 }
 
 /** Whether text has the form of an account id. */
-export function isAccountId(text: string): boolean {
+function isAccountId(text: string): boolean {
   return /^[0-9A-Za-z]{22}$/.test(text) && decodeBase62(text, 16) !== undefined;
 }
 

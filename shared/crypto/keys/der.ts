@@ -1,6 +1,7 @@
 /** The three DER shapes of a P-256 key: PKCS#8 (RFC 5958), SEC1 (RFC 5915) and SPKI (RFC 5480). */
 import { SealpinError } from '../../errors.ts';
-import { concat, isEqual } from '../bytes.ts';
+import { isEqual } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 
 const tags = {
   integer: 0x02,

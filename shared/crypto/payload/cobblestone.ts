@@ -1,7 +1,8 @@
 /** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, isEqual, utf8 } from '../bytes.ts';
+import { isEqual, utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import type { Chunking, Chunks } from './chunks.ts';
 import { expand } from '../backends/kdf.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';

@@ -1,7 +1,8 @@
 /** The `file` stanza of a detached header: whose header it is, and what the file is called. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { fromUtf8, concat, utf8 } from '../bytes.ts';
+import { fromUtf8, utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
 import type { Stanza } from '../types.ts';
 

@@ -1,7 +1,8 @@
 /** HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Aead, type Backend } from '../backends/backend.ts';
-import { concat, utf8 } from '../bytes.ts';
+import { utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { expand, extract } from '../backends/kdf.ts';
 
 /** KEM identifiers (RFC 9180 section 7.1; draft-ietf-hpke-pq). */

@@ -1,7 +1,8 @@
 /** Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the latter. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
+import { decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import type { Format, Identity, Recipient, Stanza } from '../types.ts';
 
 const saltBytes = 16;

@@ -1,7 +1,8 @@
 /** C2SP age.md, "The X25519 recipient type": age's own keys. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { concat, decodeBase64, encodeBase64 } from '../bytes.ts';
+import { decodeBase64, encodeBase64 } from '../bytes.ts';
+import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../backends/kdf.ts';
 import type { Format, Identity, Recipient, Stanza } from '../types.ts';
@@ -9,7 +10,7 @@ import type { Format, Identity, Recipient, Stanza } from '../types.ts';
 const zeroNonce = new Uint8Array(12);
 
 /** Reads an X25519 stanza; throws `header_invalid`. */
-export function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
+function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
   const share = args.length === 2 ? decodeBase64(args[1]!) : undefined;
   if (share?.length !== 32 || body.length !== 32)
     throw new SealpinError('header_invalid', 'An entry for an X25519 key is malformed');

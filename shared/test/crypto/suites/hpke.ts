@@ -7,7 +7,8 @@ import scryptVectors from '../../vectors/kdf-rfc/scrypt-rfc7914.json' with { typ
 import ageExamples from '../../vectors/age-spec-examples/age-spec-examples.json' with { type: 'json' };
 import { shake128 } from '@noble/hashes/sha3.js';
 import { parseIdentities, parseRecipients, type Backend } from '../../../crypto/index.ts';
-import { concat, utf8 } from '../../../crypto/bytes.ts';
+import { utf8 } from '../../../crypto/bytes.ts';
+import { concat } from '../../../streams/concat.ts';
 import {
   decapsulateP256,
   encapsulateP256,
