@@ -1,23 +1,19 @@
-/** What the outside hands in: the rim (`index.ts`) fills it from the process, a test from its own streams. */
-import type { Readable, Writable } from 'node:stream';
+/** What the process hands in: the entry point (`index.ts`) fills it, a test makes its own. */
 import type { Timeouts } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
+import type { InputStream, OutputStream } from './terminal/streams.ts';
 
-/** A stream that may be a terminal. */
-type In = Readable & { readonly isTTY?: boolean };
-export type Out = Writable & { readonly isTTY?: boolean; readonly columns?: number };
-
-export type World = {
-  readonly stdin: In;
-  readonly stdout: Out;
-  readonly stderr: Out;
+export type Environment = {
+  readonly stdin: InputStream;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly home: string;
   readonly platform: NodeJS.Platform;
-  /** Fires on SIGINT, SIGTERM, SIGHUP and when nobody reads stdout any more; its reason is a SealpinError. */
+  /** Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /** A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2); the core's own when left out, as the command line does. */
+  /** A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2). The command line never sets it: the core decides. */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */
@@ -26,8 +22,8 @@ export type World = {
   readonly interactive: boolean;
 };
 
-/** What a command gets: the outside, where its data lives and where its words go. */
-export type Context = World & {
+/** What a command gets: its environment, its output and where its data lives. */
+export type Context = Environment & {
   readonly output: Output;
   /** Absolute; it need not exist. */
   readonly dataDir: string;

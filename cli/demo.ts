@@ -1,4 +1,4 @@
-/** The main job from start to end, as a person would do it, in a folder that is gone afterwards: `npm run demo`. */
+/** The main job from start to end, as a person would do it, in a temporary folder: `npm run demo`. */
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -8,10 +8,10 @@ import { basename, dirname, join } from 'node:path';
 const entry = join(import.meta.dirname, 'index.ts');
 const original = createRequire(import.meta.url).resolve('miniflare');
 const password = 'correct horse battery staple and a demo';
-const interrupted = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort());
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interruption.abort());
 
-type Ran = { stdout: string; stderr: string };
+type Output = { stdout: string; stderr: string };
 
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-demo-'));
 const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], {
@@ -23,9 +23,9 @@ try {
   await demo();
   process.exitCode = 0;
 } catch (error) {
-  process.exitCode = interrupted.signal.aborted ? 130 : 1;
+  process.exitCode = interruption.signal.aborted ? 130 : 1;
   console.log(
-    interrupted.signal.aborted
+    interruption.signal.aborted
       ? '\nInterrupted; cleaning up.'
       : `\n✗ ${error instanceof Error ? error.message : String(error)}`,
   );
@@ -35,15 +35,15 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 if (process.exitCode === 0)
-  console.log('\nEverything is stopped and nothing is left behind. Start your own service with: ./sealpin start');
+  console.log('\nEverything is stopped and removed. Start your own service with: ./sealpin start');
 
 async function demo(): Promise<void> {
   const { size } = await stat(original);
   console.log(`Sealpin, on one real file: ${basename(original)} of miniflare, ${mib(size)}.\n`);
 
-  let begun = performance.now();
+  let started = performance.now();
   const { url, keyFile } = JSON.parse(await firstLine()) as { url: string; keyFile: string };
-  say('start', `a Worker and an IPFS node, at ${url}, ready after ${seconds(begun)}`);
+  report('start', `a Worker and an IPFS node at ${url}, ready after ${seconds(started)}`);
 
   const alice = await keys('Alice');
   const bob = await keys('Bob');
@@ -60,13 +60,13 @@ async function demo(): Promise<void> {
     ['ecc-encrypt', 'ecc-decrypt', [alice.private]],
     ['ecc-encrypt', 'ecc-decrypt', [bob.private]],
   ] as const) {
-    begun = performance.now();
+    started = performance.now();
     const output = join(dir, `${made}-${keys[0] === undefined ? 'back' : basename(dirname(keys[0]))}`);
     await sealpin(reader, blobs[made], output, ...keys);
     await compare(output);
-    say(
+    report(
       reader,
-      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: restored byte for byte, ${seconds(begun)}`,
+      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: restored byte for byte, ${seconds(started)}`,
     );
   }
 
@@ -74,12 +74,12 @@ async function demo(): Promise<void> {
   const api = (path: string, init: RequestInit = {}): Promise<Response> =>
     fetch(url + path, {
       ...init,
-      signal: interrupted.signal,
+      signal: interruption.signal,
       headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${apiKey}` },
     });
   const data = await readFile(original);
 
-  const sealed = await answer<{ fileId: string; cid: string }>(
+  const sealed = await jsonOf<{ fileId: string; cid: string }>(
     await api('/v1/storage/encrypted', {
       method: 'POST',
       headers: {
@@ -90,8 +90,8 @@ async function demo(): Promise<void> {
     }),
     201,
   );
-  say('POST', `encrypted by the service, as raw bytes → file ${sealed.fileId}`);
-  const plain = await answer<{ fileId: string; cid: string }>(
+  report('POST', `encrypted by the service, as raw bytes → file ${sealed.fileId}`);
+  const plain = await jsonOf<{ fileId: string; cid: string }>(
     await api('/v1/storage/plain', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -99,47 +99,47 @@ async function demo(): Promise<void> {
     }),
     201,
   );
-  say('POST', `plain, as JSON with base64 → blob ${short(plain.cid)}, which anybody can read`);
+  report('POST', `plain, as JSON with base64 → blob ${short(plain.cid)}, which anyone can read`);
 
   const raw = await api(`/v1/storage/${sealed.fileId}`, { headers: { accept: 'application/octet-stream' } });
-  same(Buffer.from(await raw.arrayBuffer()), data);
-  say('GET', `the encrypted one as ${raw.headers.get('content-type')}: restored byte for byte`);
-  const json = await answer<{ filename: string; data: string }>(await api(`/v1/storage/${plain.fileId}`), 200);
-  same(Buffer.from(json.data, 'base64'), data);
-  say('GET', `the plain one as JSON, ${json.filename}: restored byte for byte`);
+  assertSame(Buffer.from(await raw.arrayBuffer()), data);
+  report('GET', `the encrypted one as ${raw.headers.get('content-type')}: restored byte for byte`);
+  const json = await jsonOf<{ filename: string; data: string }>(await api(`/v1/storage/${plain.fileId}`), 200);
+  assertSame(Buffer.from(json.data, 'base64'), data);
+  report('GET', `the plain one as JSON, ${json.filename}: restored byte for byte`);
 
-  const receipt = await answer<{ key: string; pins: { service: string; status: string }[] }>(
+  const receipt = await jsonOf<{ key: string; pins: { service: string; status: string }[] }>(
     await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }),
     200,
   );
-  say(
+  report(
     'DELETE',
     `receipt: key ${receipt.key}, ${receipt.pins.map((pin) => `${pin.status} at ${pin.service}`).join(', ')}`,
   );
   const again = await api(`/v1/storage/${sealed.fileId}`);
   await again.body?.cancel();
-  if (again.status !== 404) throw new Error(`a deleted file answers ${again.status}`);
-  say('GET', 'the deleted one: 404');
+  if (again.status !== 404) throw new Error(`a request for a deleted file got status ${again.status}`);
+  report('GET', 'the deleted one: 404');
 }
 
-/** Runs one command line to its end. Its password comes by the environment, where other users cannot read it. */
-function sealpin(...args: string[]): Promise<Ran> {
+/** Runs one command line to its end. The password goes through the environment, where other users cannot read it. */
+function sealpin(command: string, ...args: string[]): Promise<Output> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [entry, ...args, `--data-dir=${dir}`], {
+    const child = spawn(process.execPath, [entry, command, ...args, `--data-dir=${dir}`], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         ...process.env,
-        ...(/^(encrypt|chacha-encrypt|decrypt)$/.test(args[0]!) ? { SEALPIN_PASSWORD: password } : {}),
+        ...(/^(encrypt|chacha-encrypt|decrypt)$/.test(command) ? { SEALPIN_PASSWORD: password } : {}),
       },
-      signal: interrupted.signal,
+      signal: interruption.signal,
       killSignal: 'SIGTERM',
     });
-    const ran = { stdout: '', stderr: '' };
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (ran.stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (ran.stderr += text));
+    const output = { stdout: '', stderr: '' };
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
     child.once('error', reject);
     child.once('close', (code) =>
-      code === 0 ? resolve(ran) : reject(new Error(`sealpin ${args[0]} ended with ${code}\n${ran.stderr}`)),
+      code === 0 ? resolve(output) : reject(new Error(`sealpin ${command} exited with ${code}\n${output.stderr}`)),
     );
   });
 }
@@ -147,19 +147,19 @@ function sealpin(...args: string[]): Promise<Ran> {
 async function keys(name: string): Promise<{ private: string; public: string }> {
   const folder = join(dir, name);
   const { stdout } = await sealpin('keygen', `--output=${folder}`);
-  say('keygen', `${name} is ${stdout.slice(0, 20)}…`);
+  report('keygen', `${name} is ${stdout.slice(0, 20)}…`);
   return { private: join(folder, 'private.key'), public: join(folder, 'public.key') };
 }
 
 async function store(command: string, how: string, ...args: string[]): Promise<string> {
-  const begun = performance.now();
+  const started = performance.now();
   const { stdout } = await sealpin(command, ...args);
   const blob = stdout.trim();
-  say(command, `${how}, ${seconds(begun)}\n${' '.repeat(17)}→ ${blob}`);
+  report(command, `${how}, ${seconds(started)}\n${' '.repeat(17)}→ ${blob}`);
   return blob;
 }
 
-/** What the service prints when it is ready; its own error when it never is. */
+/** The line that the service prints when it is ready; its error when it fails. */
 function firstLine(): Promise<string> {
   return new Promise((resolve, reject) => {
     let stdout = '';
@@ -173,21 +173,22 @@ function firstLine(): Promise<string> {
   });
 }
 
-async function answer<T>(response: Response, status: number): Promise<T> {
+async function jsonOf<T>(response: Response, status: number): Promise<T> {
   const body: unknown = await response.json();
-  if (response.status !== status) throw new Error(`the service answered ${response.status}: ${JSON.stringify(body)}`);
+  if (response.status !== status)
+    throw new Error(`the service responded with ${response.status}: ${JSON.stringify(body)}`);
   return body as T;
 }
 
 async function compare(path: string): Promise<void> {
-  same(await readFile(path), await readFile(original));
+  assertSame(await readFile(path), await readFile(original));
 }
 
-function same(got: Buffer, wanted: Buffer): void {
-  if (!got.equals(wanted)) throw new Error('what came back is not what went in');
+function assertSame(got: Buffer, wanted: Buffer): void {
+  if (!got.equals(wanted)) throw new Error('the restored file differs from the original');
 }
 
-function say(step: string, text: string): void {
+function report(step: string, text: string): void {
   console.log(`✓ ${step.padEnd(14)} ${text}`);
 }
 

@@ -1,6 +1,6 @@
 /**
- * The private history of blob IDs: one line of JSON for each blob that was stored or deleted from here, only ever appended
- * to (one write a line, so that two processes do not mix theirs), 0600. It holds no secret, and no service sees it.
+ * The private history of blob IDs: one line of JSON for each blob that was stored or deleted from here. It is only appended
+ * to (one write per line, so that two processes do not mix theirs), 0600. It holds no secret, and no service sees it.
  */
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -19,10 +19,12 @@ export type Stored = {
   readonly bytes: number;
   readonly at: string;
 };
-export type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
+type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
 export type Entry = Stored | Deleted;
 
 /**
+ * Appends one entry.
+ *
  * @throws file_unwritable, disk_full
  */
 export async function remember(dataDir: string, entry: Entry): Promise<void> {
@@ -47,6 +49,8 @@ export async function remember(dataDir: string, entry: Entry): Promise<void> {
 }
 
 /**
+ * Reads the history.
+ *
  * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are kept)
  * @throws file_unreadable
  */

@@ -1,21 +1,21 @@
 #!/usr/bin/env node
-/** The rim: the only file that reads the process. It imports nothing at first, so that its first lines run first. */
-import type { World } from './context.ts';
+/** The entry point: the only file that reads the process. It has no static imports, so that its first lines run first. */
+import type { Environment } from './context.ts';
 
-// Others on this machine can read the words of a command, and one of them may be a password.
+// Other users can read the arguments of a process, and one of them may be a password.
 process.title = 'sealpin';
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {
   process.stderr.write(
-    `sealpin: error: sealpin needs Node 22.13 or newer, and this is Node ${process.versions.node}\n` +
+    `sealpin: error: sealpin needs Node 22.13 or newer; this is Node ${process.versions.node}\n` +
       'sealpin: hint: install a newer one from https://nodejs.org/, or use ./sealpin in a checkout, which has its own\n',
   );
   process.exit(1);
 }
 
-// What we allocate is mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until
-// V8 marks the whole heap for them: a third of the user CPU of decrypting 1 GiB, and 50 MiB of RSS, measured. It stays small.
+// We allocate mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until V8
+// marks the whole heap for them: measured, a third of the user CPU of decrypting 1 GiB and 50 MiB of RSS. It stays small.
 const { setFlagsFromString } = await import('node:v8');
 setFlagsFromString('--semi-space-growth-factor=1');
 
@@ -25,13 +25,13 @@ const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
 const { defaultTimeouts } = await import('./remote/timeouts.ts');
 
-/** The current directory; ends the process where that was deleted under our feet. */
-function here(): string {
+/** The current directory; ends the process if it was deleted. */
+function currentDirectory(): string {
   try {
     return process.cwd();
   } catch {
     process.stderr.write(
-      'sealpin: error: the current directory does not exist any more\nsealpin: hint: change to another one: cd\n',
+      'sealpin: error: the current directory no longer exists\nsealpin: hint: change to another one: cd\n',
     );
     return process.exit(1);
   }
@@ -51,7 +51,7 @@ for (const [signal, exit] of [
     interruption.abort(new SealpinError('interrupted', `interrupted by ${signal}`));
   });
 }
-// Who reads us may leave at any time (EPIPE); that ends the work, without a stack.
+// The reader of our output may close it at any time (EPIPE); that ends the work, without a stack trace.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error) => {
     exitBySignal ??= 1;
@@ -59,12 +59,12 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-const world: World = {
+const environment: Environment = {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  cwd: here(),
+  cwd: currentDirectory(),
   home: homedir(),
   platform: process.platform,
   signal: interruption.signal,
@@ -72,5 +72,5 @@ const world: World = {
   timeouts: defaultTimeouts,
   interactive: true,
 };
-const exit = await main(process.argv.slice(2), world);
+const exit = await main(process.argv.slice(2), environment);
 process.exit(exit === 0 ? 0 : (exitBySignal ?? exit));

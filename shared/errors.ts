@@ -36,7 +36,7 @@ const table = {
     status: 408,
     exit: 1,
     fault: 'user',
-    title: 'The body stopped coming',
+    title: 'The body stalled',
     hint: 'nothing was kept; send the upload again',
   },
   unauthorized: {
@@ -48,9 +48,9 @@ const table = {
   },
   insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
   forbidden: { status: 403, exit: 1, fault: 'user', title: 'This is not allowed' },
-  not_found: { status: 404, exit: 1, fault: 'user', title: 'There is nothing here' },
+  not_found: { status: 404, exit: 1, fault: 'user', title: 'Not found' },
   method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
-  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No representation that you accept' },
+  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No acceptable representation' },
   conflict: { status: 409, exit: 1, fault: 'user', title: 'The request conflicts with the current state' },
   idempotency_running: {
     status: 409,
@@ -60,9 +60,9 @@ const table = {
   },
   gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
   precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
-  too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service takes' },
+  too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service accepts' },
   unsupported_media_type: { status: 415, exit: 1, fault: 'user', title: 'This content type is not supported' },
-  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range lies outside of the file' },
+  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range is outside the file' },
   cid_mismatch: {
     status: 422,
     exit: 1,
@@ -89,21 +89,21 @@ const table = {
     status: 500,
     exit: 1,
     fault: 'system',
-    title: 'Something went wrong on our side',
-    hint: 'tell the operator the requestId',
+    title: 'Internal error of the service',
+    hint: 'contact the operator and quote the requestId',
   },
   misconfigured: {
     status: 500,
     exit: 1,
     fault: 'system',
-    title: 'The service is configured wrongly',
-    hint: 'tell the operator: the log of the service says what is wrong',
+    title: 'The service is misconfigured',
+    hint: 'contact the operator: the log of the service has the reason',
   },
   pinning_failed: {
     status: 502,
     exit: 1,
     fault: 'system',
-    title: 'The pinning service gave a bad answer',
+    title: 'Unexpected response from the pinning service',
     hint: 'nothing was kept; try again',
   },
   pinning_lost: {
@@ -117,7 +117,7 @@ const table = {
     status: 502,
     exit: 1,
     fault: 'system',
-    title: 'What came back is not what was stored',
+    title: 'The content does not match its blob ID',
     hint: 'try another source of the same blob ID',
   },
   overloaded: { status: 503, exit: 1, fault: 'system', title: 'Too busy at the moment', hint: 'try again shortly' },
@@ -132,7 +132,7 @@ const table = {
     status: 504,
     exit: 1,
     fault: 'system',
-    title: 'The pinning service did not answer in time',
+    title: 'The pinning service did not respond in time',
     hint: 'try again shortly',
   },
   // Containers and keys
@@ -147,20 +147,20 @@ const table = {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'This container format is not known',
+    title: 'Unknown container format',
     hint: 'a newer version of Sealpin may be able to read it',
   },
   container_invalid: {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'The container is not complete or has something after its end',
+    title: 'The container is incomplete, or has data after its end',
   },
   kdf_unavailable: {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'This runtime cannot pay the cost of the password',
+    title: "The password's key derivation is too expensive for this runtime",
     hint: 'open it on a machine with more memory',
   },
   key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
@@ -169,7 +169,7 @@ const table = {
     status: 400,
     exit: 2,
     fault: 'user',
-    title: 'There is nobody to encrypt to',
+    title: 'No recipients',
     hint: 'name at least one public key',
   },
   not_encrypted: {
@@ -177,17 +177,22 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'It is not encrypted',
-    hint: 'leave the password or key out to fetch it as it is',
+    hint: 'omit the password or key to fetch it unchanged',
   },
-  wrong_kind: { status: 422, exit: 1, fault: 'user', title: 'It opens with something else' },
+  wrong_kind: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'Wrong kind of credential: it needs a password, or a private key',
+  },
   random_failed: {
     status: 500,
     exit: 1,
     fault: 'system',
-    title: 'The random numbers of this machine cannot be trusted',
+    title: "The system's random number generator failed a check",
   },
   // The command line
-  usage: { status: 400, exit: 2, fault: 'user', title: 'The command line is not right' },
+  usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
   file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists' },
   file_not_found: { status: 404, exit: 1, fault: 'user', title: 'There is no such file' },
   file_unreadable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be read' },
@@ -197,7 +202,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'The file changed while it was read',
-    hint: 'nothing was kept; try again when it is at rest',
+    hint: 'nothing was kept; try again once nothing writes to it',
   },
   disk_full: { status: 507, exit: 1, fault: 'user', title: 'The disk is full', hint: 'free some space and try again' },
   config_invalid: { status: 400, exit: 1, fault: 'user', title: 'The configuration cannot be used' },
@@ -207,12 +212,12 @@ const table = {
     fault: 'user',
     title: 'The service cannot be reached',
   },
-  service_answer: { status: 502, exit: 1, fault: 'user', title: 'The service gave an answer that is not Sealpin’s' },
+  service_answer: { status: 502, exit: 1, fault: 'user', title: 'Unexpected response: not a Sealpin service' },
   already_running: {
     status: 409,
     exit: 1,
     fault: 'user',
-    title: 'The local service is running already',
+    title: 'The local service is already running',
   },
   not_running: {
     status: 409,
@@ -230,18 +235,18 @@ const table = {
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
 } as const satisfies Record<string, Entry>;
 
-/** Every failure that Sealpin can tell of. */
+/** The codes of all failures. */
 export type Code = keyof typeof table;
 
 /** All codes, for documents and tests. */
 export const codes = Object.keys(table) as Code[];
 
-/** What the table says of a code. */
+/** The table's entry for a code. */
 export function describe(code: Code): Entry {
   return table[code];
 }
 
-/** Whether text, from an HTTP answer for example, is one of our codes. */
+/** Whether text, for example from an HTTP response, is one of our codes. */
 export function isCode(text: unknown): text is Code {
   return typeof text === 'string' && Object.hasOwn(table, text);
 }

@@ -1,21 +1,11 @@
-import { passwordRecipient } from '../../shared/crypto/index.ts';
 import { defineCommand } from '../command.ts';
-import { encryptAndStore } from '../seal.ts';
-import { newPassword, newPasswordArgs, refusePathAsPassword } from '../keys/passwords.ts';
+import { encryptWithPassword } from '../seal.ts';
+import { fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
-  name: 'chacha-encrypt',
-  summary: 'Encrypt a file with a password (ChaCha20-Poly1305), store it and print its blob ID',
-  about: 'What is stored is an age file, which every age tool opens with the password. Otherwise as sealpin encrypt.',
-  args: {
-    file: { type: 'positional', description: 'The file, or - for standard input' },
-    password: {
-      type: 'positional',
-      required: false,
-      description: 'The password. Others on this machine may see it: rather use one of the other ways',
-    },
-    ...newPasswordArgs,
-  },
+  about:
+    'Prints the blob ID. The stored blob is an age file, which every age tool opens with the password. Otherwise as sealpin encrypt.',
+  args: { file: fileArg, password: passwordArg, ...newPasswordFlags },
   service: true,
   examples: [
     { command: 'sealpin chacha-encrypt letter.pdf', does: 'Ask for a password, print the blob ID' },
@@ -25,19 +15,7 @@ export const command = defineCommand({
     },
   ],
   async run({ args, context }) {
-    await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
-    await encryptAndStore({
-      file: args.file,
-      format: 'age',
-      context,
-      async recipients() {
-        const password = await newPassword(
-          { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' },
-          args.generate,
-          context,
-        );
-        return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
-      },
-    });
+    const derivation = { name: 'scrypt', logN: context.scryptLogN } as const;
+    await encryptWithPassword({ args, format: 'age', derivation, context });
   },
 });

@@ -6,15 +6,13 @@ import type { Context } from '../context.ts';
 import { recall, remember } from '../history.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 
-/** Far more than anybody stores of the same bytes; a hostile service must not keep us asking. */
+/** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
 const maxFiles = 10_000;
 const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const command = defineCommand({
-  name: 'delete',
-  summary: 'Delete a file from the service, and say what that does and what it does not',
   about:
-    'By blob ID (every file of the account with these bytes) or by file ID. For a file that the service encrypted, its key is destroyed. A blob of this command line carries its own header: it is unpinned, and anyone who already has a copy can still open it with the password or key.',
+    'By blob ID (every file of the account with these bytes) or by file ID. If the service encrypted the file, its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line carries its own header: it is unpinned, but anyone who already has a copy can still open it with the password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
   },
@@ -40,17 +38,16 @@ export const command = defineCommand({
     }
     for (const receipt of receipts) {
       const { name, blobId = cid } = names.get(receipt.fileId) ?? {};
-      const what = [name, blobId ?? receipt.fileId].filter((text) => text !== undefined);
-      for (const line of receiptText(receipt, what.length === 2 ? `${what[0]} (${what[1]})` : what[0]!))
-        output.note(line);
+      const id = blobId ?? receipt.fileId;
+      for (const line of receiptText(receipt, name === undefined ? id : `${name} (${id})`)) output.note(line);
     }
     await output.result({ receipts }, []);
   },
 });
 
-/** Names and blob IDs of what was stored from here, by file ID. */
+/** Names and blob IDs of the files that were stored from here, by file ID. */
 async function namesOf(context: Context): Promise<Map<string, { name: string | undefined; blobId: string }>> {
-  // They only make the receipt easier to read.
+  // They only make the receipt easier to read, so a failure does not matter.
   const { entries } = await recall(context.dataDir).catch(() => ({ entries: [] }));
   return new Map(
     entries.flatMap((entry) => ('cid' in entry ? [[entry.fileId, { name: entry.name, blobId: entry.cid }]] : [])),
@@ -64,7 +61,7 @@ async function withBlob(cid: string, routes: Api): Promise<string[]> {
     const page = await routes.list({ cid, cursor, limit: 100 });
     refuseEmptyPage(page);
     if (fileIds.length >= maxFiles)
-      throw new SealpinError('service_answer', `the service says that more than ${maxFiles} files have this blob ID`);
+      throw new SealpinError('service_answer', `the service reports more than ${maxFiles} files with this blob ID`);
     fileIds.push(...page.files.map(({ fileId }) => fileId));
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -81,7 +78,7 @@ async function forget(fileId: string, context: Context): Promise<void> {
   }
 }
 
-/** @param what was deleted, as people know it */
+/** @param what the name of the deleted file, or its ID */
 function receiptText(receipt: Receipt, what: string): string[] {
   const key = {
     destroyed: 'its key was destroyed; any remaining copy can no longer be opened',
@@ -103,6 +100,6 @@ function receiptText(receipt: Receipt, what: string): string[] {
     ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
     ...(receipt.recoverableUntil === undefined
       ? []
-      : [`the platform itself could restore the key until ${receipt.recoverableUntil}`]),
+      : [`the platform operator could restore the key until ${receipt.recoverableUntil}`]),
   ];
 }

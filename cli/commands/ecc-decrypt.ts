@@ -1,27 +1,23 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { givenPassword, passwordArgs } from '../keys/passwords.ts';
+import { givenPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
+import { blobArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
-  name: 'ecc-decrypt',
-  summary: 'Fetch a blob, check it against its ID and decrypt it with a private key',
   about:
-    'The private key is private.key of the data directory, or a file: PKCS#8 or SEC1 PEM of OpenSSL (P-256), or lines with AGE-SECRET-KEY-1…; one that is protected with a password asks for it, or takes it from --password-file or SEALPIN_PASSWORD. A blob that is not encrypted is refused.',
+    'The private key is private.key in the data directory, or a file: PKCS#8 or SEC1 PEM from OpenSSL (P-256), or lines with AGE-SECRET-KEY-1…. The password of a protected key file comes from --password-file or SEALPIN_PASSWORD, or you are asked for it. An unencrypted blob is refused.',
   args: {
-    blob_id: {
-      type: 'positional',
-      description: 'The blob ID, a container on this machine (./file), or - for standard input',
-    },
-    output_file: { type: 'positional', description: 'Where to write, or - for standard output' },
+    blob_id: blobArg,
+    output_file: outputFileArg,
     private_key_file: { type: 'positional', required: false, description: 'The private key, or - for standard input' },
-    ...passwordArgs,
-    force: { type: 'boolean', description: 'Replace the output file if it exists' },
+    ...passwordFlags,
+    force: forceArg,
   },
   service: true,
   examples: [
-    { command: 'sealpin ecc-decrypt bafkrei… letter.pdf', does: 'With private.key of the data directory' },
+    { command: 'sealpin ecc-decrypt bafkrei… letter.pdf', does: 'With private.key in the data directory' },
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf bob/private.key', does: 'With another key' },
   ],
   async run({ args, context }) {

@@ -2,18 +2,17 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { encryptAndStore } from '../seal.ts';
+import { fileArg } from './args.ts';
 
 export const command = defineCommand({
-  name: 'ecc-encrypt',
-  summary: 'Encrypt a file to public keys, store it and print its blob ID',
   about:
-    'Each of the private keys opens it. What is stored is an age file. A public key file is public.key of sealpin keygen, an SPKI PEM of OpenSSL (P-256), or lines with age recipients (age1…, age1tag1…, age1tagpq1…, age1pq1…); a recipient can also be given itself in the place of a file.',
+    'Prints the blob ID. Each of the private keys opens the file. The stored blob is an age file. A public key file is public.key from sealpin keygen, an SPKI PEM from OpenSSL (P-256), or lines with age recipients (age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself instead of a file.',
   args: {
-    file: { type: 'positional', description: 'The file, or - for standard input' },
-    public_key_file: { type: 'positional', description: 'Whom to encrypt to; add your own if you want to open it too' },
+    file: fileArg,
+    public_key_file: { type: 'positional', description: 'The recipient; add your own if you want to open it, too' },
     mix: {
       type: 'boolean',
-      description: 'Let post-quantum keys and others open the same file: then the weakest decides',
+      description: 'Allow post-quantum and classical keys together, which removes the post-quantum protection',
     },
   },
   rest: 'public_key_file',

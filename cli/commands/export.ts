@@ -3,16 +3,15 @@ import { blobAsCar, blobSize, parseBlobId, readFailure } from '../remote/fetch-b
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { forceArg } from './args.ts';
 
 export const command = defineCommand({
-  name: 'export',
-  summary: 'Write a blob, as it is stored, into a CAR file',
   about:
-    'Every block is checked against the blob ID. Any IPFS node takes the file (ipfs dag import), and the blob keeps its ID there: this is how to move what is stored, or to put it onto the public network.',
+    'Every block is verified against the blob ID. Any IPFS node can import the file (ipfs dag import), and the blob keeps its ID there: use it to move a blob to another node, or to the public network.',
   args: {
     blob_id: { type: 'positional', description: 'The blob ID' },
     file: { type: 'positional', description: 'The CAR file to write' },
-    force: { type: 'boolean', description: 'Replace the file if it exists' },
+    force: forceArg,
   },
   service: true,
   examples: [
@@ -24,7 +23,7 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     if (args.file === '-')
-      throw new SealpinError('usage', 'a CAR is checked while it is written, so it goes into a file', {
+      throw new SealpinError('usage', 'a CAR is verified while it is written, so it needs a file', {
         hint: 'name a new file, such as letter.car',
       });
     const cid = parseBlobId(args.blob_id);

@@ -4,19 +4,18 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
-import { newPassword, newPasswordArgs } from '../keys/passwords.ts';
+import { newPassword } from '../keys/passwords.ts';
 import { api, authorizedService } from '../remote/client.ts';
+import { forceArg, newPasswordFlags } from './args.ts';
 
 export const command = defineCommand({
-  name: 'key export',
-  summary: "Write the account's private key into a file",
   about:
-    'With it, ecc-decrypt opens the containers of what the service encrypted (GET /v1/storage/<fileId> with Accept: application/vnd.sealpin), without the service. The service gives it sealed to your API key, and it is opened here. Keep a copy: who loses every API key with the scope read has no other way to those files, unless the account has a recovery key.',
+    'With this key, ecc-decrypt opens the containers of files that the service encrypted (GET /v1/storage/<fileId> with Accept: application/vnd.sealpin), without the service. The service returns the key sealed to your API key, and it is unsealed on this machine. Keep a copy: if you lose every API key with the scope read, nothing else opens those files, unless the account has a recovery key.',
   args: {
     file: { type: 'positional', description: 'The key file to write' },
-    protect: { type: 'boolean', description: 'Protect it with a password, asked for twice' },
-    ...newPasswordArgs,
-    force: { type: 'boolean', description: 'Replace the file if it exists' },
+    protect: { type: 'boolean', description: 'Protect it with a password, which you enter twice' },
+    ...newPasswordFlags,
+    force: forceArg,
   },
   service: true,
   examples: [{ command: 'sealpin key export account.key --protect', does: 'With a password on it' }],
@@ -27,11 +26,12 @@ export const command = defineCommand({
     const sink = await openSink(args.file, { force: args.force, world: context, fileOnly: true });
     const { account, key } = await api(service, context).account();
     const apiKey = await parseApiKey(service.apiKey);
-    if (apiKey === undefined) throw new SealpinError('unauthorized', 'the API key has a typing error in it');
+    if (apiKey === undefined)
+      throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
     if (key.sealed === undefined)
       throw new SealpinError(
         'insufficient_scope',
-        'this API key lacks the scope read, and so the private key is not sealed to it',
+        'this API key lacks the scope read, so the private key is not sealed to it',
       );
     const spki = createPublicKey(account.publicKey).export({ type: 'spki', format: 'der' });
     const pkcs8 = await unsealPrivateKey(apiKey, { id: key.id, sealed: Buffer.from(key.sealed, 'base64'), spki });
@@ -53,7 +53,7 @@ export const command = defineCommand({
       );
       const path = await sink.commit();
       context.output.note(
-        `wrote ${args.file} (keep it secret: it opens whatever the service encrypted for this account)`,
+        `wrote ${args.file} (keep it secret: it opens every file that the service encrypted for this account)`,
       );
       await context.output.result({ file: path, account: account.id }, []);
     } finally {

@@ -32,7 +32,7 @@ function parseExpiry(text: string, nowMs: number): string {
       : nowMs + Number(days) * dayMs;
   if (Number.isNaN(time))
     throw new SealpinError('usage', '--expires is neither a number of days nor a date', {
-      hint: 'such as 30d, or 2027-01-31',
+      hint: 'write 30d, or 2027-01-31',
     });
   if (time <= nowMs) throw new SealpinError('usage', '--expires is in the past');
   return new Date(time).toISOString();
@@ -40,7 +40,7 @@ function parseExpiry(text: string, nowMs: number): string {
 
 type Listed = ApiKeyList['keys'][number];
 
-/** The keys of the account, that of this command marked `current`, which older services do not tell. */
+/** The keys of the account, the one in use marked `current`, which older services do not report. */
 async function listed(account: Api): Promise<Listed[]> {
   const { keys } = await account.listKeys();
   if (keys.some(({ current }) => current === true)) return keys;
@@ -55,18 +55,16 @@ function keyText(key: Listed): string {
 }
 
 export const create = defineCommand({
-  name: 'key create',
-  summary: 'Make an API key and print it, this once',
   about:
-    'A key can do no more and live no longer than the one that makes it. Without the scope read it cannot open what the service encrypted, because nothing in the service could open it for that key.',
+    'A key never exceeds the scopes or the expiry of the key that created it. Without the scope read, a key cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
     scopes: {
       type: 'string',
       valueHint: 'list',
-      description: `What it may do: ${scopes.join(', ')} (${defaultScopes})`,
+      description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})`,
     },
-    expires: { type: 'string', valueHint: 'when', description: 'When it ends: 30d, or a date' },
+    expires: { type: 'string', valueHint: 'when', description: 'When it expires: 30d, or a date' },
   },
   service: true,
   examples: [
@@ -86,8 +84,6 @@ export const create = defineCommand({
 });
 
 export const list = defineCommand({
-  name: 'key list',
-  summary: 'List the API keys of the account that are not revoked',
   args: {},
   service: true,
   examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
@@ -98,28 +94,27 @@ export const list = defineCommand({
 });
 
 export const revoke = defineCommand({
-  name: 'key revoke',
-  summary: 'Revoke an API key, at once',
   about:
-    'The key that this command itself uses goes only with --self: without another one you are locked out. The last key with the scope read is the only way to the files that the service encrypted, and the last one with the scope keys the only way to make others: they go only with --destroy.',
+    'Takes effect at once. Revoking the key that this command itself uses requires --self: without another key you are locked out. Revoking the last key with the scope read, the only way to files that the service encrypted, or the last key with the scope keys, the only way to create others, requires --destroy.',
   args: {
     id: { type: 'positional', description: 'Its ID (see: sealpin key list), not the key itself' },
-    cascade: { type: 'boolean', description: 'And every key that was made with it' },
-    self: { type: 'boolean', description: 'Also the key that this command uses' },
+    cascade: { type: 'boolean', description: 'Also revoke every key that was created with it' },
+    self: { type: 'boolean', description: 'Allow revoking the key that this command uses' },
     destroy: {
       type: 'boolean',
-      description: 'Also the last one that can read, which loses what the service encrypted, or that can make keys',
+      description:
+        'Allow revoking the last key that can read (files that the service encrypted are lost) or create keys',
     },
   },
   service: true,
-  examples: [{ command: 'sealpin key revoke 9f2c… --cascade', does: 'A key, and those that were made with it' }],
+  examples: [{ command: 'sealpin key revoke 9f2c… --cascade', does: 'A key, and those that were created with it' }],
   async run({ args, context }) {
     if (args.id.startsWith('sp_'))
-      throw new SealpinError('usage', 'that is an API key, and its ID is wanted', {
-        hint: 'see: sealpin key list. The key stands in the history of your shell now',
+      throw new SealpinError('usage', 'expected the ID of an API key, got the key itself', {
+        hint: 'see: sealpin key list. The key is now in your shell history',
       });
     const account = await routes(context);
-    const going = family(args.id, args.cascade, await listed(account));
+    const going = withDescendants(args.id, args.cascade, await listed(account));
     if (going.length === 0)
       throw new SealpinError('not_found', 'the account has no API key with this ID', { hint: 'see: sealpin key list' });
     if (!args.self && going.some(({ current }) => current === true))
@@ -127,25 +122,26 @@ export const revoke = defineCommand({
         hint: 'without another key you are locked out; to revoke it anyway add --self',
       });
     const { cascade, destroy, self } = args;
-    const { revoked } = await account.revokeKey(args.id, { cascade, destroy, self }).catch(explain);
+    const { revoked } = await account.revokeKey(args.id, { cascade, destroy, self }).catch(explainConflict);
     for (const id of revoked) context.output.note(`revoked ${id}`);
     await context.output.result({ revoked }, []);
   },
 });
 
-/** The key with an ID and, with `cascade`, all that descend from it. */
-function family(id: string, cascade: boolean, keys: readonly Listed[]): Listed[] {
+/** The key with an ID and, with `cascade`, all its descendants. */
+function withDescendants(id: string, cascade: boolean, keys: readonly Listed[]): Listed[] {
   const going = new Set(keys.filter((key) => key.id === id));
-  // A set is visited to its end, also what is added meanwhile.
-  for (const { id: maker } of cascade ? going : []) for (const key of keys) if (key.createdBy === maker) going.add(key);
+  // Iterating a set also visits what is added meanwhile.
+  for (const { id: issuer } of cascade ? going : [])
+    for (const key of keys) if (key.createdBy === issuer) going.add(key);
   return [...going];
 }
 
-/** A refusal of the service, with the flag that overrules it. */
-function explain(error: unknown): never {
+/** Adds the flag that overrides a refusal of the service. */
+function explainConflict(error: unknown): never {
   if (!isSealpinError(error, 'conflict')) throw error;
   throw new SealpinError('conflict', error.message, {
-    hint: 'to revoke it anyway add --destroy (the last key of its kind) or --self (the key in use here)',
+    hint: 'to revoke it anyway add --destroy (the last key with its scope) or --self (the key in use here)',
     cause: error,
   });
 }

@@ -7,27 +7,26 @@ import { writeFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
-import { newPassword, newPasswordArgs } from '../keys/passwords.ts';
+import { newPassword } from '../keys/passwords.ts';
+import { newPasswordFlags } from './args.ts';
 
 export const command = defineCommand({
-  name: 'keygen',
-  summary: 'Make a key pair: private.key, which opens, and public.key, which others encrypt to',
   about:
-    'The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), which says the same as public.key, is printed. Whoever loses private.key loses what was encrypted to it: there is no copy of it anywhere. Back it up.',
+    'private.key decrypts; public.key is what others encrypt to. The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), a short form of public.key, is printed. Back up private.key: there is no other copy, and without it the files encrypted to it cannot be opened.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
     'post-quantum': {
       type: 'boolean',
-      description: 'Make a pair that withstands a quantum computer, too (age1tagpq1…)',
+      description: 'Create a pair that also resists quantum computers (age1tagpq1…)',
     },
-    protect: { type: 'boolean', description: 'Protect private.key with a password, asked for twice' },
-    ...newPasswordArgs,
-    force: { type: 'boolean', description: 'Replace a pair that is there. What only it could open is lost' },
+    protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
+    ...newPasswordFlags,
+    force: { type: 'boolean', description: 'Replace an existing pair. Files that only the old pair opens are lost' },
   },
   examples: [
     { command: 'sealpin keygen', does: 'A pair for yourself' },
     { command: 'sealpin keygen --protect', does: 'With a password on private.key' },
-    { command: 'sealpin keygen --post-quantum', does: 'For what shall stay closed to the computers of later' },
+    { command: 'sealpin keygen --post-quantum', does: 'Resists future quantum computers' },
     { command: 'sealpin keygen --output ./alice', does: 'Another pair, in a directory of its own' },
   ],
   async run({ args, context }) {

@@ -10,8 +10,8 @@ const pageFiles = 100;
 const defaultLimit = '100';
 
 /**
- * `stored`: the account has it. `gone`: it was stored from here, and the account does not have it any more. `unknown`: its
- * service was not asked.
+ * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
+ * `unknown`, its service was not asked.
  */
 type Row = {
   readonly blobId: string;
@@ -21,17 +21,15 @@ type Row = {
   readonly createdAt: string;
   readonly service: string;
   readonly state: 'stored' | 'gone' | 'unknown';
-  /** `encrypted`: by the service, so that it is read by its file ID; `plain`: stored as it came. */
+  /** `encrypted`: by the service, so that it is read by its file ID; `plain`: stored unchanged. */
   readonly mode: 'encrypted' | 'plain';
 };
 
 export const command = defineCommand({
-  name: 'list',
-  summary: 'List what is stored, newest first',
   about:
-    'The files of the account, joined with the history of this data directory, which alone knows the names of files that were encrypted here. Without a service, the history alone.',
+    'Shows the files of the account. File names come from the local history; the service never learns the names of files that were encrypted here. Without a service, only the history is shown.',
   args: {
-    limit: { type: 'string', valueHint: 'number', description: `How many at most (${defaultLimit})` },
+    limit: { type: 'string', valueHint: 'number', description: `The maximum number of files (${defaultLimit})` },
   },
   service: true,
   examples: [
@@ -43,26 +41,31 @@ export const command = defineCommand({
     if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
-      context.output.warn(`line ${line} of the history cannot be read; it was left as it is`);
+      context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
     const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
     const own = entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
-    const { files, service, complete } = await accountFiles(limit, context);
-    const rows = join(own, files, service, complete, context);
+    const account = await accountFiles(limit, context);
+    const rows = join(own, account, context);
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, shown.map(rowText));
     if (rows.length === 0) context.output.note('nothing is stored yet');
-    if (rows.length > limit || !complete) context.output.note(`there are more: --limit ${limit * 10}`);
+    if (rows.length > limit || account?.complete === false)
+      context.output.note(`there are more: --limit ${limit * 10}`);
   },
 });
 
-/** The newest files of the account; none, with a word about it, when there is no service. */
-async function accountFiles(
-  limit: number,
-  context: Context,
-): Promise<{ files: StoredFile[]; service: string | undefined; complete: boolean }> {
+/** Files of the account at a service. `complete`: whether these are all. */
+type AccountFiles = {
+  readonly files: readonly StoredFile[];
+  readonly service: string;
+  readonly complete: boolean;
+};
+
+/** The newest files of the account; undefined, with a warning, when there is no service. */
+async function accountFiles(limit: number, context: Context): Promise<AccountFiles | undefined> {
   if ((await findService(context)).url === undefined) {
     context.output.warn('no service is configured, and no local service is running: showing the local history only');
-    return { files: [], service: undefined, complete: true };
+    return undefined;
   }
   const service = await authorizedService(context);
   const routes = api(service, context);
@@ -77,55 +80,54 @@ async function accountFiles(
   return { files, service: service.url.href, complete: cursor === undefined };
 }
 
-function join(
-  own: readonly Stored[],
-  files: readonly StoredFile[],
-  service: string | undefined,
-  complete: boolean,
-  context: Context,
-): Row[] {
-  const known = new Map(own.map((entry) => [entry.fileId, entry]));
-  const held = new Set(files.map(({ fileId }) => fileId));
-  const rows: Row[] = files.map((file) => {
-    const entry = known.get(file.fileId);
-    // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
-    if (entry !== undefined && entry.cid !== file.cid)
-      context.output.warn(
-        `the service gives ${entry.name ?? file.fileId} another blob ID (${file.cid}) than it had when it was stored; the list shows the one from the history`,
-      );
-    return {
-      blobId: entry?.cid ?? file.cid,
-      fileId: file.fileId,
-      name: entry?.name ?? file.filename ?? null,
-      size: file.size,
-      createdAt: file.createdAt,
-      service: service!,
-      state: 'stored',
-      mode: file.mode,
-    };
+/** The files of the account and of the history as rows, newest first. */
+function join(own: readonly Stored[], account: AccountFiles | undefined, context: Context): Row[] {
+  const byFileId = new Map(own.map((entry) => [entry.fileId, entry]));
+  const stored =
+    account?.files.map((file) => storedRow(file, byFileId.get(file.fileId), account.service, context)) ?? [];
+  const storedIds = new Set(stored.map(({ fileId }) => fileId));
+  const others = own.flatMap((entry): Row[] => {
+    if (storedIds.has(entry.fileId)) return [];
+    const wasAsked = entry.service === account?.service;
+    // It may be on a page that was not requested.
+    if (wasAsked && !account.complete) return [];
+    return [
+      {
+        blobId: entry.cid,
+        fileId: entry.fileId,
+        name: entry.name ?? null,
+        size: entry.bytes,
+        createdAt: entry.at,
+        service: entry.service,
+        state: wasAsked ? 'gone' : 'unknown',
+        mode: 'plain',
+      },
+    ];
   });
-  for (const entry of own) {
-    if (held.has(entry.fileId)) continue;
-    const asked = entry.service === service;
-    // It may stand on a page that was not asked for.
-    if (asked && !complete) continue;
-    rows.push({
-      blobId: entry.cid,
-      fileId: entry.fileId,
-      name: entry.name ?? null,
-      size: entry.bytes,
-      createdAt: entry.at,
-      service: entry.service,
-      state: asked ? 'gone' : 'unknown',
-      mode: 'plain',
-    });
-  }
-  return rows.sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
+  return [...stored, ...others].sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
+}
+
+function storedRow(file: StoredFile, entry: Stored | undefined, service: string, context: Context): Row {
+  // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
+  if (entry !== undefined && entry.cid !== file.cid)
+    context.output.warn(
+      `the service reports another blob ID for ${entry.name ?? file.fileId} (${file.cid}) than when it was stored; the list shows the one from the history`,
+    );
+  return {
+    blobId: entry?.cid ?? file.cid,
+    fileId: file.fileId,
+    name: entry?.name ?? file.filename ?? null,
+    size: file.size,
+    createdAt: file.createdAt,
+    service,
+    state: 'stored',
+    mode: file.mode,
+  };
 }
 
 function rowText(row: Row): string {
   const time = row.createdAt.slice(0, 16).replace('T', ' ');
-  const state = { stored: '', gone: '  (gone from the service)', unknown: `  (at ${new URL(row.service).host})` }[
+  const state = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(row.service).host})` }[
     row.state
   ];
   const how = row.mode === 'encrypted' ? `  (encrypted by the service: GET /v1/storage/${row.fileId})` : '';

@@ -1,4 +1,4 @@
-/** `sealpin rebuild`: the Worker from its source, into the service that runs. */
+/** `sealpin rebuild`: the Worker from its source, swapped into the running service. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { bundleWorker } from '../local/bundle.ts';
@@ -6,15 +6,14 @@ import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 
 export const command = defineCommand({
-  name: 'rebuild',
-  summary: 'Build the Worker anew and swap it in',
-  about: 'Waits up to 10 s for running requests; state and port stay. With no service running it only builds.',
+  about:
+    'Waits up to 10 s for running requests; state and port stay the same. If no service is running, it only builds.',
   args: {},
-  examples: [{ command: 'sealpin rebuild', does: 'after a change to worker/ or shared/' }],
+  examples: [{ command: 'sealpin rebuild', does: 'After a change to worker/ or shared/' }],
   async run({ context }) {
     try {
       const { bytes, ms } = await control(localPaths(context.dataDir).control, 'rebuild');
-      context.output.note(`the Worker was built (${kib(bytes)}) and runs, after ${ms} ms`);
+      context.output.note(`the Worker was rebuilt (${kib(bytes)}) and swapped in after ${ms} ms`);
       await context.output.result({ bytes, ms, running: true }, []);
     } catch (error) {
       if (!isSealpinError(error, 'not_running')) throw error;

@@ -1,4 +1,4 @@
-/** `sealpin status`: how the local service is doing. */
+/** `sealpin status`: the state of the local service. */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { type Homes, control } from '../local/control.ts';
@@ -7,11 +7,9 @@ import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
 
 export const command = defineCommand({
-  name: 'status',
-  summary: 'Tell how the local service is doing',
-  about: 'Ends with 1 when none is running, or when the Kubo that it uses does not answer as it should.',
+  about: 'Exits with 1 if none is running, or if its Kubo does not respond as it should.',
   args: {},
-  examples: [{ command: 'sealpin status --json', does: 'for scripts' }],
+  examples: [{ command: 'sealpin status --json', does: 'For scripts' }],
   async run({ context }) {
     const status = await control(localPaths(context.dataDir).control, 'status').catch(async (error: unknown) => {
       if (!isSealpinError(error, 'not_running')) throw error;
@@ -19,7 +17,7 @@ export const command = defineCommand({
       if (left === undefined) throw error;
       throw new SealpinError(
         'not_running',
-        `No local service is running, but a killed one left its runtime, process ${left.pid}`,
+        `no local service is running, but the runtime of a killed one still is: process ${left.pid}`,
         { hint: 'end it with: sealpin stop' },
       );
     });

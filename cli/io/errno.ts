@@ -1,26 +1,26 @@
-/** Failures of the operating system, in words. */
+/** Failures of the operating system, as errors for people. */
 import { SealpinError } from '../../shared/errors.ts';
 
 const reading: Readonly<Record<string, string>> = {
-  EACCES: 'it may not be read by you',
-  EPERM: 'it may not be read by you',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
   EISDIR: 'it is a directory',
-  ELOOP: 'its symbolic links go in a circle',
+  ELOOP: 'symbolic link loop',
   ENAMETOOLONG: 'its name is too long',
-  EIO: 'the disk reports an error',
+  EIO: 'the disk reported an error',
 };
 
 const writing: Readonly<Record<string, string>> = {
-  EACCES: 'you may not write there',
-  EPERM: 'you may not write there',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
   EROFS: 'the disk is read-only',
   ENOENT: 'its directory does not exist',
-  ENOTDIR: 'what should be its directory is a file',
+  ENOTDIR: 'a part of its path is a file',
   EISDIR: 'it is a directory',
-  ELOOP: 'its symbolic links go in a circle',
+  ELOOP: 'symbolic link loop',
   ENAMETOOLONG: 'its name is too long',
-  EFBIG: 'it would be larger than this disk or the limit of the process allows',
-  EIO: 'the disk reports an error',
+  EFBIG: 'larger than the disk or the limit of the process allows',
+  EIO: 'the disk reported an error',
 };
 
 /** The `code` of a thrown system error, such as `ENOENT`. */
@@ -28,7 +28,12 @@ export function errnoOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** What a failed read means to people. */
+/**
+ * A failed read, as an error for people.
+ *
+ * @param path as it was given
+ * @returns file_not_found, file_unreadable; a SealpinError unchanged
+ */
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
@@ -37,7 +42,12 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
-/** What a failed write means to people. */
+/**
+ * A failed write, as an error for people.
+ *
+ * @param path as it was given
+ * @returns disk_full, file_unwritable; a SealpinError unchanged
+ */
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';

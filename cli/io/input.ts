@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import type { World } from '../context.ts';
+import type { Environment } from '../context.ts';
 import { readFailure } from './errno.ts';
 
 const readBytes = 1024 * 1024;
@@ -39,7 +39,7 @@ export type FileIdentity = { readonly dev: bigint; readonly ino: bigint };
  *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
-export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'>): Promise<Input> {
+export async function openInput(path: string, world: Pick<Environment, 'stdin' | 'cwd'>): Promise<Input> {
   if (path === '-') {
     if (world.stdin.isTTY)
       throw new SealpinError('usage', 'standard input is a terminal', {
@@ -153,7 +153,7 @@ function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> 
  */
 export async function readSmall(
   path: string,
-  o: { limitBytes: number; what: string; world: Pick<World, 'stdin' | 'cwd'> },
+  o: { limitBytes: number; what: string; world: Pick<Environment, 'stdin' | 'cwd'> },
 ): Promise<Uint8Array> {
   const input = await openSmall(path, o);
   try {
@@ -168,7 +168,7 @@ export async function readSmall(
 }
 
 /** Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a password. */
-async function openSmall(path: string, o: { what: string; world: Pick<World, 'stdin' | 'cwd'> }): Promise<Input> {
+async function openSmall(path: string, o: { what: string; world: Pick<Environment, 'stdin' | 'cwd'> }): Promise<Input> {
   try {
     return await openInput(path, o.world);
   } catch (error) {
@@ -181,7 +181,7 @@ async function openSmall(path: string, o: { what: string; world: Pick<World, 'st
 }
 
 /** Whether other users can read a file; false where the system has no such permissions, and for standard input. */
-export async function isOpenToOthers(path: string, world: Pick<World, 'cwd' | 'platform'>): Promise<boolean> {
+export async function isOpenToOthers(path: string, world: Pick<Environment, 'cwd' | 'platform'>): Promise<boolean> {
   if (world.platform === 'win32' || path === '-') return false;
   const stats = await promisify(fs.stat)(resolve(world.cwd, path));
   return stats.isFile() && (stats.mode & 0o077) !== 0;

@@ -9,7 +9,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockWriter, blockWriter } from './block-writer.ts';
-import type { World } from '../context.ts';
+import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from './errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
@@ -42,7 +42,7 @@ export interface Sink {
 
 export type SinkOptions = {
   readonly force: boolean;
-  readonly world: Pick<World, 'stdout' | 'cwd'>;
+  readonly world: Pick<Environment, 'stdout' | 'cwd'>;
   /** Permissions of a new file; 0600 unless it may be seen by all. */
   readonly mode?: number;
   /** A file that is being read and so must not be written. */

@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from './errno.ts';
 
-export type Paths = {
+type Paths = {
   readonly root: string;
   readonly config: string;
   readonly privateKey: string;
@@ -12,7 +12,7 @@ export type Paths = {
   readonly history: string;
 };
 
-/** Every file of ours in a data directory; `local/` in it belongs to the local service. */
+/** The files in a data directory; its `local/` belongs to the local service. */
 export function pathsIn(dataDir: string): Paths {
   return {
     root: dataDir,
@@ -46,17 +46,17 @@ export function dataDirectory(o: {
 }
 
 /**
- * Makes a directory and the missing ones above it, with mode 0700, in at most two calls each. (Node's own recursive `mkdir`
+ * Creates a directory and its missing parents, with mode 0700, in at most two calls each. (Node's own recursive `mkdir`
  * never returns where a directory answers ENOENT for a child of an existing parent, as /proc does.)
  *
  * @param path absolute
- * @param make one directory; for tests
+ * @param make creates one directory; for tests
  */
 export async function makeDirectories(
   path: string,
   make: (path: string) => Promise<unknown> = (one) => mkdir(one, { mode: 0o700 }),
 ): Promise<void> {
-  const made = async (): Promise<'made' | 'no parent'> => {
+  const create = async (): Promise<'created' | 'no parent'> => {
     try {
       await make(path);
     } catch (error) {
@@ -65,17 +65,17 @@ export async function makeDirectories(
       // Another process may have been quicker.
       if (!(await stat(path)).isDirectory()) throw Object.assign(new Error(`${path} is a file`), { code: 'ENOTDIR' });
     }
-    return 'made';
+    return 'created';
   };
-  if ((await made()) === 'made') return;
+  if ((await create()) === 'created') return;
   if (dirname(path) !== path) await makeDirectories(dirname(path), make);
-  if ((await made()) === 'no parent') throw Object.assign(new Error(`${path} cannot be made`), { code: 'ENOENT' });
+  if ((await create()) === 'no parent') throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT' });
 }
 
 /**
- * Makes the data directory with mode 0700.
+ * Creates the data directory with mode 0700.
  *
- * @returns a warning when one that was there is open to other users, else undefined
+ * @returns a warning when an existing one is open to other users, else undefined
  * @throws file_unwritable
  */
 export async function makeDataDirectory(dataDir: string): Promise<string | undefined> {
@@ -83,11 +83,11 @@ export async function makeDataDirectory(dataDir: string): Promise<string | undef
     await makeDirectories(dataDir);
     const { mode } = await stat(dataDir);
     if (process.platform === 'win32' || (mode & 0o077) === 0) return undefined;
-    return `the data directory ${dataDir} is open to other users; close it with: chmod 700 ${dataDir}`;
+    return `the data directory ${dataDir} is accessible to other users; fix it with: chmod 700 ${dataDir}`;
   } catch (error) {
     throw new SealpinError(
       'file_unwritable',
-      `the data directory ${dataDir} cannot be made (${(error as NodeJS.ErrnoException).code})`,
+      `the data directory ${dataDir} cannot be created (${errnoOf(error) ?? String(error)})`,
       {
         hint: 'choose another one with --data-dir',
         cause: error,

@@ -17,7 +17,7 @@ import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
 import { askPassword, maxTries } from './passwords.ts';
 
-/** Room for a thousand keys; what is longer is the wrong file. */
+/** Room for a thousand keys; a longer file is the wrong one. */
 const limitBytes = 1024 * 1024;
 
 /**
@@ -28,7 +28,7 @@ const limitBytes = 1024 * 1024;
 export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
   const recipients: Recipient[] = [];
   for (const file of files) {
-    refusePasted(file, 'a private key is given where public keys are wanted');
+    refusePasted(file, 'expected public keys, got a private key');
     if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
     else {
       const text = await publicKeyText(file, context);
@@ -43,14 +43,14 @@ export async function readRecipients(files: readonly string[], context: Context)
  * with a password (a container) is opened with the given one, or asks for it.
  *
  * @param password for a protected key file
- * @throws key_invalid with the name of the file, file_not_found when none is named and there is none, file_unreadable, decrypt_failed
+ * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none, file_unreadable, decrypt_failed
  */
 export async function readIdentities(
   file: string | undefined,
   password: string | undefined,
   context: Context,
 ): Promise<Identity[]> {
-  if (file !== undefined) refusePasted(file, 'a private key itself is given, and the name of its file is wanted');
+  if (file !== undefined) refusePasted(file, 'expected a file name, got a private key');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
   try {
@@ -58,12 +58,12 @@ export async function readIdentities(
   } catch (error) {
     if (file !== undefined || !isMissing(error)) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
-      hint: 'name the private key that it was encrypted to, or copy it to there; a new pair opens only what is encrypted to it',
+      hint: 'name the private key that the file was encrypted to, or copy it there; a new pair does not open older files',
       cause: error,
     });
   }
   if (await isOpenToOthers(path, context))
-    context.output.warn(`${path} is open to other users; close it with: chmod 600 ${path}`);
+    context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const text = sniff(bytes) !== undefined ? await unprotect(path, bytes, password, context) : decode(path, bytes);
   return parsing(path, () => parseIdentities(text));
 }
@@ -72,7 +72,7 @@ export async function readIdentities(
 function refusePasted(argument: string, detail: string): void {
   if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
   throw new SealpinError('key_invalid', detail, {
-    hint: 'it is in the history of your shell now: make a new pair with: sealpin keygen',
+    hint: 'it is now in your shell history: create a new pair with: sealpin keygen',
   });
 }
 
@@ -84,7 +84,7 @@ async function unprotect(
 ): Promise<string> {
   const opened = await open(streamOf(bytes), { backend: nodeBackend });
   if (!('opens' in opened) || opened.opens !== 'password') {
-    throw new SealpinError('key_invalid', `${path} is encrypted, and not with a password`, {
+    throw new SealpinError('key_invalid', `${path} is encrypted, but not with a password`, {
       hint: 'decrypt it first',
     });
   }
@@ -133,39 +133,39 @@ async function publicKeyText(path: string, context: Context): Promise<string> {
     return decode(path, await readKeyFile(path, 'a public key', context));
   } catch (error) {
     if (!isMissing(error)) throw error;
-    throw new SealpinError('key_invalid', (error as SealpinError).message, {
+    throw new SealpinError('key_invalid', error.message, {
       hint: 'name a file with a public key, or give a recipient itself: age1…',
       cause: error,
     });
   }
 }
 
-/** A recipient as it is recognized in a message: some are 2,000 characters long. */
+/** A recipient as it is shown in a message: some are 2,000 characters long. */
 function shortened(recipient: string): string {
   return recipient.length > 24 ? `${recipient.slice(0, 20)}…` : recipient;
 }
 
 /**
- * All of a key file. What is given as a key and cannot be one (nothing there, a directory, too large) is misuse, unlike a file that cannot be
- * read.
+ * All of a key file. An argument that cannot be a key file (missing, a directory, too large) is misuse, unlike a file that cannot
+ * be read.
  *
  * @param what it should be, for the message
  * @throws key_invalid, file_unreadable
  */
 async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
-  if (path === '') throw new SealpinError('key_invalid', `the name of the file of ${what} is empty`);
+  if (path === '') throw new SealpinError('key_invalid', `the file name for ${what} is empty`);
   try {
     return await readSmall(path, { limitBytes, what, world: context });
   } catch (error) {
-    // A failure of the system has the system's error as its cause; a file that cannot be a key has none, or one of ours.
-    const isNoKey =
-      isSealpinError(error, 'file_unreadable') && (error.cause === undefined || isSealpinError(error.cause));
-    if (!isNoKey && !isSealpinError(error, 'file_not_found')) throw error;
-    throw new SealpinError('key_invalid', error.message, { hint: `name the file of ${what}`, cause: error });
+    if (!isSealpinError(error, 'file_not_found') && !isSealpinError(error, 'file_unreadable')) throw error;
+    // A failure of the system has its error as the cause; a path that cannot be a key file has none, or our own.
+    const isSystemFailure = error.cause !== undefined && !isSealpinError(error.cause);
+    if (error.code === 'file_unreadable' && isSystemFailure) throw error;
+    throw new SealpinError('key_invalid', error.message, { hint: `name a file with ${what}`, cause: error });
   }
 }
 
-function isMissing(error: unknown): boolean {
+function isMissing(error: unknown): error is SealpinError {
   return isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'file_not_found');
 }
 
@@ -188,7 +188,7 @@ function parsing<T>(path: string, parse: () => T): T {
   }
 }
 
-/** A failure with the file, or the recipient, that it is about. */
+/** Adds the name of the file, or the recipient, to a failure. */
 function naming(path: string, error: unknown): unknown {
   if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
     return error;

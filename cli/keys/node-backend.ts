@@ -21,7 +21,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { release } from '../io/byte-stream.ts';
 
 const tagBytes = 16;
-/** Without it, OpenSSL accepts a tag of 4 bytes. */
+/** Without this option, OpenSSL accepts a tag of 4 bytes. */
 const options = { authTagLength: tagBytes } as const;
 
 function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
@@ -58,13 +58,13 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
 const curve = 'prime256v1';
 
 function convert(point: Uint8Array, length: number, form: 'compressed' | 'uncompressed'): Uint8Array {
-  // OpenSSL knows a hybrid form as well (06, 07), which no format here has.
+  // OpenSSL also accepts the hybrid form (06, 07), which no format here uses.
   const isForm = point[0] === 4 ? length === 65 : point[0] === 2 || point[0] === 3;
   try {
     if (isForm && point.length === length)
       return new Uint8Array(ECDH.convertKey(point, curve, undefined, undefined, form) as Buffer);
   } catch {
-    // Not a point: refused below, like one of another length.
+    // Not a point: refused below, like a point of another length.
   }
   throw new SealpinError('key_invalid', 'The public key is not a point of P-256');
 }
@@ -142,7 +142,7 @@ export const nodeBackend: Backend = {
     if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes)
       throw new SealpinError(
         'kdf_unavailable',
-        `The password needs ${mebibytes(memoryBytes)} MiB of memory, and this machine has ${Math.floor(freeBytes / 2 ** 20)} MiB free`,
+        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ${Math.floor(freeBytes / 2 ** 20)} MiB free`,
       );
     try {
       return new Uint8Array(
@@ -151,7 +151,7 @@ export const nodeBackend: Backend = {
     } catch (cause) {
       throw new SealpinError(
         'kdf_unavailable',
-        `The password needs ${mebibytes(memoryBytes)} MiB, which this machine does not give`,
+        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory, which this machine refuses`,
         { cause },
       );
     }

@@ -1,29 +1,13 @@
-/** Passwords: where they come from, in the order of the manual, and what is said about them. */
+/** Passwords: where they come from, in the order of the manual, and the warnings about them. */
 import { randomInt } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parsePassword } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import type { Args } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { visible } from '../terminal/output.ts';
 import type { Terminal } from '../terminal/prompt.ts';
-
-/** The flags of the commands that open something with a password. */
-export const passwordArgs = {
-  'password-file': {
-    type: 'string',
-    valueHint: 'file',
-    description: 'Read the password from a file, or from standard input with -',
-  },
-} as const satisfies Args;
-
-/** The flags of the commands that set a password. */
-export const newPasswordArgs = {
-  ...passwordArgs,
-  generate: { type: 'boolean', description: 'Make a password of ten words and show it on stderr, this once' },
-} as const satisfies Args;
 
 /** More than any password needs; what is longer is most likely the wrong file. */
 const limitBytes = 1024 * 1024;
@@ -31,11 +15,11 @@ const generatedWords = 10;
 /** How often a person may type the password that opens something. */
 export const maxTries = 3;
 
-export type PasswordSource = {
-  /** The word on the command line. */
+type PasswordSource = {
+  /** From the command line. */
   readonly argument: string | undefined;
   readonly file: string | undefined;
-  /** What else is read from standard input (the file to encrypt), which then cannot give the password too. */
+  /** Whether standard input is read for something else (the file to encrypt), and so cannot be the password, too. */
   readonly stdinTaken: boolean;
 };
 
@@ -52,12 +36,12 @@ export async function refusePathAsPassword(
   context: Context,
 ): Promise<void> {
   if (argument === undefined || argument === '') return;
-  // A text that is no path at all, such as one that is too long, fails here and is a password.
+  // A text that cannot be a path, for example because it is too long, fails here and is a password.
   const found = await stat(resolve(context.cwd, argument)).catch(() => undefined);
   if (found === undefined) return;
   throw new SealpinError(
     'usage',
-    `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be the password`,
+    `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be used as the password`,
     {
       hint: `${hint}; for a password of that text use --password-file`,
     },
@@ -76,11 +60,11 @@ export async function givenPassword(source: PasswordSource, context: Context): P
     throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
   if (argument !== undefined) {
     context.output.warn(
-      'a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt',
+      'a password on the command line is visible to other users and stays in your shell history; safer: --password-file, SEALPIN_PASSWORD or the prompt',
     );
     if (context.env['npm_lifecycle_event'] !== undefined)
       context.output.warn(
-        'npm has written this password to its log files, and shows it to other users until the command ends: choose another one, and run ./sealpin without npm',
+        'npm has written this password to its log files and shows it to other users until the command ends: choose another one, and run ./sealpin without npm',
       );
     return argument;
   }
@@ -95,16 +79,16 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
     });
   const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
   if (await isOpenToOthers(file, context))
-    context.output.warn(`${file} has a password in it and is open to other users; close it with: chmod 600 ${file}`);
+    context.output.warn(`${file} holds a password and is accessible to other users; fix it with: chmod 600 ${file}`);
   return parsePassword(bytes);
 }
 
 /**
  * Asks at the terminal, once, for the password that opens something.
  *
- * @param what is to be opened, for the question
- * @param failed how many passwords for it were wrong before
- * @throws usage when nobody can be asked, interrupted
+ * @param what is being opened, for the question
+ * @param failed how many passwords for it were wrong so far
+ * @throws usage without a terminal, interrupted
  */
 export async function askPassword(what: string, context: Context, failed = 0): Promise<string> {
   const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${visible(what)}`;
@@ -114,13 +98,13 @@ export async function askPassword(what: string, context: Context, failed = 0): P
 /**
  * The password for something new: given, generated, or asked for twice.
  *
- * @param generate ten words of 2,048: 110 bits, which no search will find
- * @throws as `givenPassword`; usage when none is given and nobody can be asked, interrupted
+ * @param generate ten words of 2,048: 110 bits, beyond any search
+ * @throws as `givenPassword`; usage when none is given and there is no terminal, interrupted
  */
 export async function newPassword(source: PasswordSource, generate: boolean, context: Context): Promise<string> {
   if (generate) {
     if (source.argument !== undefined || source.file !== undefined)
-      throw new SealpinError('usage', 'a password is given and --generate asks for another one', {
+      throw new SealpinError('usage', 'a password is given together with --generate', {
         hint: 'leave one of them out',
       });
     const { wordlist } = await import('@scure/bip39/wordlists/english.js');
@@ -132,19 +116,19 @@ export async function newPassword(source: PasswordSource, generate: boolean, con
   const given = await givenPassword(source, context);
   const password = given ?? (await withTerminal(context, (terminal) => askTwice(terminal, context.signal)));
   refuseEmpty(password);
-  await judge(password, context);
+  await warnIfWeak(password, context);
   return password;
 }
 
 /** @throws password_invalid */
 export function refuseEmpty(password: string): void {
   if (password === '')
-    throw new SealpinError('password_invalid', 'the password is empty', { hint: 'give one of at least a character' });
+    throw new SealpinError('password_invalid', 'the password is empty', { hint: 'use at least one character' });
 }
 
 async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string> {
   const first = await terminal.ask('New password (it cannot be reset later)', signal);
-  // An empty one is refused below, without asking for it again.
+  // The caller refuses an empty one, without asking for it again.
   if (first === '') return first;
   if ((await terminal.ask('Repeat the password', signal)) !== first)
     throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
@@ -155,7 +139,7 @@ async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Pr
   const { openTerminal } = await import('../terminal/prompt.ts');
   const terminal = context.interactive ? openTerminal() : undefined;
   if (terminal === undefined)
-    throw new SealpinError('usage', 'a password is needed, and there is no terminal to ask at', {
+    throw new SealpinError('usage', 'a password is required, and there is no terminal to ask for it', {
       hint: 'give it with --password-file or SEALPIN_PASSWORD',
     });
   try {
@@ -165,9 +149,9 @@ async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Pr
   }
 }
 
-/** Says what a weak password is worth, at the only moment when it can still be changed. */
-async function judge(password: string, context: Context): Promise<void> {
-  const { weakness } = await import('./strength.ts');
-  const warning = await weakness(password);
+/** Warns about a weak password at the only moment when it can still be changed. */
+async function warnIfWeak(password: string, context: Context): Promise<void> {
+  const { strengthWarning } = await import('./strength.ts');
+  const warning = await strengthWarning(password);
   if (warning !== undefined) context.output.warn(warning);
 }

@@ -12,13 +12,13 @@ export function packageRoot(from = import.meta.dirname): string {
     if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin')
       return dir;
     if (dir === dirname(dir))
-      throw new SealpinError('build_failed', 'the sources of sealpin cannot be found', {
-        hint: 'install sealpin again',
+      throw new SealpinError('build_failed', 'the source files of sealpin were not found', {
+        hint: 'reinstall sealpin',
       });
   }
 }
 
-/** How esbuild builds code for workerd; the conditions are those of wrangler. */
+/** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
 const workerOptions = {
   bundle: true,
   format: 'esm',
@@ -35,8 +35,8 @@ const workerOptions = {
  * Bundles one entry to the text of one ES module.
  *
  * @param entry path from the package root, `worker/index.ts` for example
- * @param overrides what differs from the way in which the Worker is built
- * @throws build_failed with the first message of the compiler and where it is
+ * @param overrides options that differ from those of the Worker
+ * @throws build_failed with the first message of the compiler and its place
  */
 export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
   const root = packageRoot();
@@ -48,13 +48,15 @@ export async function bundle(entry: string, overrides: BuildOptions = {}): Promi
       entryPoints: [entry],
       write: false,
     });
-    return result.outputFiles[0]!.text;
+    const [output] = result.outputFiles;
+    if (output === undefined) throw new SealpinError('build_failed', `${entry} has no output`);
+    return output.text;
   } catch (error) {
     const first = (error as Partial<BuildFailure>).errors?.[0];
     if (first === undefined) throw error;
     const place = first.location ? ` (${first.location.file}:${first.location.line})` : '';
     throw new SealpinError('build_failed', `${first.text}${place}`, {
-      hint: 'mend it and run: sealpin rebuild; what was running goes on',
+      hint: 'fix it and run: sealpin rebuild; the running Worker stays as it was',
     });
   }
 }
@@ -64,10 +66,10 @@ export function bundleWorker(): Promise<string> {
   return bundle('worker/index.ts');
 }
 
-/** What the guard needs of workerd: `request.signal` fires when the client leaves. */
+/** The compatibility flags that the guard needs: `request.signal` fires when the client disconnects. */
 export const guardFlags = ['enable_request_signal'];
 
-/** The module in front of it on a developer's machine; it imports the Worker as a module beside it. */
+/** The module in front of the Worker on a developer's machine; it imports the Worker as `./worker.js`. */
 export function bundleGuard(): Promise<string> {
   return bundle('cli/local/guard.ts', { external: [...workerOptions.external, './worker.js'] });
 }

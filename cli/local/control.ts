@@ -1,24 +1,25 @@
-/** How `stop`, `status` and `rebuild` speak to the running service: HTTP on a socket that only its owner can open. */
+/** How `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can open. */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
-import { SealpinError, isCode, isSealpinError } from '../../shared/errors.ts';
+import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 
-/** What lies at a home of the bytes. `deletions`: pins that still have to be removed there. */
-export type Kept = { readonly files: number; readonly deletions: number };
+/** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */
+export type StoredCounts = { readonly files: number; readonly deletions: number };
 
-/** How the Kubo of the service is doing. `peers`: how many it is connected to; undefined when it does not say. */
+/** The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not say. */
 type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number }
   | { readonly status: 'failing'; readonly reason: string }
 );
 
-/** Where bytes live besides the embedded node: the Kubo in use, or what waits for one that is not. */
-export type Homes = { readonly kubo?: KuboState; readonly left?: Kept & { readonly url: string } };
+/** Where bytes live besides the embedded node: the Kubo in use, or what waits for one that is not in use. */
+export type Homes = { readonly kubo?: KuboState; readonly left?: StoredCounts & { readonly url: string } };
 
-/** What a running service tells of itself. */
+/** The status that a running service reports. */
 export type Status = {
   url: string;
   pid: number;
@@ -29,9 +30,9 @@ export type Status = {
   running: number;
 } & Homes;
 
-/** What a service lets others do; each answers with JSON. */
+/** What other processes can ask of a service; each result is JSON. */
 export type Controls = {
-  /** Where this service takes requests. Answered only while its own workerd holds the port. */
+  /** Where this service takes requests. Resolves only while its own workerd holds the port. */
   address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
@@ -45,7 +46,7 @@ function isControl(name: string | undefined): name is Control {
   return names.includes(name);
 }
 
-/** Bytes of a socket's path that every system takes (sun_path is 104 bytes on macOS and 108 on Linux, with the final NUL). */
+/** Bytes of a socket's path that every system accepts (sun_path is 104 bytes on macOS and 108 on Linux, with the final NUL). */
 const maxSocketPathBytes = 103;
 
 /**
@@ -68,23 +69,26 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
 }
 
 /**
- * Listens at `path`. The caller holds the lock of the data directory, so a socket that is there is left over.
+ * Listens for questions at `path`. The caller holds the lock of the data directory, so an existing socket is a leftover.
+ *
+ * @param path of the socket
+ * @throws config_invalid when the path is too long for a socket
  */
 export async function listenForControl(path: string, controls: Controls): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
-  const server: Server = createServer((incoming, outgoing) => {
-    const name = incoming.url?.slice(1);
-    const answer = (status: number, body: unknown) =>
-      outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    if (incoming.method !== 'POST' || !isControl(name)) {
-      answer(404, { code: 'not_found', detail: 'no such control' });
+  const server: Server = createServer((request, response) => {
+    const name = request.url?.slice(1);
+    const respond = (status: number, body: unknown) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    if (request.method !== 'POST' || !isControl(name)) {
+      respond(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
     (controls[name]() as Promise<unknown>).then(
-      (body) => answer(200, body),
+      (body) => respond(200, body),
       (error: unknown) => {
-        const told = isSealpinError(error) ? error : new SealpinError('internal', String(error));
-        answer(500, { code: told.code, detail: told.message, hint: told.hint });
+        const { code, message, hint } = isSealpinError(error) ? error : new SealpinError('internal', String(error));
+        respond(500, { code, detail: message, hint });
       },
     );
   });
@@ -112,22 +116,22 @@ export async function listenForControl(path: string, controls: Controls): Promis
 /**
  * Asks the service that listens at `path`.
  *
- * @throws not_running when there is none; otherwise what the service says
+ * @throws not_running when no service listens there; otherwise the error that the service reports
  */
 export function control<C extends Control>(path: string, name: C): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath(
     path,
     (short) =>
       new Promise((resolve, reject) => {
-        const outgoing = request({ socketPath: short, path: `/${name}`, method: 'POST', agent: false }, (incoming) => {
+        const question = request({ socketPath: short, path: `/${name}`, method: 'POST', agent: false }, (response) => {
           let text = '';
-          incoming.setEncoding('utf8');
-          incoming.on('data', (part: string) => (text += part));
-          incoming.on('error', reject);
-          incoming.on('end', () => {
+          response.setEncoding('utf8');
+          response.on('data', (part: string) => (text += part));
+          response.on('error', reject);
+          response.on('end', () => {
             try {
               const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
-              if (incoming.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
+              if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
               else
                 reject(
                   new SealpinError(
@@ -138,16 +142,16 @@ export function control<C extends Control>(path: string, name: C): Promise<Await
                 );
             } catch (error) {
               reject(
-                new SealpinError('internal', 'the local service gave an answer that cannot be read', { cause: error }),
+                new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
               );
             }
           });
         });
-        outgoing.on('error', (error: NodeJS.ErrnoException) => {
-          const absent = error.code === 'ENOENT' || error.code === 'ECONNREFUSED' || error.code === 'ENOTDIR';
-          reject(absent ? new SealpinError('not_running') : error);
+        question.on('error', (error) => {
+          const isAbsent = ['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(errnoOf(error) ?? '');
+          reject(isAbsent ? new SealpinError('not_running') : error);
         });
-        outgoing.end();
+        question.end();
       }),
   );
 }

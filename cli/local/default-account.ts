@@ -1,13 +1,14 @@
-/** The account that the local service makes for its user at the first start. */
+/** The account that the local service creates for its user at the first start. */
 import { NewAccountResponse, parseResponse } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { saveSecrets } from './state.ts';
 import type { Secrets } from './state.ts';
 
 /**
- * The account in the secrets, or a new one that is written into them.
+ * The account in the secrets, or a new one that is written to them.
  *
- * @throws service_answer when the service does not make one
+ * @param url of the service, without a final slash
+ * @throws service_answer when the service does not create one
  */
 export async function openAccount(
   url: string,
@@ -21,11 +22,11 @@ export async function openAccount(
     headers: { authorization: `Bearer ${secrets.adminToken}`, 'content-type': 'application/json' },
     body: JSON.stringify({ label: 'local' }),
   });
-  const answer: unknown = await response.json();
+  const body: unknown = await response.json();
   if (response.status !== 201)
-    throw new SealpinError('service_answer', `the service made no account (status ${response.status})`);
-  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, answer);
-  const made = { account: fresh.id, apiKey: key };
-  await saveSecrets(dataDir, { ...secrets, ...made });
-  return made;
+    throw new SealpinError('service_answer', `the service created no account (status ${response.status})`);
+  const { account: fresh, apiKey: key } = parseResponse(NewAccountResponse, body);
+  const created = { account: fresh.id, apiKey: key };
+  await saveSecrets(dataDir, { ...secrets, ...created });
+  return created;
 }

@@ -1,8 +1,8 @@
 /**
- * What stands in front of the Worker under `sealpin start`, in workerd: a service on loopback must not be driven by web
- * pages. A page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site), or have its own name
- * point there (then the Host is foreign). It also counts running requests, and has erased rows removed from the disk
- * before the answer. None of this is deployed.
+ * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a service on loopback. A
+ * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site), or let its own name resolve to it
+ * (then the Host is foreign). The guard also counts running requests, and has erased rows removed from the disk before the
+ * response. None of this is deployed.
  */
 import { describe } from '../../shared/errors.ts';
 import { refusal } from './origin.ts';
@@ -21,8 +21,8 @@ type Env = {
 const erasureMs = 10_000;
 
 /**
- * SQLite's write-ahead log still holds the pages from before a deletion. Node truncates it, and this object handles no
- * event meanwhile: workerd has no busy timeout, so a write that meets a checkpoint would fail.
+ * SQLite's write-ahead log still holds the pages from before a deletion. Node truncates it while this object handles no
+ * event: workerd has no busy timeout, so a write that meets a checkpoint would fail.
  */
 class LocalAccount extends DeployedAccount {
   protected override async erased(): Promise<void> {
@@ -31,10 +31,10 @@ class LocalAccount extends DeployedAccount {
     await this.ctx.blockConcurrencyWhile(async () => {
       try {
         const url = `http://local/${this.ctx.id.toString()}`;
-        const answer = await erasure.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
-        if (!answer.ok) throw new Error(await answer.text());
+        const response = await erasure.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
+        if (!response.ok) throw new Error(await response.text());
       } catch (error) {
-        // The rows are overwritten, which is what the receipt says of the service; the next stop or start does the rest.
+        // The rows are overwritten, as the receipt says; the next stop or start does the rest.
         log({ event: 'erasure.late', error: String(error) });
       }
     });
@@ -69,7 +69,7 @@ function refuse(request: Request, detail: string): Response {
   });
 }
 
-/** Bytes of one read; left to itself, workerd gives 4 KiB at a time. */
+/** Bytes of one read; by default workerd gives 4 KiB at a time. */
 const readBytes = 256 * 1024;
 
 type Reader = {
@@ -82,23 +82,23 @@ function readerOf(stream: ReadableStream<Uint8Array>): Reader {
     const reader = stream.getReader({ mode: 'byob' });
     return { read: () => reader.read(new Uint8Array(readBytes)), cancel: (reason) => reader.cancel(reason) };
   } catch {
-    return stream.getReader(); // not a byte stream: the platform tells only by throwing
+    return stream.getReader(); // not a byte stream: the only sign of that is the exception
   }
 }
 
 /**
- * Passes a body on, so that its end is known. A body that breaks stays broken: its length is announced, or its reader checks.
- * A client that leaves ends the reading, also while the source hangs.
+ * Forwards a body, so that its end is known. A body that breaks stays broken: its length is announced, or its reader verifies
+ * it. A client that disconnects ends the reading, even while the source hangs.
  */
-async function pass(
+async function forward(
   from: ReadableStream<Uint8Array>,
   to: WritableStream<Uint8Array>,
   { signal }: Request,
 ): Promise<void> {
   const reader = readerOf(from);
   const writer = to.getWriter();
-  const leave = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
-  signal.addEventListener('abort', leave, { once: true });
+  const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
+  signal.addEventListener('abort', cancel, { once: true });
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) await writer.write(piece.value);
     await writer.close();
@@ -112,17 +112,17 @@ type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
 
-/** The one representation that has no length beforehand; its readers verify that it is complete. */
+/** The only representation whose length is not known beforehand; its readers verify that it is complete. */
 const unmeasured = 'application/vnd.ipld.car';
 
-/** Where a body of this answer goes through; undefined when it is small, and its length follows from reading it. */
+/** The stream that a response body is forwarded through; undefined when the body is small, and its length follows from reading it. */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/** Requests whose answers have not ended. workerd drops a request whose client left: its signal fires, no `finally` runs. */
+/** Requests whose responses have not ended. workerd drops a request when its client disconnects: its signal fires, and no `finally` runs. */
 const running = new Set<Request>();
 
 function count(request: Request): () => void {
@@ -138,17 +138,17 @@ export default {
   async fetch(request: Request, env: Env, context: unknown): Promise<Response> {
     if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
     const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
-    const why = refusal(request.headers, env.LOCAL_PORT, origins);
-    if (why !== undefined) return refuse(request, why);
+    const reason = refusal(request.headers, env.LOCAL_PORT, origins);
+    if (reason !== undefined) return refuse(request, reason);
     const end = count(request);
     let body: Promise<void> | undefined;
     try {
-      const answer = await worker.fetch(request, env, context);
-      if (answer.body === null || request.method === 'HEAD') return answer;
-      const through = throughFor(answer);
-      if (through === undefined) return new Response(await answer.arrayBuffer(), answer);
-      body = pass(answer.body, through.writable, request).finally(end);
-      return new Response(through.readable, answer);
+      const response = await worker.fetch(request, env, context);
+      if (response.body === null || request.method === 'HEAD') return response;
+      const through = throughFor(response);
+      if (through === undefined) return new Response(await response.arrayBuffer(), response);
+      body = forward(response.body, through.writable, request).finally(end);
+      return new Response(through.readable, response);
     } finally {
       if (body === undefined) end();
     }

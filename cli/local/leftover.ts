@@ -1,4 +1,4 @@
-/** The workerd of a service that was killed: it goes on serving old code over the same files. */
+/** The workerd of a service that was killed: it keeps serving old code over the same files. */
 import { realpath } from 'node:fs/promises';
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import type { lock } from './lock.ts';
@@ -10,7 +10,7 @@ import { loadRun, localPaths, saveRun } from './state.ts';
 /** The variable in the environment of a workerd that names its state directory. */
 export const ownerVariable = 'SEALPIN_STATE_DIR';
 
-/** The state directory of a data directory, spelled the same however the data directory is named. */
+/** The state directory of a data directory, the same for every spelling of the data directory. */
 export async function stateDirOf(dataDir: string): Promise<string> {
   return localPaths(await realpath(dataDir)).state;
 }
@@ -20,7 +20,7 @@ export function workerdsOf(stateDir: string): ProcessMark[] {
   return processesWith('workerd', `${ownerVariable}=${stateDir}`);
 }
 
-/** The workerd processes of a data directory: those that its last service recorded, and on Linux any other one. */
+/** The workerd processes of a data directory: those that its last service recorded, and on Linux all others. */
 async function leftovers(dataDir: string): Promise<ProcessMark[]> {
   const recorded = (await loadRun(dataDir))?.workerd ?? [];
   const found = process.platform === 'linux' ? workerdsOf(await stateDirOf(dataDir)) : [];
@@ -29,7 +29,7 @@ async function leftovers(dataDir: string): Promise<ProcessMark[]> {
 }
 
 /**
- * Ends what a killed service left. The caller holds the lock of the data directory.
+ * Ends the processes that a killed service left. The caller holds the lock of the data directory.
  *
  * @returns whether the last service did not stop cleanly
  */
@@ -41,14 +41,14 @@ export async function endLeftover(dataDir: string): Promise<boolean> {
   return run !== undefined || left.length > 0;
 }
 
-/** Takes the lock for `use`; undefined while a service holds it. */
+/** Runs `use` under the lock; undefined while a service holds it. */
 async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<T | undefined> {
   quietSqlite();
   let held: ReturnType<typeof lock>;
   try {
     held = (await import('./lock.ts')).lock(localPaths(dataDir).lock);
   } catch (error) {
-    // A directory that is not there, or is not ours, has no service either.
+    // A directory that does not exist, or is not ours, has no service either.
     if (isSealpinError(error, 'already_running') || !(error instanceof SealpinError)) return undefined;
     throw error;
   }
@@ -59,7 +59,7 @@ async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<
   }
 }
 
-/** Ends what a killed service left, if no service runs. @returns how many processes it ended */
+/** Ends the processes that a killed service left, if no service runs. @returns how many there were */
 export async function endLeftoverOfStopped(dataDir: string): Promise<number> {
   const ended = await whileStopped(dataDir, async () => {
     const left = await leftovers(dataDir);

@@ -1,4 +1,4 @@
-/** One local service a data directory. */
+/** At most one local service per data directory. */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 
@@ -6,8 +6,8 @@ import { SealpinError } from '../../shared/errors.ts';
 const SQLITE_BUSY = 5;
 
 /**
- * Locks a data directory for as long as this process lives. The lock is the operating system's (through SQLite), so that
- * a process which was killed leaves none behind.
+ * Locks a data directory until it is released or this process ends. The lock is the operating system's (through SQLite), so
+ * that a killed process leaves none behind.
  *
  * @param path of the lock file, in an existing directory
  * @throws already_running when another process holds it

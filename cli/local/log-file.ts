@@ -1,4 +1,4 @@
-/** `service.log`: the stderr of a service in the background. It is rotated in place, because stderr stays the same file. */
+/** `service.log`: the stderr of a service in the background. It is rotated in place, because stderr cannot change to another file. */
 import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
 
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */
@@ -12,12 +12,12 @@ function isStderr(path: string): boolean {
     const [own, named] = [fstatSync(stderr), statSync(path)];
     return own.ino === named.ino && own.dev === named.dev;
   } catch {
-    return false; // there is no such file
+    return false; // no such file
   }
 }
 
 /**
- * Keeps the log from before aside, and the log small from then on. Does nothing in a service whose stderr goes elsewhere.
+ * Moves the previous log aside, and keeps the log small from then on. Does nothing if stderr goes elsewhere.
  * The file must be open for appending. The caller holds the lock of the data directory.
  *
  * @param path of the log

@@ -1,16 +1,17 @@
-/** The one place that knows Miniflare: workerd with the Worker and its bindings, listening on loopback. */
+/** The only file that uses Miniflare: workerd with the Worker and its bindings, listening on loopback. */
 import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 import { guardFlags, packageRoot } from './bundle.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
-// By `import`, Node reads all its 6 MB twice more to find out which kind of module it is.
+// With `import`, Node would read its 6 MB twice more to detect the kind of module.
 const {
   Log,
   LogLevel,
@@ -22,7 +23,7 @@ const {
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
   stateDir: string;
-  /** Folder for what may be lost; exists. */
+  /** Folder for temporary files; exists. */
   tmpDir: string;
   /** On 127.0.0.1. */
   port: number;
@@ -32,28 +33,28 @@ export type WorkerdOptions = {
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
   origins?: readonly string[];
-  /** Removes what an `Account` object deleted from its file; false when the file was busy. */
+  /** Removes deleted rows from the file of an `Account` object; false when the file was busy. */
   erase?(objectId: string): boolean | Promise<boolean>;
-  /** Gets what the Worker logs, a line each. */
+  /** Gets each line that the Worker logs. */
   log(line: string): void;
-  /** Runs each time a workerd that crashed was replaced. */
+  /** Runs after a crashed workerd was replaced. */
   onRestart?(): void | Promise<void>;
 };
 
 export type Workerd = {
   processes: ProcessMark[];
-  /** Whether the workerd that took the port still runs, so that nobody else can have it. */
+  /** Whether the workerd that listens on the port still runs, so that no other program can have the port. */
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;
-  /** Requests whose answer has not ended. */
+  /** The number of requests whose response has not ended. */
   running(): Promise<number>;
-  /** Goes on with other code; state and port stay. */
+  /** Swaps the code; state and port stay. */
   replace(code: WorkerdOptions['code']): Promise<void>;
   close(): Promise<void>;
 };
 
-/** The date whose behaviour of workerd is asked for: the deployed one's. */
+/** The compatibility date of the deployed Worker. */
 function compatibilityDate(): string {
   const toml = readFileSync(join(packageRoot(), 'wrangler.toml'), 'utf8');
   const date = /^compatibility_date = "([0-9-]+)"$/m.exec(toml)?.[1];
@@ -62,27 +63,27 @@ function compatibilityDate(): string {
 }
 
 /**
- * Makes Miniflare without two of its habits: ending the whole process on a signal, before we have stopped cleanly, and
- * leaving its files in the system's folder for temporary ones when it was killed.
+ * Constructs Miniflare without its signal handlers, which would end the process before the service has stopped cleanly, and
+ * with its temporary files in our folder, where a killed service does not leave them for ever.
  */
-function tamed(make: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
+function withoutSignalHandlers(construct: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   const before = new Map(signals.map((signal) => [signal, process.listeners(signal)]));
   const { TMPDIR } = process.env;
-  process.env['TMPDIR'] = tmpDir; // it looks once, when it is made
+  process.env['TMPDIR'] = tmpDir; // read once, by the constructor
   try {
-    return make();
+    return construct();
   } finally {
     if (TMPDIR === undefined) delete process.env['TMPDIR'];
     else process.env['TMPDIR'] = TMPDIR;
     for (const signal of signals) {
       for (const listener of process.listeners(signal))
-        if (!before.get(signal)!.includes(listener)) process.off(signal, listener);
+        if (before.get(signal)?.includes(listener) !== true) process.off(signal, listener);
     }
   }
 }
 
-/** One Worker, in Miniflare's words; a module with its code is enough. */
+/** One Worker, as Miniflare describes it; a module with its code is enough. */
 export type WorkerDescription = Module.V4SharedOptions & Module.V4WorkerOptions;
 
 /** The bindings of the service, by the names in wrangler.toml; all state goes to one directory. */
@@ -102,12 +103,12 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
   return convertV4MiniflareOptions({
     host: '127.0.0.1',
     port: 0,
-    cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
+    cf: false, // otherwise Miniflare fetches sample data from Cloudflare at every start
     logRequests: false,
     name: 'sealpin',
     modulesRoot: '/',
     compatibilityDate: compatibilityDate(),
-    // Past Miniflare's own entry Worker, which recompresses responses and obeys MF-* headers.
+    // Bypasses Miniflare's own entry Worker, which recompresses responses and obeys MF-* headers.
     unsafeDirectSockets: [{ host: '127.0.0.1', port }],
     ...worker,
   });
@@ -122,33 +123,37 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
  */
 export async function launch(port: number, worker: WorkerDescription, tmpDir?: string): Promise<Module.Miniflare> {
   const construct = () => new Miniflare(optionsFor(port, worker));
-  const miniflare = tmpDir === undefined ? construct() : tamed(construct, tmpDir);
+  const miniflare = tmpDir === undefined ? construct() : withoutSignalHandlers(construct, tmpDir);
   try {
     await miniflare.ready;
     return miniflare;
   } catch (error) {
     await miniflare.dispose().catch(() => undefined); // the first error is the one to report
-    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE')
+    if (errnoOf(error) === 'ERR_ADDRESS_IN_USE')
       throw new SealpinError('port_in_use', `port ${port} is in use by another program`);
     throw error;
   }
 }
 
-/** Starts workerd with the Worker behind the guard; resolves when it answers. @throws port_in_use */
+/**
+ * Starts workerd with the Worker behind the guard; resolves when it takes requests.
+ *
+ * @throws port_in_use
+ */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
-  // Only this process can ask the guard how busy it is.
+  // A secret, so that only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');
-  const { promise: failed, resolve: tellFailed } = Promise.withResolvers<Error>();
+  const { promise: failed, resolve: resolveFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
-  const note = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
-  /** Miniflare tells of a crash, and of a restart that failed, in its log only. */
+  const logEvent = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
+  /** Miniflare reports a crash, and a restart that failed, only in its log. */
   class CrashLog extends Log {
     override warn(message: string): void {
-      if (message.includes('crashed')) note('workerd.crashed', message);
+      if (message.includes('crashed')) logEvent('workerd.crashed', message);
     }
     override error(error: Error): void {
-      note('workerd.error', error.message);
-      if ((error as { code?: string }).code === 'ERR_RUNTIME_FAILURE') tellFailed(error);
+      logEvent('workerd.error', error.message);
+      if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') resolveFailed(error);
     }
     override logWithLevel(): void {}
   }
@@ -158,7 +163,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     unsafeHandleRuntimeRestart: async () => {
       processes = workerdsOf(options.stateDir);
-      note('workerd.restarted', 'the Workers runtime was replaced after a crash');
+      logEvent('workerd.restarted', 'the Workers runtime was replaced after a crash');
       await options.onRestart?.();
     },
     handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
@@ -190,8 +195,8 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     isReady: () => processes.length > 0 && processes.every(isRunning),
     failed,
     async running() {
-      const answer = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
-      return ((await answer.json()) as { running: number }).running;
+      const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
+      return ((await response.json()) as { running: number }).running;
     },
     async replace(code) {
       await miniflare.setOptions(optionsFor(options.port, workerWith(code)));

@@ -1,4 +1,12 @@
-/** Which requests a listener on loopback accepts; pure, because it runs in workerd and in Node. */
+/** Loopback: its names, and which requests a listener on it accepts. Pure, because it runs in workerd and in Node. */
+
+/** The names of loopback in a URL, besides the rest of 127.0.0.0/8 (RFC 6761 section 6.3, RFC 1122 section 3.2.1.3). */
+const loopbackNames = ['127.0.0.1', 'localhost', '[::1]'] as const;
+
+/** Whether a URL points to this machine. */
+export function isLoopback({ hostname }: URL): boolean {
+  return loopbackNames.some((name) => name === hostname) || /^127(?:\.\d{1,3}){3}$/.test(hostname);
+}
 
 /**
  * Why a request is refused; undefined when it is not.
@@ -8,7 +16,7 @@
  * @param origins other origins whose pages may call, as `Origin` spells them
  */
 export function refusal(headers: Headers, port: string, origins: readonly string[] = []): string | undefined {
-  const own = ['127.0.0.1', 'localhost', '[::1]'].map((name) => `${name}:${port}`);
+  const own = loopbackNames.map((name) => `${name}:${port}`);
   if (!own.includes(headers.get('host') ?? '')) return 'the Host header is not that of this service';
   for (const name of headers.keys()) {
     if (name.startsWith('mf-')) return `the header ${name} is not accepted`;

@@ -1,7 +1,8 @@
-/** Finding a port to listen on. */
+/** Finds a port to listen on. */
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 
 /**
  * A port on 127.0.0.1 that nothing listens on.
@@ -19,7 +20,7 @@ export async function freePort(wanted: number): Promise<number> {
       });
     });
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = errnoOf(error);
     if (code === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${wanted} is in use by another program`);
     if (code === 'EACCES') throw new SealpinError('port_in_use', `port ${wanted} may not be used by this user`);
     throw error;
@@ -28,11 +29,11 @@ export async function freePort(wanted: number): Promise<number> {
   }
 }
 
-/** A process that was killed keeps its port until the last of its threads is gone. */
+/** A killed process keeps its port until the last of its threads has ended. */
 const releaseMs = 2_000;
 
 /**
- * Runs `listen`, again for up to 2 s while the port is in use.
+ * Runs `listen`, and repeats it for up to 2 s while the port is in use.
  *
  * @throws port_in_use
  */
@@ -46,12 +47,12 @@ export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
   }
 }
 
-/** How often another program may be faster than we are before we give up. */
+/** How often another program may take the port first before we give up. */
 const attempts = 5;
 
 /**
- * Runs `listen` with a port that is free; with the wanted one only, unless any will do. Between looking and listening
- * another listener, one of our own among them, can take a port: then it is tried with the next.
+ * Runs `listen` with the wanted port, or with a free one. Another program, or another service of ours, can take a free port
+ * before it is listened on: then the next one is tried.
  *
  * @param wanted 0: any
  * @throws port_in_use

@@ -1,14 +1,15 @@
 /**
- * Telling processes apart for longer than their number lasts: a pid is used again, a pid with its start time is not.
+ * Identifies processes for longer than their pid: the system reuses a pid, but not together with its start time.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errnoOf } from '../io/errno.ts';
 
-/** A process, told apart from a later one with the same pid by `started` (boot and start time, opaque). */
+/** A process. `started` (boot and start time, opaque) distinguishes it from a later one with the same pid. */
 export type ProcessMark = { pid: number; started: string };
 
-/** Marks a process that runs now; undefined when there is none with that pid. */
+/** Marks a running process; undefined when none has that pid. */
 export function markProcess(pid: number): ProcessMark | undefined {
   const started = process.platform === 'linux' ? startedOnLinux(pid) : startedByPs(pid);
   return started === undefined ? undefined : { pid, started };
@@ -37,7 +38,11 @@ export function processesWith(name: string, variable: string): ProcessMark[] {
     .filter((mark) => mark !== undefined);
 }
 
-/** Ends the marked process, politely first, and waits until it is gone. Does nothing when it already is. */
+/**
+ * Ends the marked process with SIGTERM, then with SIGKILL, and waits for its end. Does nothing if it has ended already.
+ *
+ * @param politeMs how long to wait after SIGTERM
+ */
 export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {
   for (const [signal, waitMs] of [
     ['SIGTERM', politeMs],
@@ -47,28 +52,28 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
     try {
       process.kill(mark.pid, signal);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return;
+      if (errnoOf(error) === 'ESRCH') return;
       throw error;
     }
     for (let waited = 0; waited < waitMs && isRunning(mark); waited += 20) await sleep(20);
   }
 }
 
-// The command name stands in parentheses and may hold spaces and parentheses itself; after the last one the fields are
+// The command name is in parentheses and may contain spaces and parentheses itself; after the last one the fields are
 // state, ppid, … and, as the 22nd of the whole line, the start time in clock ticks since boot (proc(5)).
 function statOnLinux(pid: number): { name: string; ppid: number; state: string; startTicks: string } | undefined {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   } catch {
-    return undefined; // gone, which is what the caller asks
+    return undefined; // ended, which the caller wants to know
   }
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state = '', ppid, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return {
     name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
-    state: fields[0]!,
-    ppid: Number(fields[1]),
-    startTicks: fields[19]!,
+    state,
+    ppid: Number(ppid),
+    startTicks: fields[17] ?? '',
   };
 }
 
@@ -78,12 +83,12 @@ function startedOnLinux(pid: number): string | undefined {
   return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${stat.startTicks}`;
 }
 
-/** The first thread of a process that was killed may be gone while others still hold its files and sockets. */
+/** The first thread of a killed process may have ended while others still hold its files and sockets. */
 function threadsOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/task`).length;
   } catch {
-    return 0; // gone meanwhile
+    return 0; // ended meanwhile
   }
 }
 
@@ -91,7 +96,7 @@ function environmentOf(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
   } catch {
-    return []; // gone, or of another user
+    return []; // ended, or of another user
   }
 }
 

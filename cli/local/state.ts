@@ -1,21 +1,22 @@
 /**
- * What the local service keeps in `local/` of the data directory:
- * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the service that
- * runs now), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable
+ * The files of the local service in `local/` of the data directory:
+ * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the running
+ * service), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable
  * Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 import { control } from './control.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
-/** The version of the files below; a higher one was written by a newer sealpin. */
+/** The version of these files; a newer sealpin writes a higher one. */
 const version = 1;
 
-/** `serviceId`: tells the pins of this service from those of others on the same Kubo. */
+/** `serviceId` distinguishes the pins of this service from those of others on the same Kubo. */
 export type Secrets = {
   v: 1;
   adminToken: string;
@@ -28,7 +29,7 @@ export type Secrets = {
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
 
-/** The Kubo of `start --kubo-api`: its RPC address, without credentials, and its peer ID. `inUse`: not left since. */
+/** The Kubo of `start --kubo-api`: its RPC address, without credentials, and its peer ID. `inUse`: whether the last start used it. */
 export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
 /** The paths below a data directory that the local service uses. */
@@ -50,7 +51,7 @@ export function localPaths(dataDir: string) {
   };
 }
 
-/** Makes the folder of the local service, for nobody but its owner. */
+/** Creates the folder of the local service, accessible to its owner only. */
 export async function makeLocal(dataDir: string): Promise<void> {
   const { local } = localPaths(dataDir);
   await mkdir(local, { recursive: true, mode: 0o700 });
@@ -58,9 +59,9 @@ export async function makeLocal(dataDir: string): Promise<void> {
 }
 
 /**
- * Reads one of the JSON files above; undefined when it is not there.
+ * Reads one of the JSON files above; undefined when it does not exist.
  *
- * @throws config_invalid when it is damaged or of a newer sealpin; the file is left as it is
+ * @throws config_invalid when it is damaged or of a newer sealpin; the file is left unchanged
  */
 async function readState<T extends { v: 1 }>(
   path: string,
@@ -70,7 +71,7 @@ async function readState<T extends { v: 1 }>(
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (errnoOf(error) === 'ENOENT') return undefined;
     throw new SealpinError('config_invalid', `cannot read ${path}`, { cause: error });
   }
   let value: unknown;
@@ -78,7 +79,7 @@ async function readState<T extends { v: 1 }>(
     value = JSON.parse(text);
   } catch {
     throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'put back a copy of it; nothing was changed',
+      hint: 'restore a backup of it; nothing was changed',
     });
   }
   const found = (value ?? {}) as Partial<T>;
@@ -89,7 +90,7 @@ async function readState<T extends { v: 1 }>(
   }
   if (found.v !== version || needs.some((name) => found[name] === undefined)) {
     throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'put back a copy of it; nothing was changed',
+      hint: 'restore a backup of it; nothing was changed',
     });
   }
   return found as T;
@@ -114,7 +115,7 @@ async function writeState(path: string, value: Secrets | Run | KuboMark): Promis
   }
 }
 
-/** The tokens of the local service; made at the first start. */
+/** The tokens of the local service; the first start creates them. */
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
   const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
@@ -128,17 +129,17 @@ export async function loadSecrets(dataDir: string): Promise<Secrets> {
   return secrets;
 }
 
-/** Keeps the tokens, with the account once it is made. */
+/** Saves the tokens, with the account once it exists. */
 export function saveSecrets(dataDir: string, secrets: Secrets): Promise<void> {
   return writeState(localPaths(dataDir).secrets, secrets);
 }
 
-/** What the last service wrote of itself, whether or not it still runs. */
+/** The run file of the last service, whether or not it still runs. */
 export function loadRun(dataDir: string): Promise<Run | undefined> {
   return readState<Run>(localPaths(dataDir).run, ['service', 'workerd', 'url']);
 }
 
-/** Tells other processes of the service that runs now; undefined: there is none any more. */
+/** Writes the run file, by which other processes find the service; undefined removes it. */
 export async function saveRun(dataDir: string, run: Run | undefined): Promise<void> {
   const path = localPaths(dataDir).run;
   await (run === undefined ? rm(path, { force: true }) : writeState(path, run));
@@ -149,17 +150,17 @@ export function loadKubo(dataDir: string): Promise<KuboMark | undefined> {
   return readState<KuboMark>(localPaths(dataDir).kubo, ['url', 'peerId', 'inUse']);
 }
 
-/** Keeps which Kubo the service uses. */
+/** Saves which Kubo the service uses. */
 export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
   return writeState(localPaths(dataDir).kubo, kubo);
 }
 
 /**
- * The running local service of a data directory and the API key of its account, if there is one. The service itself says
- * where it listens, on a socket that only this user can open: another user's program may have taken a port that a file
- * names, and must not get the key.
+ * The running local service of a data directory and the API key of its account, if there is one. The service itself
+ * reports where it listens, on a socket that only this user can open: another user's program may have taken the port in a
+ * file, and must not get the key.
  *
- * @throws service_unreachable when it runs and takes no requests
+ * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(dataDir: string): Promise<{ url: string; apiKey: string } | undefined> {
   const run = await loadRun(dataDir);

@@ -1,11 +1,12 @@
-/** What the objects of a stopped service have at a pinning service, read from their files. */
+/** How much the objects of a stopped service have at a pinning service, read from their files. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Kept } from './control.ts';
+import { errnoOf } from '../io/errno.ts';
+import type { StoredCounts } from './control.ts';
 
 /** Rows of `Account` and of `Pin` that name a service (worker/objects/tables.ts and pin.ts). */
-const questions = {
+const queries = {
   files: ['file', 'SELECT count(*) AS n FROM file WHERE service = ?'],
   deletions: ['pin', `SELECT count(*) AS n FROM pin WHERE service = ? AND state = 'unpinning'`],
 } as const;
@@ -16,24 +17,24 @@ const questions = {
  * @param dir `state/` of the local service; need not exist
  * @param service its id, as rows have it
  */
-export async function keptAt(dir: string, service: string): Promise<Kept> {
-  const names = await readdir(join(dir, 'do'), { recursive: true }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return [];
+export async function countStoredAt(dir: string, service: string): Promise<StoredCounts> {
+  const names = await readdir(join(dir, 'do'), { recursive: true }).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return [];
     throw error;
   });
-  const kept = { files: 0, deletions: 0 };
+  const counts = { files: 0, deletions: 0 };
   for (const name of names.filter((each) => each.endsWith('.sqlite'))) {
     const database = new DatabaseSync(join(dir, 'do', name));
     try {
       for (const field of ['files', 'deletions'] as const) {
-        const [table, count] = questions[field];
+        const [table, count] = queries[field];
         if (database.prepare(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?`).get(table) === undefined)
           continue;
-        kept[field] += Number(database.prepare(count).get(service)!['n']);
+        counts[field] += Number(database.prepare(count).get(service)?.['n'] ?? 0);
       }
     } finally {
       database.close();
     }
   }
-  return kept;
+  return counts;
 }

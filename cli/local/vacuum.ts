@@ -6,24 +6,25 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 
-/** SQLite's primary result codes for a file in use, and for one that is no database or holds nonsense (sqlite.org/rescode.html). */
+/** SQLite's primary result codes for a file in use, and for one that is damaged or not a database (sqlite.org/rescode.html). */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
 
-/** Miniflare's own file beside those of the objects. */
+/** Miniflare's own file next to those of the objects. */
 const ownFile = 'metadata.sqlite';
 
 async function databases(dir: string): Promise<string[]> {
-  const names = await readdir(dir, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return [];
+  const names = await readdir(dir, { recursive: true }).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return [];
     throw error;
   });
   return names.filter((name) => name.endsWith('.sqlite')).map((name) => join(dir, name));
 }
 
-/** @throws config_invalid when the file is damaged; it is left as it is */
+/** @throws config_invalid when the file is damaged; it is left unchanged */
 function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeoutMs = 0): T {
   const database = new DatabaseSync(path, { timeout: timeoutMs });
   try {
@@ -32,7 +33,7 @@ function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeo
     const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
     if (primary !== SQLITE_CORRUPT && primary !== SQLITE_NOTADB) throw error;
     throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'put back a copy of it; nothing was changed',
+      hint: 'restore a backup of it; nothing was changed',
       cause: error,
     });
   } finally {
@@ -74,11 +75,11 @@ export async function vacuumLogged(dir: string): Promise<void> {
 const maxLiveBytes = 32 * 2 ** 20;
 
 /**
- * Removes what was deleted from a database that workerd has open and does not use meanwhile: a write of workerd at the same
- * time would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until nothing has it open.
+ * Removes deleted rows from a database that workerd has open but does not use meanwhile: a write of workerd at the same time
+ * would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until it is closed.
  *
  * @param timeoutMs how long to wait for readers and writers
- * @returns false when they did not let go of it
+ * @returns false when they did not release it in time
  */
 export async function vacuumLive(path: string, timeoutMs: number): Promise<boolean> {
   const { size } = await stat(path);
@@ -91,15 +92,14 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
         if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return false;
         throw error;
       }
-      const [row] = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').all() as { busy: number }[];
-      return row!.busy === 0;
+      return database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
     },
     timeoutMs,
   );
 }
 
 /**
- * Removes the files of accounts that do not exist: asking for one makes workerd create an empty database. Nothing else may
+ * Removes the files of accounts that do not exist: a request for one makes workerd create an empty database. Nothing else may
  * have them open.
  *
  * @param dir of the objects of the class `Account`

@@ -1,4 +1,4 @@
-/** Which service, with which API key, and what it answers. */
+/** Which service to use, with which API key, and its routes. */
 import {
   AccountResponse,
   ApiKeyList,
@@ -15,14 +15,15 @@ import {
 import { isCode, SealpinError } from '../../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from '../context.ts';
-import { type HttpResponse, headerOf, isLoopback, readText, send, type SendOptions } from './http.ts';
+import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
+import { isLoopback } from '../local/origin.ts';
 import { visible } from '../terminal/output.ts';
 
 export type Service = {
   /** Ends in `/`. */
   readonly url: URL;
   readonly apiKey: string | undefined;
-  /** Where the API key comes from, for what is said when the service refuses it. */
+  /** Where the API key comes from, for the message when the service refuses it. */
   readonly keyFrom?: KeyFrom | undefined;
   /** Whether it is the local service of this data directory. */
   readonly local: boolean;
@@ -33,9 +34,9 @@ type KeyFrom = 'SEALPIN_API_KEY' | '"apiKey" in config.json' | 'local/secrets.js
 
 /**
  * The service: `--service`, `SEALPIN_SERVICE`, the configuration, else the local one.
- * The API key: `SEALPIN_API_KEY`, else the configuration's, which goes to the configured service only, else the local one's.
+ * The API key: `SEALPIN_API_KEY`, else the configuration's, which is only ever sent to the configured service, else the local one's.
  *
- * @returns `url` undefined when no service is named and none runs here
+ * @returns `url` undefined when no service is named and no local one runs
  * @throws config_invalid, usage
  */
 export async function findService(context: Context): Promise<Partial<Service> & { readonly gateways: readonly URL[] }> {
@@ -65,23 +66,23 @@ function namedService(context: Context, config: Config): URL | undefined {
 function apiKeyFor(url: URL, context: Context, config: Config): { apiKey: string; keyFrom: KeyFrom } | undefined {
   const given = context.env['SEALPIN_API_KEY'];
   if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
-  // A key that was stored for one service must not be handed to another one because of a flag.
+  // A key that was stored for one service must not go to another one because of a flag.
   if (config.apiKey === undefined || config.service === undefined) return undefined;
   if (parseServiceUrl(config.service, '"service" in config.json').href !== url.href) return undefined;
   return checkApiKey(config.apiKey, '"apiKey" in config.json');
 }
 
-/** The shape of an API key (its checksum is the service's business). The text is never repeated. */
+/** Checks the shape of an API key; the service checks its checksum. The text is never repeated. */
 function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: KeyFrom } {
   if (!/^sp_[0-9A-Za-z]{71}$/.test(text))
     throw new SealpinError('unauthorized', `${where} is not an API key`, {
-      hint: 'an API key is sp_ and 71 letters and digits',
+      hint: 'an API key is sp_ followed by 71 letters and digits',
     });
   return { apiKey: text, keyFrom: where };
 }
 
 /**
- * The address of a service or gateway.
+ * Parses the URL of a service or gateway.
  *
  * @param where it was found, for the message
  * @throws usage
@@ -91,15 +92,15 @@ export function parseServiceUrl(text: string, where: string): URL {
   try {
     url = new URL(text);
   } catch {
-    throw new SealpinError('usage', `${where} is not a URL`, { hint: 'such as https://sealpin.example.com' });
+    throw new SealpinError('usage', `${where} is not a URL`, { hint: 'write it like https://sealpin.example.com' });
   }
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new SealpinError('usage', `${where} is not an https: URL`);
   if (url.username !== '' || url.password !== '')
-    throw new SealpinError('usage', `${where} has a user or a password in it`, {
-      hint: 'the API key goes into SEALPIN_API_KEY',
+    throw new SealpinError('usage', `${where} contains a user or a password`, {
+      hint: 'put the API key in SEALPIN_API_KEY',
     });
-  if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} has a query or a fragment`);
+  if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} contains a query or a fragment`);
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }
@@ -107,23 +108,27 @@ export function parseServiceUrl(text: string, where: string): URL {
 /**
  * The service, ready for requests that need an API key.
  *
- * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would travel in the clear
+ * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
   const { url, apiKey, keyFrom, local = false, gateways } = await findService(context);
   if (url === undefined) throw noService();
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
-      hint: 'set SEALPIN_API_KEY, or write "service" and "apiKey" into config.json of the data directory',
+      hint: 'set SEALPIN_API_KEY, or put "service" and "apiKey" in config.json of the data directory',
     });
   }
   if (url.protocol === 'http:' && !isLoopback(url)) {
-    throw new SealpinError('usage', `the API key would go to ${url.host} in the clear`, { hint: 'use https:' });
+    throw new SealpinError('usage', `the API key would be sent to ${url.host} unencrypted`, { hint: 'use https:' });
   }
   return { url, apiKey, keyFrom, local, gateways };
 }
 
-/** @param hint instead of the usual one, which starts a service */
+/**
+ * The error when there is no service.
+ *
+ * @param hint replaces the usual one, which starts a service
+ */
 export function noService(hint?: string): SealpinError {
   return new SealpinError(
     'service_unreachable',
@@ -134,21 +139,27 @@ export function noService(hint?: string): SealpinError {
 
 type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
 
-/** One request to the API; an answer that is not a success is thrown as the problem it tells. */
+/**
+ * Sends one request to the API.
+ *
+ * @param path relative to the URL of the service
+ * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `send`
+ */
 export async function call(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
     ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
   };
-  const answer = await send(new URL(path, service.url), { ...o, headers });
-  if (answer.status >= 200 && answer.status < 300) return answer;
-  throw await problem(answer, service);
+  const response = await send(new URL(path, service.url), { ...o, headers });
+  if (response.status >= 200 && response.status < 300) return response;
+  throw await problemIn(response, service);
 }
 
-async function problem(answer: HttpResponse, { url, keyFrom }: Caller): Promise<SealpinError> {
-  const text = await readText(answer);
-  if (answer.status === 503 && isDegraded(text)) {
+/** The problem in a response, with where the API key comes from. */
+async function problemIn(response: HttpResponse, { url, keyFrom }: Caller): Promise<SealpinError> {
+  const text = await readText(response);
+  if (response.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }
   let found;
@@ -157,27 +168,27 @@ async function problem(answer: HttpResponse, { url, keyFrom }: Caller): Promise<
   } catch (error) {
     return new SealpinError(
       'service_answer',
-      answer.status >= 500
-        ? `${url.host} answered with status ${answer.status}, without a reason`
-        : `${url.host} is not a Sealpin service (status ${answer.status})`,
+      response.status >= 500
+        ? `${url.host} failed with status ${response.status}, without a reason`
+        : `${url.host} is not a Sealpin service (status ${response.status})`,
       {
-        hint: 'is the address right?',
+        hint: 'check the address',
         cause: error,
       },
     );
   }
-  // A newer service may have codes that we do not know; its own words are still the best.
+  // A newer service may have codes that we do not know; its own message is still the best.
   const code = isCode(found.code) ? found.code : 'service_answer';
   const hint = keyHint(code, keyFrom) ?? found.hint;
   const request = code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : '';
-  const retryAfterSeconds = Number(headerOf(answer, 'retry-after')) || undefined;
+  const retryAfterSeconds = Number(headerOf(response, 'retry-after')) || undefined;
   return new SealpinError(code, `${visible(found.detail ?? found.title)}${request}`, {
     ...(hint === undefined ? {} : { hint: visible(hint) }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   });
 }
 
-/** Whether this is the health of a service that runs, and whose storage or pinning service does not. */
+/** Whether this is the health of a running service whose storage or pinning service fails. */
 function isDegraded(text: string): boolean {
   try {
     return parseResponse(Health, JSON.parse(text)).status === 'degraded';
@@ -186,24 +197,27 @@ function isDegraded(text: string): boolean {
   }
 }
 
-/** What to do about an API key that the service refuses, by where it was found. */
+/** The hint for a refused API key, by where the key was found. */
 function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined {
   if (code === 'insufficient_scope' && keyFrom !== undefined)
-    return `the key is that of ${keyFrom}; a key with the scope keys makes others: sealpin key create <label> --scopes …`;
+    return `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> --scopes …`;
   if (code !== 'unauthorized') return undefined;
   if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;
   return (
-    'this is the key in local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
+    'the key is from local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
     'stop the service, remove "account" and "apiKey" from that file and start it again; decrypt works without a key'
   );
 }
 
+/** A page of the list of files is far smaller. */
+const maxJsonBytes = 16 * 1024 * 1024;
+
 async function json<S extends Parameters<typeof parseResponse>[0]>(
-  answer: HttpResponse,
+  response: HttpResponse,
   shape: S,
   url: URL,
 ): Promise<ReturnType<typeof parseResponse<S>>> {
-  return parseJson(await readText(answer, 16 * 1024 * 1024), shape, url);
+  return parseJson(await readText(response, maxJsonBytes), shape, url);
 }
 
 function parseJson<S extends Parameters<typeof parseResponse>[0]>(
@@ -214,26 +228,26 @@ function parseJson<S extends Parameters<typeof parseResponse>[0]>(
   try {
     return parseResponse(shape, JSON.parse(text));
   } catch (error) {
-    throw new SealpinError('service_answer', `${url.host} gave an answer that is not Sealpin's`, {
-      hint: 'is the address right?',
+    throw new SealpinError('service_answer', `unexpected response: ${url.host} is not a Sealpin service`, {
+      hint: 'check the address',
       cause: error,
     });
   }
 }
 
 /**
- * A page with more to come and nothing on it: a service could keep us asking for ever.
+ * Refuses an empty page that is not the last one: with those, a service could make us ask without end.
  *
  * @throws service_answer
  */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
-    throw new SealpinError('service_answer', 'the service gives empty pages of its list without an end');
+    throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
 }
 
 export interface Api {
   health(): Promise<Health>;
-  /** Stores bytes as they are. `cid`, if known, is checked by the service before it keeps anything. */
+  /** Stores bytes unchanged. The service checks `cid`, if given, before it keeps anything. */
   store(
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },

@@ -1,6 +1,7 @@
 /** `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets it. */
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
+import { errnoOf } from '../io/errno.ts';
 import { pathsIn } from '../io/paths.ts';
 
 export type Config = {
@@ -15,8 +16,10 @@ export type Config = {
 };
 
 /**
+ * Reads the configuration.
+ *
  * @returns the configuration; an empty one when there is no file
- * @throws config_invalid when it is not JSON of this version and shape, and never a guess
+ * @throws config_invalid when it is not JSON of this version and shape
  */
 export async function readConfig(dataDir: string): Promise<Config> {
   const { config: path } = pathsIn(dataDir);
@@ -24,22 +27,22 @@ export async function readConfig(dataDir: string): Promise<Config> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    // ENOTDIR and a missing directory are told by whoever needs to write there.
+    const code = errnoOf(error);
+    // A missing directory is reported where something is written to it.
     if (code === 'ENOENT' || code === 'ENOTDIR') return { v: 1, gateways: [] };
-    throw new SealpinError('config_invalid', `${path} cannot be read (${code})`, { cause: error });
+    throw new SealpinError('config_invalid', `${path} cannot be read (${code ?? String(error)})`, { cause: error });
   }
   const config = parseConfig(text, path);
   const open = process.platform !== 'win32' && ((await stat(path)).mode & 0o077) !== 0;
   return config.apiKey !== undefined && open
     ? {
         ...config,
-        warning: `${path} has an API key in it and is open to other users; close it with: chmod 600 ${path}`,
+        warning: `${path} holds an API key and is accessible to other users; fix it with: chmod 600 ${path}`,
       }
     : config;
 }
 
-/** Line and column where text stops being JSON: the first character that no JSON text goes on with. */
+/** Line and column where text stops being JSON: the first character that cannot continue a JSON text. */
 function placeOf(text: string): string {
   let good = 0;
   for (let bad = text.length + 1; bad - good > 1;) {
@@ -48,7 +51,7 @@ function placeOf(text: string): string {
     else bad = middle;
   }
   const lines = text.slice(0, good).split('\n');
-  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
+  return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
 }
 
 /** Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the text. */
@@ -64,6 +67,8 @@ function isStart(text: string): boolean {
 }
 
 /**
+ * Parses the text of `config.json`.
+ *
  * @param path only for the messages
  * @throws config_invalid
  */
@@ -81,17 +86,17 @@ export function parseConfig(text: string, path: string): Config {
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
   if (typeof v === 'number' && v > 1)
     throw invalid(
-      `it is of version ${v}, and this sealpin knows version 1`,
+      `it has version ${v}, and this sealpin supports version 1`,
       'use the sealpin that wrote it, or a newer one',
     );
   if (v !== 1) throw invalid('it is missing "v": 1');
   const [unknown] = Object.keys(others);
   if (unknown !== undefined)
     throw invalid(`it has an unknown field ${JSON.stringify(unknown)}`, 'known fields: v, service, apiKey, gateways');
-  if (service !== undefined && typeof service !== 'string') throw invalid('"service" is not a text');
-  if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" is not a text');
+  if (service !== undefined && typeof service !== 'string') throw invalid('"service" must be a string');
+  if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" must be a string');
   if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string')))
-    throw invalid('"gateways" is not a list of texts');
+    throw invalid('"gateways" must be a list of strings');
   return {
     v,
     ...(service === undefined ? {} : { service }),

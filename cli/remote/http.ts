@@ -7,6 +7,7 @@ import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { isLoopback } from '../local/origin.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from './timeouts.ts';
@@ -261,9 +262,4 @@ export async function readText(response: HttpResponse, limitBytes = 1024 * 1024)
 export function headerOf(response: HttpResponse, name: string): string | undefined {
   const value = response.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
-}
-
-/** Whether an address is this machine's own. */
-export function isLoopback(url: URL): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
 }

@@ -1,4 +1,4 @@
-/** Completions for shells, drawn from the commands themselves. */
+/** Completion scripts for shells, generated from the commands. */
 import type { Command } from '../command.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
@@ -15,7 +15,7 @@ function flagsOf(command: Command): Flag[] {
   return [...flags, { name: '--help', description: 'Explain the command', takes: undefined }];
 }
 
-/** `key create` and the like, by their first word. */
+/** Commands by their first word, such as `key create` by `key`. */
 function groupsOf(commands: readonly Command[]): Map<string, Command[]> {
   const groups = new Map<string, Command[]>();
   for (const command of commands) {
@@ -26,8 +26,11 @@ function groupsOf(commands: readonly Command[]): Map<string, Command[]> {
 }
 
 const isGroup = (members: readonly Command[]): boolean => members.some(({ name }) => name.includes(' '));
+/** The summary of a command, or the subcommands of a group. */
+const summaryOf = (word: string, members: readonly Command[]): string =>
+  isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members.map(({ summary }) => summary).join();
 const secondWord = (command: Command): string => command.name.split(' ')[1] ?? '';
-/** Between single quotes: none of our texts has a backslash, and an apostrophe leaves the quotes for a moment. */
+/** In single quotes: none of our texts has a backslash, and an apostrophe closes and reopens the quotes. */
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 const bash = (commands: readonly Command[]): string => {
@@ -81,9 +84,7 @@ const zsh = (commands: readonly Command[]): string => {
   const groups = [...groupsOf(commands)];
   const escaped = (text: string): string => text.replaceAll(/[\][:]/g, String.raw`\$&`);
   const described = (word: string, summary: string): string => quoted(`${word}:${escaped(summary)}`);
-  const first = groups.map(([word, members]) =>
-    described(word, isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members[0]!.summary),
-  );
+  const first = groups.map(([word, members]) => described(word, summaryOf(word, members)));
   const subcommands = groups
     .filter(([, members]) => isGroup(members))
     .map(
@@ -128,7 +129,7 @@ const fish = (commands: readonly Command[]): string => {
   const groups = [...groupsOf(commands)];
   const lines = groups.map(
     ([word, members]) =>
-      `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(isGroup(members) ? `${word}s` : members[0]!.summary)}`,
+      `complete -c sealpin -n __fish_use_subcommand -f -a ${word} -d ${quoted(summaryOf(word, members))}`,
   );
   for (const [word, members] of groups) {
     if (!isGroup(members)) continue;
@@ -158,7 +159,7 @@ const fish = (commands: readonly Command[]): string => {
   return `# sealpin for fish: sealpin completions fish > ~/.config/fish/completions/sealpin.fish\n${lines.join('\n')}\n`;
 };
 
-/** The script for a shell. */
+/** Generates the script for a shell. */
 export function completions(shell: Shell, commands: readonly Command[]): string {
   return { bash, zsh, fish }[shell](commands);
 }

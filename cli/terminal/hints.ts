@@ -1,6 +1,6 @@
 /**
- * What a person at the command line can do about a failure. The core names a code and a reason and knows no command; this is
- * where they become commands and flags. A hint that comes with an error, from the place that knows more, goes before these.
+ * What a person at the command line can do about a failure. The core gives a code and a reason and knows no command; this
+ * table maps them to commands and flags. A hint on the error itself takes precedence.
  */
 import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';
 
@@ -8,12 +8,12 @@ const byReason: Readonly<Record<Reason, string>> = {
   wrong_password: 'check Caps Lock and the keyboard layout; a lost password cannot be reset',
   no_key:
     'name the private key that it was encrypted to: sealpin ecc-decrypt <blob_id> <output_file> <private_key_file>',
-  header: 'this copy is damaged, or somebody changed it: get it from another place',
-  payload: 'the password or key is right: get the file again, or another copy of it',
+  header: 'this copy is damaged or was changed: get it from another source',
+  payload: 'the password or key is right: fetch the file again, or another copy of it',
   needs_password: 'use: sealpin decrypt',
   needs_key: 'use: sealpin ecc-decrypt',
   password_and_keys: 'encrypt twice: once with the password, once to the keys',
-  mixed_recipients: 'encrypt twice, or add --mix',
+  mixed_recipients: 'encrypt twice, or use --mix to allow it',
   mistyped: 'copy the whole line again',
   is_public: 'name private.key',
   is_private: 'name public.key, and keep private.key to yourself',

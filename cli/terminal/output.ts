@@ -1,17 +1,18 @@
 /**
- * All output. The rules: stdout carries data only, and every word to people goes to stderr with the prefix `sealpin:`.
+ * All output. The rules: stdout carries data only, and all messages for people go to stderr with the prefix `sealpin:`.
  * `--json` makes stdout one object and stderr, after a failure, the problem object of the API; warnings then travel in
  * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
 import { describe, SealpinError } from '../../shared/errors.ts';
-import type { Out } from '../context.ts';
+import { errnoOf } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
+import type { OutputStream } from './streams.ts';
 
 export type OutputOptions = {
-  readonly stdout: Out;
-  readonly stderr: Out;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly json: boolean;
   readonly quiet: boolean;
@@ -27,22 +28,22 @@ export interface Output {
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
   /** Something worth knowing; silent with `--quiet` and `--json`. */
   note(text: string): void;
-  /** Something that may hurt. */
+  /** Something that may do harm. */
   warn(text: string): void;
   /** What exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
   /** A bar on a terminal. `bytes`: how many there will be, if known. */
   progress(label: string, bytes?: number): Progress;
-  /** Says what went wrong and gives the exit code. */
+  /** Reports what went wrong. @returns the exit code */
   failure(thrown: unknown): number;
 }
 
 /**
- * Text from outside (a filename, a server's sentence) as it may be shown: without control characters and without the
- * characters that turn the direction of writing (Unicode general categories Cc and Cf, plus line separators).
+ * Escapes untrusted text (a filename, a server's message) for a terminal: control characters and characters that change the
+ * direction of text (Unicode general categories Cc and Cf, plus line separators).
  */
 export function visible(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
 /** The same for text of several lines. */
@@ -51,8 +52,8 @@ function visibleLines(text: string): string {
 }
 
 /**
- * JSON in one line that a terminal shows as it is: `JSON.stringify` leaves C1 controls, and characters that turn the direction
- * of writing, as they are. A parser gives the same value.
+ * JSON in one line that is safe on a terminal: `JSON.stringify` does not escape C1 controls, nor characters that change the
+ * direction of text. It parses to the same value.
  */
 function visibleJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
@@ -60,16 +61,16 @@ function visibleJson(value: unknown): string {
   );
 }
 
-/** What a failed write to standard output or error means to people. */
+/** A failed write to standard output or error, as an error for people. */
 export function streamFailure(error: Error): SealpinError {
-  const { code } = error as NodeJS.ErrnoException;
+  const code = errnoOf(error);
   if (code === 'ENOSPC')
     return new SealpinError('disk_full', 'the disk that standard output writes to is full', { cause: error });
   return new SealpinError(
     'file_unwritable',
     code === 'EPIPE'
-      ? 'the program reading the output has closed it'
-      : `the standard output cannot be written (${code})`,
+      ? 'the program that reads the output has closed it'
+      : `standard output cannot be written (${code ?? error.name})`,
     { cause: error },
   );
 }
@@ -99,23 +100,23 @@ function problemOf(error: SealpinError): Record<string, unknown> {
   };
 }
 
-/** The words of a thrown thing, which is not always ours. */
-function sealpinError(thrown: unknown): SealpinError {
+/** Anything that was thrown, as a SealpinError; what is not one is a bug. */
+function toSealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
-  const detail =
-    thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'something that is not an error was thrown';
+  const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'a non-Error value was thrown';
   return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {
     hint: 'please report it, with the command (but without passwords) and the version',
     cause: thrown,
   });
 }
 
-export function output(o: OutputOptions): Output {
+/** Makes the output of one command. */
+export function createOutput(o: OutputOptions): Output {
   const coloured = o.stderr.isTTY === true && !o.env['NO_COLOR'] && o.env['TERM'] !== 'dumb';
   const paint = (code: number, text: string): string => (coloured ? `\u001B[${code}m${text}\u001B[0m` : text);
   const warnings: string[] = [];
   let bar: Progress | undefined;
-  const say = (text: string): void => {
+  const print = (text: string): void => {
     bar?.hide();
     o.stderr.write(`sealpin: ${text}\n`);
   };
@@ -127,14 +128,14 @@ export function output(o: OutputOptions): Output {
       else if (lines.length > 0) await write(o.stdout, `${lines.map(visible).join('\n')}\n`);
     },
     note(text) {
-      if (!o.quiet && !o.json) say(visible(text));
+      if (!o.quiet && !o.json) print(visible(text));
     },
     warn(text) {
       if (o.json) warnings.push(text);
-      else say(`${paint(33, 'warning:')} ${visible(text)}`);
+      else print(`${paint(33, 'warning:')} ${visible(text)}`);
     },
     secret(text) {
-      say(text);
+      print(text);
     },
     progress(label, bytes) {
       bar?.done();
@@ -146,14 +147,14 @@ export function output(o: OutputOptions): Output {
     },
     failure(thrown) {
       bar?.done();
-      const error = sealpinError(thrown);
+      const error = toSealpinError(thrown);
       if (o.json) {
         o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
-        say(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
+        print(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
         const wait = error.retryAfterSeconds === undefined ? '' : ` (${error.retryAfterSeconds} seconds)`;
         const hint = hintFor(error);
-        if (hint !== undefined) say(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
+        if (hint !== undefined) print(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
       }
       return describe(error.code).exit;
     },

@@ -1,12 +1,12 @@
-/** One line on the terminal that says how far the work is: share, bytes, rate and remaining time. */
-import type { Out } from '../context.ts';
+/** One line on the terminal that shows the progress: share, bytes, rate and remaining time. */
+import { columnsOf, type OutputStream } from './streams.ts';
 
 export interface Progress {
-  /** That many more bytes are done. */
+  /** Counts bytes that are done. */
   add(bytes: number): void;
-  /** Takes the line off the terminal until the next byte, so that another line can be written. */
+  /** Removes the line until the next byte, so that another line can be written. */
   hide(): void;
-  /** Takes the line off for good. */
+  /** Removes the line for good. */
   done(): void;
 }
 
@@ -14,8 +14,6 @@ const nothing = (): void => undefined;
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
 const intervalMs = 100;
-/** Of a terminal that does not know its width, or says 0. */
-const defaultColumns = 80;
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** A size for people: `1.5 GiB`. */
@@ -32,10 +30,10 @@ export function sizeText(bytes: number): string {
 /** A time for people: `1:05` (minutes and seconds), `2:00:01`. */
 export function timeText(seconds: number): string {
   const whole = Math.max(0, Math.ceil(seconds));
-  const two = (value: number): string => String(value).padStart(2, '0');
+  const pad2 = (value: number): string => String(value).padStart(2, '0');
   const hours = Math.floor(whole / 3600);
   const minutes = Math.floor(whole / 60) % 60;
-  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+  return hours > 0 ? `${hours}:${pad2(minutes)}:${pad2(whole % 60)}` : `${minutes}:${pad2(whole % 60)}`;
 }
 
 /**
@@ -50,7 +48,7 @@ export function progressLine(o: {
   elapsedMs: number;
   columns: number;
 }): string {
-  // Work that is not counted in bytes, such as deriving a key.
+  // Work that is not measured in bytes, such as deriving a key.
   if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
   const rate = o.elapsedMs > 0 ? (o.bytes * 1000) / o.elapsedMs : 0;
   const parts = [sizeText(o.bytes)];
@@ -70,12 +68,17 @@ export function progressLine(o: {
 }
 
 /** A bar on a terminal, drawn at most ten times a second. */
-export function progressBar(o: { stderr: Out; label: string; bytes: number | undefined; now: () => number }): Progress {
+export function progressBar(o: {
+  stderr: OutputStream;
+  label: string;
+  bytes: number | undefined;
+  now: () => number;
+}): Progress {
   const start = o.now();
   let bytes = 0;
   let drawn = 0;
   let shown = false;
-  let over = false;
+  let isDone = false;
   const draw = (): void => {
     drawn = o.now();
     shown = true;
@@ -84,7 +87,7 @@ export function progressBar(o: { stderr: Out; label: string; bytes: number | und
       bytes,
       total: o.bytes,
       elapsedMs: drawn - start,
-      columns: o.stderr.columns || defaultColumns,
+      columns: columnsOf(o.stderr),
     });
     o.stderr.write(`\r\u001B[K${line}`);
   };
@@ -96,11 +99,11 @@ export function progressBar(o: { stderr: Out; label: string; bytes: number | und
   return {
     add(more) {
       bytes += more;
-      if (!over && o.now() - drawn >= intervalMs) draw();
+      if (!isDone && o.now() - drawn >= intervalMs) draw();
     },
     hide,
     done() {
-      over = true;
+      isDone = true;
       hide();
     },
   };

@@ -1,4 +1,4 @@
-/** The terminal as a person sits at it, also when standard input and output are pipes. */
+/** The terminal of the person, even if standard input and output are pipes. */
 import { openSync } from 'node:fs';
 import { ReadStream, WriteStream } from 'node:tty';
 import { SealpinError } from '../../shared/errors.ts';
@@ -16,7 +16,7 @@ export function openTerminal(): Terminal | undefined {
   try {
     descriptor = openSync('/dev/tty', 'r+');
   } catch {
-    // There is no terminal, or (on Windows) no such name for it.
+    // There is no terminal, or (on Windows) no such path.
     return undefined;
   }
   const input = new ReadStream(descriptor);
@@ -61,21 +61,21 @@ function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
     const decoder = new TextDecoder('utf-8', { fatal: true });
     let line: string[] = [];
     const finish = (settle: () => void): void => {
-      input.off('data', take);
-      input.off('end', end);
-      signal.removeEventListener('abort', stop);
+      input.off('data', onData);
+      input.off('end', onEnd);
+      signal.removeEventListener('abort', onAbort);
       settle();
     };
-    const stop = (): void => finish(() => reject(signal.reason as Error));
-    const end = (): void => finish(() => reject(new SealpinError('interrupted', 'the terminal was closed')));
-    const take = (bytes: Uint8Array): void => {
+    const onAbort = (): void => finish(() => reject(signal.reason as Error));
+    const onEnd = (): void => finish(() => reject(new SealpinError('interrupted', 'the terminal was closed')));
+    const onData = (bytes: Uint8Array): void => {
       let text;
       try {
         text = decoder.decode(bytes, { stream: true });
       } catch {
         return finish(() =>
           reject(
-            new SealpinError('password_invalid', 'what was typed is not valid UTF-8', {
+            new SealpinError('password_invalid', 'the typed text is not valid UTF-8', {
               hint: 'set the terminal to UTF-8',
             }),
           ),
@@ -93,9 +93,9 @@ function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
       }
       return undefined;
     };
-    signal.addEventListener('abort', stop, { once: true });
-    input.on('data', take);
-    input.on('end', end);
+    signal.addEventListener('abort', onAbort, { once: true });
+    input.on('data', onData);
+    input.on('end', onEnd);
     input.resume();
   });
 }

@@ -1,5 +1,10 @@
-/** The text of `--help`. */
-import type { Command } from '../command.ts';
+/** The text of `--help`, wrapped to the width of the terminal. */
+import type { Command, Heading } from '../command.ts';
+
+/** Longer lines are hard to read, however wide the terminal is. */
+const maxColumns = 100;
+/** A description that would get less room than this goes below its term. */
+const minDescriptionColumns = 24;
 
 /** `sealpin encrypt <file> [<password>]`: the positionals of a command as they are typed. */
 export function synopsis(command: Command): string {
@@ -11,29 +16,47 @@ export function synopsis(command: Command): string {
   return `${words.join(' ')} [flags]`;
 }
 
-const lineChars = 100;
-
-/** Breaks a paragraph into lines. */
-function wrap(text: string): string {
+/** Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its own. */
+function wrap(text: string, columns: number): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(/\s+/)) {
-    if (line !== '' && line.length + 1 + word.length > lineChars) {
+    if (line !== '' && line.length + 1 + word.length > columns) {
       lines.push(line);
       line = '';
     }
     line += line === '' ? word : ` ${word}`;
   }
-  return [...lines, line].join('\n');
+  return [...lines, line];
 }
 
-function columns(rows: readonly (readonly [string, string])[]): string[] {
-  const width = Math.max(0, ...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+/** Terms with their descriptions: beside each other where there is room, else below each other. */
+function definitions(rows: readonly (readonly [term: string, description: string])[], columns: number): string[] {
+  const width = Math.max(0, ...rows.map(([term]) => term.length));
+  const isNarrow = columns - width - 4 < minDescriptionColumns;
+  const indent = ' '.repeat(isNarrow ? 6 : width + 4);
+  return rows.flatMap(([term, description]) => {
+    const lines = wrap(description, columns - indent.length).map((line) => indent + line);
+    if (isNarrow) return [`  ${term}`, ...lines];
+    const [first = '', ...others] = lines;
+    return [`  ${term.padEnd(width)}  ${first.slice(indent.length)}`, ...others];
+  });
 }
 
-/** Everything about one command. */
-export function commandUsage(command: Command): string {
+/** The usage line, its continuations indented below the command. */
+function usageLine(text: string, columns: number): string {
+  const [first, ...others] = wrap(text, columns - '       '.length);
+  return [`Usage: ${first}`, ...others.map((line) => `       ${line}`)].join('\n');
+}
+
+/**
+ * Everything about one command.
+ *
+ * @param terminalColumns characters in a line of the terminal; lines are never longer than 100. Examples are not wrapped, so
+ *   that they can be copied
+ */
+export function commandUsage(command: Command, terminalColumns: number): string {
+  const columns = Math.min(terminalColumns, maxColumns);
   const args = Object.entries(command.args);
   const positionals = args.flatMap(([name, arg]) =>
     arg.type === 'positional' ? [[`<${name}>`, arg.description] as const] : [],
@@ -42,29 +65,43 @@ export function commandUsage(command: Command): string {
     if (arg.type === 'positional') return [];
     return [[arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`, arg.description] as const];
   });
+  const examples = command.examples.flatMap(({ command: line, does }) => [
+    ...wrap(does, columns - 4).map((part) => `  # ${part}`),
+    `  ${line}`,
+  ]);
   const sections = [
-    `${command.summary}.`,
-    `Usage: ${synopsis(command)}`,
-    ...(command.about === undefined ? [] : [wrap(command.about)]),
-    ...(positionals.length === 0 ? [] : [['Arguments:', ...columns(positionals)].join('\n')]),
-    ['Flags:', ...columns([...flags, ['--help', 'This text']])].join('\n'),
-    ['Examples:', ...command.examples.map(({ command, does }) => `  # ${does}\n  ${command}`)].join('\n'),
+    wrap(`${command.summary}.`, columns),
+    [usageLine(synopsis(command), columns)],
+    ...(command.about === undefined ? [] : [wrap(command.about, columns)]),
+    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitions(positionals, columns)]]),
+    ['Flags:', ...definitions([...flags, ['--help', 'Show this help']], columns)],
+    ['Examples:', ...examples],
   ];
-  return `${sections.join('\n\n')}\n`;
+  return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
 }
 
-/** The overview. */
-export function mainUsage(summaries: readonly (readonly [name: string, summary: string])[]): string {
-  return `${[
-    'Sealpin: files, encrypted, on IPFS.',
-    'Usage: sealpin <command> [arguments] [flags]',
-    ['Commands:', ...columns(summaries)].join('\n'),
-    'sealpin <command> --help tells more about each, with examples.\nsealpin --version prints the version.',
+/**
+ * The overview of all commands.
+ *
+ * @param terminalColumns as for `commandUsage`
+ */
+export function mainUsage(headings: readonly Heading[], terminalColumns: number): string {
+  const columns = Math.min(terminalColumns, maxColumns);
+  const rows = headings.map(({ name, summary }) => [name, summary] as const);
+  const sections = [
+    ['Sealpin: files, encrypted, on IPFS.'],
+    [usageLine('sealpin <command> [arguments] [flags]', columns)],
+    ['Commands:', ...definitions(rows, columns)],
     [
-      'A first round:',
+      ...wrap('sealpin <command> --help shows more about each, with examples.', columns),
+      ...wrap('sealpin --version prints the version.', columns),
+    ],
+    [
+      'First steps:',
       '  sealpin start --detach',
-      '  sealpin encrypt letter.pdf          # asks for a password, prints the blob ID',
+      ...definitions([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
       '  sealpin decrypt <blob_id> copy.pdf',
-    ].join('\n'),
-  ].join('\n\n')}\n`;
+    ],
+  ];
+  return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
 }

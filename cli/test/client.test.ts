@@ -76,8 +76,8 @@ describe('which service', () => {
   test.each([
     { text: 'sealpin.example.com', says: 'is not a URL' },
     { text: 'ftp://sealpin.example.com', says: 'is not an https: URL' },
-    { text: 'https://user:canary@sealpin.example.com', says: 'has a user or a password in it' },
-    { text: 'https://sealpin.example.com/?key=canary', says: 'has a query or a fragment' },
+    { text: 'https://user:canary@sealpin.example.com', says: 'contains a user or a password' },
+    { text: 'https://sealpin.example.com/?key=canary', says: 'contains a query or a fragment' },
   ])('$text is refused as an address, and not repeated', ({ text, says }) => {
     expect(() => parseServiceUrl(text, '--service')).toThrow(`--service ${says}`);
     expect(() => parseServiceUrl(text, '--service')).not.toThrow('canary');
@@ -104,7 +104,7 @@ describe('S61: the API key', () => {
     const ran = await encryptTo('http://192.0.2.1');
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
     expect(ran.stderr).toContain(
-      'sealpin: error: the API key would go to 192.0.2.1 in the clear\nsealpin: hint: use https:\n',
+      'sealpin: error: the API key would be sent to 192.0.2.1 unencrypted\nsealpin: hint: use https:\n',
     );
   });
 
@@ -137,7 +137,7 @@ describe('S61: the API key', () => {
     expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
   });
 
-  test('that may not write is told before a byte is sent', async () => {
+  test('that may not write is reported before a byte is sent', async () => {
     const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['read', 'delete']) });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
@@ -165,22 +165,22 @@ describe('a service that is not what it should be', () => {
       title: 'an HTML page with 200',
       status: 200,
       body: '<html>Welcome</html>',
-      says: "gave an answer that is not Sealpin's",
+      says: 'is not a Sealpin service',
     },
     {
       title: 'an HTML page with 500',
       status: 500,
       body: '<html>Oops</html>',
-      says: 'answered with status 500, without a reason',
+      says: 'failed with status 500, without a reason',
     },
     {
       title: 'JSON of another shape',
       status: 200,
       body: '{"status":"ok"}',
-      says: "gave an answer that is not Sealpin's",
+      says: 'is not a Sealpin service',
     },
-    { title: 'an empty answer', status: 200, body: '', says: "gave an answer that is not Sealpin's" },
-  ])('$title is no answer of Sealpin', async ({ status, body, says }) => {
+    { title: 'an empty response', status: 200, body: '', says: 'is not a Sealpin service' },
+  ])('$title is not a response of Sealpin', async ({ status, body, says }) => {
     const service = await hostile({ 'GET /v1/health': (_request, response) => response.writeHead(status).end(body) });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
@@ -294,7 +294,7 @@ describe('an upload', () => {
     const service = await hostile({ 'GET /v1/health': health(100) });
     const ran = await encryptTo(service.url, {}, 'x'.repeat(90));
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('and this service takes 100 B at most');
+    expect(ran.stderr).toContain('this service accepts at most 100 B');
     expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
   });
 

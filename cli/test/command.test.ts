@@ -1,11 +1,13 @@
+import { parseArgs } from 'node:util';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Args, defineCommand, suggestion } from '../command.ts';
+import { type Args, defineCommand } from '../command.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { commands } from '../main.ts';
-import { commandUsage, synopsis } from '../terminal/usage.ts';
-import { run, temporaryDirectory, worldIn } from './world.ts';
-import { output } from '../terminal/output.ts';
+import { headings, loadCommands } from '../commands/index.ts';
+import { commandUsage, mainUsage, synopsis } from '../terminal/usage.ts';
+import { Collector, run, temporaryDirectory, worldIn } from './world.ts';
+import { createOutput } from '../terminal/output.ts';
+import { suggestion } from '../terminal/suggestion.ts';
 
 const args = {
   file: { type: 'positional', description: 'The file' },
@@ -14,23 +16,20 @@ const args = {
   force: { type: 'boolean', description: 'Replace it' },
 } as const satisfies Args;
 
-const probe = defineCommand({ name: 'probe', summary: 'Probe', args, examples: [], run: async () => undefined });
-
+const heading = { name: 'probe', summary: 'Probe' };
 /** What a command of these arguments gets. */
 async function parsed(argv: readonly string[], rest?: string): Promise<unknown> {
   let got: unknown;
   const command = defineCommand({
-    name: 'probe',
-    summary: 'Probe',
     args,
     ...(rest === undefined ? {} : { rest }),
     examples: [],
     run: async (o) => void (got = { ...o.args, rest: o.rest }),
-  });
+  })(heading);
   const world = worldIn('/');
   await command
     .parse(argv)
-    .run({ ...world, output: output({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
+    .run({ ...world, output: createOutput({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
   return got;
 }
 
@@ -124,7 +123,7 @@ describe('a command refuses', () => {
   });
 });
 
-test('whatever the words are, a command takes them as they were typed or refuses them as misuse', () => {
+test('any words are taken exactly as Node would parse them strictly, or refused as misuse', async () => {
   const word = fc.oneof(
     fc.string(),
     fc.constantFrom(
@@ -143,20 +142,30 @@ test('whatever the words are, a command takes them as they were typed or refuses
       '__proto__',
     ),
   );
-  fc.assert(
-    fc.property(fc.array(word, { maxLength: 6 }), (argv) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(word, { maxLength: 6 }), async (argv) => {
+      let taken: Record<string, unknown>;
       try {
-        probe.parse(argv);
+        taken = (await parsed(argv)) as Record<string, unknown>;
       } catch (error) {
         if (!(error instanceof SealpinError)) throw error;
         expect(error.code).toBe('usage');
         return;
       }
-      const end = argv.indexOf('--');
-      const flags = argv
-        .slice(0, end < 0 ? undefined : end)
-        .filter((word, index, all) => word.startsWith('-') && word !== '-' && all[index - 1] !== '--password-file');
-      for (const flag of flags) expect(flag).toMatch(/^--(force|json|quiet|password-file|data-dir)(=.+)?$/s);
+      const { values, positionals } = parseArgs({
+        args: argv,
+        options: {
+          force: { type: 'boolean', default: false },
+          json: { type: 'boolean', default: false },
+          quiet: { type: 'boolean', default: false },
+          'password-file': { type: 'string' },
+          'data-dir': { type: 'string' },
+        },
+        allowPositionals: true,
+        strict: true,
+      });
+      const [file, password] = positionals;
+      expect(taken).toEqual({ 'password-file': undefined, 'data-dir': undefined, ...values, file, password, rest: [] });
     }),
     { numRuns: 2000 },
   );
@@ -172,7 +181,7 @@ describe('the entry', () => {
   test('--help: the overview on stdout, exit 0, with every command', async () => {
     const ran = await run(['--help'], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 0, stderr: '' });
-    for (const name of Object.keys(commands)) expect(ran.stdout).toContain(`  ${name} `);
+    for (const { name } of headings) expect(ran.stdout).toContain(`  ${name} `);
   });
 
   test('--version: one line', async () => {
@@ -205,7 +214,7 @@ describe('the entry', () => {
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
     expect(JSON.parse(ran.stderr)).toEqual({
       type: 'about:blank',
-      title: 'The command line is not right',
+      title: 'Invalid usage',
       status: 400,
       detail: 'encrypt needs <file>',
       code: 'usage',
@@ -214,14 +223,12 @@ describe('the entry', () => {
   });
 
   test('each command explains itself with examples that it would take', async () => {
-    for (const [name, { load }] of Object.entries(commands)) {
-      const command = await load();
-      expect(command.name).toBe(name);
+    for (const command of await loadCommands()) {
+      const { name } = command;
       expect(command.examples.length, name).toBeGreaterThan(0);
       const help = await run([...name.split(' '), '--help'], '/');
-      expect(help).toMatchObject({ exit: 0, stderr: '', stdout: commandUsage(command) });
-      expect(help.stdout).toContain(synopsis(command));
-      expect(Math.max(...help.stdout.split('\n').map((line) => line.length)), name).toBeLessThanOrEqual(130);
+      expect(help).toMatchObject({ exit: 0, stderr: '', stdout: commandUsage(command, 80) });
+      expect(help.stdout.replaceAll(/\s+/g, ' ')).toContain(synopsis(command));
       for (const example of command.examples) {
         const words = example.command
           .split(/ (?:\||&&) /)
@@ -236,6 +243,27 @@ describe('the entry', () => {
 });
 
 describe('help', () => {
+  test.each([40, 80, 200])('fits a terminal of %i columns, examples apart', async (columns) => {
+    const limit = Math.min(columns, 100);
+    const helps = (await loadCommands()).map((command) => commandUsage(command, columns).split('\nExamples:')[0]);
+    const overview = mainUsage(headings, columns).split('\nFirst steps:')[0];
+    for (const line of [...helps, overview].join('\n').split('\n')) {
+      // A single word that is longer than the line cannot be broken.
+      if (line.trim().includes(' ')) expect(line.length, line).toBeLessThanOrEqual(limit);
+    }
+  });
+
+  test('is wrapped at the width of the terminal, and at 80 columns in a pipe', async () => {
+    const stdout = new Collector();
+    const widest = (text: string): number => Math.max(...text.split('\n').map(({ length }) => length));
+    await run(['--help'], '/', { stdout: Object.assign(stdout, { columns: 60 }) });
+    expect(widest(stdout.text)).toBeLessThanOrEqual(60);
+    expect(widest(stdout.text)).toBeGreaterThan(50);
+    const piped = (await run(['--help'], '/', { stdout: Object.assign(new Collector(), { columns: 0 }) })).stdout;
+    expect(widest(piped)).toBeLessThanOrEqual(80);
+    expect(widest(piped)).toBeGreaterThan(60);
+  });
+
   test.each([
     ['help', 'encrypt'],
     ['help', 'key', 'create'],
@@ -264,5 +292,11 @@ test('a suggestion is made for what is near, and for nothing else', () => {
   expect(suggestion('xyz', ['encrypt', 'list'])).toBeUndefined();
   expect(suggestion('pasword', ['data-dir', 'password-file'], '--')).toBe('did you mean --password-file?');
   for (const word of ['share', 'import', 'verify', 'get', 'send', 'login'])
-    expect(suggestion(word, Object.keys(commands)), word).toBeUndefined();
+    expect(
+      suggestion(
+        word,
+        headings.map(({ name }) => name),
+      ),
+      word,
+    ).toBeUndefined();
 });

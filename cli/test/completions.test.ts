@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { commands } from '../main.ts';
+import { loadCommands } from '../commands/index.ts';
 import { run } from './world.ts';
 
 async function scriptFor(shell: string): Promise<string> {
@@ -35,8 +35,7 @@ test.each([
   { shell: 'fish', check: ['fish', '--no-execute'] },
 ])('the script for $shell names every command and flag, and the shell can read it', async ({ shell, check }) => {
   const script = await scriptFor(shell);
-  for (const { load } of Object.values(commands)) {
-    const command = await load();
+  for (const command of await loadCommands()) {
     for (const word of command.name.split(' ')) expect(script).toContain(word);
     for (const [name, arg] of Object.entries(command.args))
       if (arg.type !== 'positional') expect(script).toContain(shell === 'fish' ? ` -l ${name}` : `--${name}`);
@@ -51,7 +50,6 @@ test('another shell is misuse', async () => {
   expect(await run(['completions', 'tcsh'], '/')).toMatchObject({
     exit: 2,
     stdout: '',
-    stderr:
-      'sealpin: error: there are no completions for that shell\nsealpin: hint: there are some for bash, zsh, fish\n',
+    stderr: 'sealpin: error: there are no completions for that shell\nsealpin: hint: choose one of bash, zsh, fish\n',
   });
 });

@@ -66,17 +66,17 @@ describe('the data directory is', () => {
     expect(ran.stderr).toContain('/proc/x cannot be written');
   });
 
-  test('S57: made with 0700; one that is open to others is left and told of', async () => {
+  test('S57: made with 0700; an existing one that is open to others is left unchanged, with a warning', async () => {
     const directory = await temporaryDirectory();
     const made = join(directory, 'a', 'b');
     expect(await makeDataDirectory(made)).toBeUndefined();
     expect((await stat(made)).mode & 0o777).toBe(0o700);
     await chmod(made, 0o755);
-    expect(await makeDataDirectory(made)).toContain('is open to other users');
+    expect(await makeDataDirectory(made)).toContain('is accessible to other users');
     expect((await stat(made)).mode & 0o777).toBe(0o755);
   });
 
-  test('S47: told when it cannot be made', async () => {
+  test('S47: an error when it cannot be created', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'file'), '');
     await expect(makeDataDirectory(join(directory, 'file', 'x'))).rejects.toMatchObject({ code: 'file_unwritable' });
@@ -110,20 +110,24 @@ describe('S58: config.json', () => {
     {
       title: 'of a newer version',
       text: '{"v": 2, "apiKey": "canary"}',
-      says: 'it is of version 2, and this sealpin knows version 1',
+      says: 'it has version 2, and this sealpin supports version 1',
     },
     { title: 'of no version', text: '{}', says: 'it is missing "v": 1' },
     { title: 'with an unknown field', text: '{"v": 1, "gatewys": []}', says: 'it has an unknown field "gatewys"' },
-    { title: 'with a service that is no text', text: '{"v": 1, "service": 7}', says: '"service" is not a text' },
+    {
+      title: 'with a service that is not a string',
+      text: '{"v": 1, "service": 7}',
+      says: '"service" must be a string',
+    },
     {
       title: 'with an API key that is no text',
       text: '{"v": 1, "apiKey": ["canary"]}',
-      says: '"apiKey" is not a text',
+      says: '"apiKey" must be a string',
     },
     {
       title: 'with gateways that are no list',
       text: '{"v": 1, "gateways": "https://g.example"}',
-      says: '"gateways" is not a list of texts',
+      says: '"gateways" must be a list of strings',
     },
   ])('$title is a clear error, and the file stays as it is', async ({ text, says }) => {
     const directory = await temporaryDirectory();
@@ -136,7 +140,7 @@ describe('S58: config.json', () => {
     expect(await readFile(path, 'utf8')).toBe(text);
   });
 
-  test('S57: with an API key in it and open to others, is told of', async () => {
+  test('S57: with an API key in it and open to others, causes a warning', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'config.json'), '{"v": 1, "apiKey": "sp_x"}', { mode: 0o644 });
     expect((await readConfig(directory)).warning).toContain('chmod 600');

@@ -29,7 +29,7 @@ function demo(when: (stdout: string, group: number) => void): Promise<{ code: nu
 
 test('the demo does the main job and leaves nothing behind', async () => {
   const { code, stdout } = await demo(() => undefined);
-  expect(stdout).toMatch(/\nEverything is stopped and nothing is left behind\. .*: \.\/sealpin start\n$/);
+  expect(stdout).toMatch(/\nEverything is stopped and removed\. .*: \.\/sealpin start\n$/);
   expect(code).toBe(0);
   const steps = stdout
     .split('\n')

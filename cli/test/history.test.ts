@@ -27,7 +27,7 @@ test('what is remembered is recalled in order, from a file for its owner only', 
   expect((await stat(join(directory, 'history'))).mode & 0o777).toBe(0o600);
 });
 
-test('S58: a line that was cut short is told of and kept, and takes no other with it', async () => {
+test('S58: a line that was cut short is reported and kept, and damages no other', async () => {
   const directory = await temporaryDirectory();
   await remember(directory, entry('a'));
   await remember(directory, entry('b'));

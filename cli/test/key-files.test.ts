@@ -33,18 +33,20 @@ describe('private keys', () => {
     const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
     expect(ran).toMatchObject({
       exit: 1,
-      stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the private key that it was encrypted to, or copy it to there; a new pair opens only what is encrypted to it\n`,
+      stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the private key that the file was encrypted to, or copy it there; a new pair does not open older files\n`,
     });
   });
 
-  test('S57: one that is open to others is told of', async () => {
+  test('S57: one that is open to others causes a warning', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());
     await writeFile(join(directory, 'private.key'), pair.privatePem);
     await chmod(join(directory, 'private.key'), 0o644);
     const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
     expect(ran.exit).toBe(0);
-    expect(ran.stderr).toContain(`warning: ${directory}/private.key is open to other users; close it with: chmod 600`);
+    expect(ran.stderr).toContain(
+      `warning: ${directory}/private.key is accessible to other users; fix it with: chmod 600`,
+    );
   });
 
   test.each([
@@ -66,8 +68,8 @@ describe('private keys', () => {
     { title: 'a file that is missing', key: 'none', says: 'there is no file none' },
     { title: 'a device', key: '/dev/null', says: '/dev/null is not a regular file' },
     { title: 'a file that is too large', key: 'large', says: 'large is too large to be a private key' },
-    { title: 'an empty name', key: '', says: 'the name of the file of a private key is empty' },
-  ])('$title in the place of a key is misuse, and no advice for files to encrypt follows', async ({ key, says }) => {
+    { title: 'an empty name', key: '', says: 'the file name for a private key is empty' },
+  ])('$title instead of a key is misuse, and no advice for files to encrypt follows', async ({ key, says }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());
     await writeFile(join(directory, 'large'), Buffer.alloc(2 ** 20 + 1, 'x'), { mode: 0o600 });
@@ -114,7 +116,7 @@ describe('protected private keys', () => {
     expect(await decrypt([])).toMatchObject({
       exit: 2,
       stdout: '',
-      stderr: expect.stringContaining('there is no terminal to ask at') as unknown,
+      stderr: expect.stringContaining('there is no terminal to ask for it') as unknown,
     });
     const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
     expect(wrong).toMatchObject({ exit: 1, stdout: '' });
@@ -155,7 +157,7 @@ describe('protected private keys', () => {
     try {
       const ran = await run(['ecc-decrypt', './in', '-', '--data-dir', directory], directory, { env });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
-      expect(ran.stderr).toContain('needs 4097 MiB of memory, and this machine has 3072 MiB free');
+      expect(ran.stderr).toContain('needs 4097 MiB of memory; this machine has 3072 MiB free');
     } finally {
       free.mockRestore();
     }

@@ -127,7 +127,7 @@ describe('decrypt', () => {
     expect((await readdir(directory)).toSorted()).toEqual(['in', 'key', 'out']);
   });
 
-  test('S52: when nobody reads standard output any more, it ends with 1 and without a stack', async () => {
+  test('S52: when the reader closes standard output, it exits with 1 and without a stack trace', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory, 8 * mib);
     const child = spawn(
@@ -142,7 +142,7 @@ describe('decrypt', () => {
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     await once(child, 'close');
-    expect(stderr).toBe('sealpin: error: the program reading the output has closed it\nexit 1\n');
+    expect(stderr).toBe('sealpin: error: the program that reads the output has closed it\nexit 1\n');
   });
 });
 

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { commands } from '../main.ts';
+import { loadCommands } from '../commands/index.ts';
 import { synopsis } from '../terminal/usage.ts';
 
 const manual = readFileSync(join(import.meta.dirname, '..', 'README.md'), 'utf8');
-const loaded = await Promise.all(Object.values(commands).map(async ({ load }) => load()));
+const loaded = await loadCommands();
 /** The text of each command, by its name. */
 const sections = new Map(
   manual
@@ -47,7 +47,7 @@ describe.each(loaded)('sealpin $name', (command) => {
   });
 });
 
-test('the flags of all commands are told once', () => {
+test('the manual describes the common flags once', () => {
   expect([...flagsIn(commonText), 'service'].toSorted()).toEqual([...common, 'help'].toSorted());
   expect(commonText).toContain('`--service <url>`');
 });
@@ -67,12 +67,12 @@ test('each variable that is read is in the manual, and no other', () => {
   // Set by npm, and by the local service for its workerd; not by people.
   for (const name of ['npm_lifecycle_event', 'SEALPIN_STATE_DIR']) expect(read.delete(name)).toBe(true);
   const table = manual.slice(manual.indexOf('| variable |')).split('\n\n')[0]!;
-  const told = new Set(
+  const described = new Set(
     Array.from(table.matchAll(/^\| (`.*?) \|/gm), ([, cell]) =>
       Array.from(cell!.matchAll(/`([A-Z_]+)`/g), ([, name]) => name!),
     ).flat(),
   );
   // Node itself reads this one.
-  expect(told.delete('NODE_EXTRA_CA_CERTS')).toBe(true);
-  expect([...told].toSorted()).toEqual([...read].toSorted());
+  expect(described.delete('NODE_EXTRA_CA_CERTS')).toBe(true);
+  expect([...described].toSorted()).toEqual([...read].toSorted());
 });

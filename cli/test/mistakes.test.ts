@@ -8,7 +8,7 @@ import { encodeNode } from '../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../shared/ipfs/cid.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { remember } from '../history.ts';
-import { output } from '../terminal/output.ts';
+import { createOutput } from '../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { Collector, run, temporaryDirectory } from './world.ts';
 
@@ -157,14 +157,14 @@ describe('what a service says cannot reach the terminal as a command', () => {
     const directory = await temporaryDirectory();
     const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain("gave an answer that is not Sealpin's");
+    expect(ran.stderr).toContain('is not a Sealpin service');
     expect(ran.stderr).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
   });
 
   test('whatever a command hands to the output is escaped, in JSON as JSON', async () => {
     const voice = (isJson: boolean) => {
       const [stdout, stderr] = [new Collector(), new Collector()];
-      const said = output({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now });
+      const said = createOutput({ stdout, stderr, env: {}, json: isJson, quiet: false, now: Date.now });
       return { stdout, stderr, said };
     };
     const plain = voice(false);
@@ -199,7 +199,7 @@ describe('list', () => {
     await remember(directory, { ...entry, v: 1, at: createdAt });
     const ran = await run(['list', '--service', service.url, '--data-dir', directory], directory, { env });
     expect(ran.stdout).toMatch(new RegExp(`^${ours}  .*  contract.pdf\n$`));
-    expect(ran.stderr).toContain(`warning: the service gives contract.pdf another blob ID (${theirs})`);
+    expect(ran.stderr).toContain(`warning: the service reports another blob ID for contract.pdf (${theirs})`);
   });
 
   test('says how a file that the service encrypted is read', async () => {
@@ -212,7 +212,7 @@ describe('list', () => {
   });
 
   test.each([{ argv: ['list'] }, { argv: ['delete', `bafkrei${'a'.repeat(52)}`] }])(
-    'a service that gives empty pages for ever is left: $argv',
+    'a service that returns empty pages without end fails: $argv',
     async ({ argv }) => {
       let page = 0;
       const service = await hostile({
@@ -221,12 +221,12 @@ describe('list', () => {
       const directory = await temporaryDirectory();
       const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
-      expect(ran.stderr).toContain('the service gives empty pages of its list without an end');
+      expect(ran.stderr).toContain('the service returns empty pages of its list without end');
       expect(page).toBe(1);
     },
   );
 
-  test('a service that gives files of one blob for ever is left', async () => {
+  test('a service that returns files of one blob without end fails', async () => {
     let page = 0;
     const cid = `bafkrei${'a'.repeat(52)}`;
     const files = Array.from({ length: 100 }, () => storedFile(cid, 1));
@@ -235,7 +235,7 @@ describe('list', () => {
     });
     const ran = await run(['delete', cid, '--service', service.url], await temporaryDirectory(), { env });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('more than 10000 files have this blob ID');
+    expect(ran.stderr).toContain('more than 10000 files with this blob ID');
     expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
     expect(page).toBe(101);
   });

@@ -176,7 +176,7 @@ describe('S47: an output that cannot be', () => {
     await chmod(directory, 0o500);
     await expect(sinkIn(directory, 'out')).rejects.toMatchObject({
       code: 'file_unwritable',
-      message: 'out cannot be written: you may not write there',
+      message: 'out cannot be written: permission denied',
     });
     await chmod(directory, 0o700);
   });

@@ -1,11 +1,11 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
-import { output, visible, write } from '../terminal/output.ts';
+import { createOutput, visible, write } from '../terminal/output.ts';
 import { progressLine, sizeText, timeText } from '../terminal/progress.ts';
 import { Collector } from './world.ts';
 
-function voice(
+function collect(
   o: { json?: boolean; quiet?: boolean; tty?: boolean; env?: Record<string, string>; now?: () => number } = {},
 ) {
   const stdout = new Collector();
@@ -14,7 +14,7 @@ function voice(
   return {
     stdout,
     stderr,
-    out: output({
+    out: createOutput({
       stdout,
       stderr,
       env: o.env ?? {},
@@ -27,7 +27,7 @@ function voice(
 
 describe('output', () => {
   test('sends data to stdout and words to stderr', async () => {
-    const { stdout, stderr, out } = voice();
+    const { stdout, stderr, out } = collect();
     out.note('a note');
     out.warn('careful');
     await out.result({ a: 1 }, ['line 1', 'line 2']);
@@ -36,7 +36,7 @@ describe('output', () => {
   });
 
   test('--quiet keeps warnings and errors', () => {
-    const { stderr, out } = voice({ quiet: true, tty: true, env: { NO_COLOR: '1' } });
+    const { stderr, out } = collect({ quiet: true, tty: true, env: { NO_COLOR: '1' } });
     out.note('a note');
     out.warn('careful');
     out.progress('working', 10).add(5);
@@ -47,7 +47,7 @@ describe('output', () => {
   });
 
   test('--json: one object on stdout, with the warnings in it', async () => {
-    const { stdout, stderr, out } = voice({ json: true, tty: true });
+    const { stdout, stderr, out } = collect({ json: true, tty: true });
     out.note('a note');
     out.warn('careful');
     out.progress('working', 10).add(5);
@@ -57,13 +57,13 @@ describe('output', () => {
   });
 
   test('--json: a failure is a problem object on stderr', () => {
-    const { stdout, stderr, out } = voice({ json: true });
+    const { stdout, stderr, out } = collect({ json: true });
     out.warn('careful');
     expect(out.failure(new SealpinError('usage', 'so not'))).toBe(2);
     expect(stdout.text).toBe('');
     expect(JSON.parse(stderr.text)).toEqual({
       type: 'about:blank',
-      title: 'The command line is not right',
+      title: 'Invalid usage',
       status: 400,
       detail: 'so not',
       code: 'usage',
@@ -72,7 +72,7 @@ describe('output', () => {
   });
 
   test('what is not our error is our bug, without a stack', () => {
-    const { stderr, out } = voice();
+    const { stderr, out } = collect();
     expect(out.failure(new RangeError('off by one'))).toBe(1);
     expect(stderr.text).toContain('sealpin: error: this is a bug in sealpin (RangeError: off by one)');
     expect(stderr.text).not.toContain('    at ');
@@ -85,7 +85,7 @@ describe('output', () => {
     { title: 'a dumb terminal gets none', tty: true, env: { TERM: 'dumb' }, coloured: false },
     { title: 'a file gets none', tty: false, env: {}, coloured: false },
   ])('$title', ({ tty, env, coloured }) => {
-    const { stderr, out } = voice({ tty, env });
+    const { stderr, out } = collect({ tty, env });
     out.failure(new SealpinError('usage', 'so not'));
     expect(stderr.text.includes('\u001B[')).toBe(coloured);
   });
@@ -98,9 +98,9 @@ describe('output', () => {
   });
 
   test.each([
-    { code: 'EPIPE', want: 'file_unwritable', says: 'the program reading the output has closed it' },
+    { code: 'EPIPE', want: 'file_unwritable', says: 'the program that reads the output has closed it' },
     { code: 'ENOSPC', want: 'disk_full', says: 'the disk that standard output writes to is full' },
-    { code: 'EIO', want: 'file_unwritable', says: 'the standard output cannot be written (EIO)' },
+    { code: 'EIO', want: 'file_unwritable', says: 'standard output cannot be written (EIO)' },
   ])('S52: $code on stdout is $want', async ({ code, want, says }) => {
     const broken = new Writable({
       write: (_chunk, _encoding, done) => done(Object.assign(new Error('broken'), { code })),
@@ -127,7 +127,7 @@ describe('progress', () => {
 
   test('is drawn on a terminal at most ten times a second, and goes away before other words', () => {
     let now = 0;
-    const { stderr, out } = voice({ tty: true, now: () => now });
+    const { stderr, out } = collect({ tty: true, now: () => now });
     const bar = out.progress('storing', 100);
     for (let i = 0; i < 50; i += 1) {
       now += 10;
@@ -142,14 +142,14 @@ describe('progress', () => {
   });
 
   test('a new bar takes the place of the old one', () => {
-    const { stderr, out } = voice({ tty: true });
+    const { stderr, out } = collect({ tty: true });
     out.progress('first');
     out.progress('second');
     expect(stderr.text).toBe('\r\u001B[Kfirst\r\u001B[K\r\u001B[Ksecond');
   });
 
   test('is silent when stderr is no terminal', () => {
-    const { stderr, out } = voice();
+    const { stderr, out } = collect();
     out.progress('storing', 100).add(50);
     expect(stderr.text).toBe('');
   });

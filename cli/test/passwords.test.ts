@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { wordlist } from '@scure/bip39/wordlists/english.js';
 import { describe, expect, test } from 'vitest';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
-import { timeText, weakness } from '../keys/strength.ts';
+import { timeText, strengthWarning } from '../keys/strength.ts';
 import { contextIn, temporaryDirectory } from './world.ts';
 
 const none = { argument: undefined, file: undefined, stdinTaken: false };
@@ -14,7 +14,7 @@ describe('S56: a password', () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'another' } });
     expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
     expect(context.stderr.text).toBe(
-      'sealpin: warning: a password on the command line can be seen by other users and stays in the history of your shell; safer: --password-file, SEALPIN_PASSWORD or the prompt\n',
+      'sealpin: warning: a password on the command line is visible to other users and stays in your shell history; safer: --password-file, SEALPIN_PASSWORD or the prompt\n',
     );
   });
 
@@ -22,7 +22,7 @@ describe('S56: a password', () => {
     const context = contextIn('/', { env: { npm_lifecycle_event: 'sealpin' } });
     expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
     expect(context.stderr.text).toContain(
-      'sealpin: warning: npm has written this password to its log files, and shows it to other users until the command ends: choose another one, and run ./sealpin without npm\n',
+      'sealpin: warning: npm has written this password to its log files and shows it to other users until the command ends: choose another one, and run ./sealpin without npm\n',
     );
     expect(context.stderr.text).not.toContain('canary');
   });
@@ -52,13 +52,13 @@ describe('S56: a password', () => {
     expect(context.stderr.text).toBe('');
   });
 
-  test('S57: in a file that is open to others is told of', async () => {
+  test('S57: in a file that is open to others causes a warning', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'p'), 'x', { mode: 0o644 });
     const context = contextIn(directory);
     await givenPassword({ ...none, file: 'p' }, context);
     expect(context.stderr.text).toContain(
-      'p has a password in it and is open to other users; close it with: chmod 600 p',
+      'p holds a password and is accessible to other users; fix it with: chmod 600 p',
     );
   });
 
@@ -96,10 +96,10 @@ describe('S56: a password', () => {
     await expect(givenPassword(source, contextIn('/'))).rejects.toMatchObject({ code: 'usage', message: says });
   });
 
-  test('that nobody gave and nobody can be asked for is misuse', async () => {
+  test('that nobody gave is misuse when there is no terminal', async () => {
     await expect(newPassword(none, false, contextIn('/'))).rejects.toMatchObject({
       code: 'usage',
-      message: 'a password is needed, and there is no terminal to ask at',
+      message: 'a password is required, and there is no terminal to ask for it',
       hint: 'give it with --password-file or SEALPIN_PASSWORD',
     });
   });
@@ -125,14 +125,14 @@ describe('--generate', () => {
   });
 });
 
-describe('a weak password is told of', () => {
+describe('a weak password causes a warning', () => {
   test.each([
-    { password: 'password1', says: /^this password is weak: .* finds it in less than a second/ },
-    { password: 'Tr0ub4dor&3', says: /^this password is weak: .* finds it in about/ },
+    { password: 'password1', says: /^this password is weak: .* would find it in less than a second/ },
+    { password: 'Tr0ub4dor&3', says: /^this password is weak: .* would find it in about/ },
     { password: 'x9$Kp2!vQz7#', says: /^this password is (weak|short): / },
     { password: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', says: /^this password is weak: / },
   ])('$password', async ({ password, says }) => {
-    const warning = await weakness(password);
+    const warning = await strengthWarning(password);
     expect(warning).toMatch(says);
     expect(warning).not.toContain(password);
   });
@@ -140,7 +140,7 @@ describe('a weak password is told of', () => {
   test.each([strong, 'correct horse battery staple', 'å'.repeat(7) + 'zwölf-Boxkämpfer-jagen-Viktor'])(
     '%s is not',
     async (password) => {
-      expect(await weakness(password)).toBeUndefined();
+      expect(await strengthWarning(password)).toBeUndefined();
     },
   );
 

@@ -216,7 +216,7 @@ test.runIf(process.platform === 'linux')('S56: the words of the command are not 
   });
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  await expect.poll(() => stderr, { timeout: 10_000 }).toContain('a password on the command line can be seen');
+  await expect.poll(() => stderr, { timeout: 10_000 }).toContain('a password on the command line is visible');
   const line = await readFile(`/proc/${child.pid}/cmdline`, 'utf8');
   expect(line).toMatch(/^sealpin\0*$/);
   child.stdin.end('x');

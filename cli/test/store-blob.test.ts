@@ -240,7 +240,7 @@ describe('API keys', () => {
     { argv: ['key', 'create', 'x', '--scopes', 'read,root'], says: 'unknown scope "root"' },
     { argv: ['key', 'create', 'x', '--expires', 'tomorrow'], says: '--expires is neither a number of days nor a date' },
     { argv: ['key', 'create', 'x', '--expires', '2020-01-01'], says: '--expires is in the past' },
-    { argv: ['key', 'revoke', `sp_${'0'.repeat(71)}`], says: 'that is an API key, and its ID is wanted' },
+    { argv: ['key', 'revoke', `sp_${'0'.repeat(71)}`], says: 'expected the ID of an API key, got the key itself' },
     { argv: ['key', 'export', '-'], says: 'a private key is not written to standard output' },
     { argv: ['key'], says: "'key' needs a subcommand: create, list, revoke, export" },
   ])('$argv is misuse', async ({ argv, says }) => {
@@ -300,7 +300,7 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   const ran = await sealpin(['decrypt', blobId, 'out'], directory, { env });
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
   expect(ran.stderr).not.toContain('cannot be reached');
-  expect(ran.stderr).toContain('What came back is not what was stored');
+  expect(ran.stderr).toContain('The content does not match its blob ID');
   expect(await readdir(directory)).toEqual(['in']);
 });
 

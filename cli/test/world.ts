@@ -1,8 +1,8 @@
 /** A world for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
 import { Readable, Writable } from 'node:stream';
-import type { Context, World } from '../context.ts';
+import type { Context, Environment } from '../context.ts';
 import { main } from '../main.ts';
-import { output } from '../terminal/output.ts';
+import { createOutput } from '../terminal/output.ts';
 import { defaultTimeouts } from '../remote/timeouts.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 
@@ -14,7 +14,7 @@ export class Collector extends Writable {
   columns = 80;
   readonly chunks: Uint8Array[] = [];
   override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
-    // Who writes may use its memory again once it is told.
+    // The writer may reuse its memory once the callback runs.
     this.chunks.push(Buffer.from(chunk));
     done();
   }
@@ -33,7 +33,7 @@ export type Ran = {
   readonly stdoutBytes: Buffer;
 };
 
-export type Overrides = Partial<Omit<World, 'stdin' | 'stdout' | 'stderr'>> & {
+export type Overrides = Partial<Omit<Environment, 'stdin' | 'stdout' | 'stderr'>> & {
   readonly stdin?: string | Uint8Array | Readable;
   readonly stdout?: Collector;
   readonly stderr?: Collector;
@@ -43,7 +43,7 @@ export type Overrides = Partial<Omit<World, 'stdin' | 'stdout' | 'stderr'>> & {
 export function worldIn(
   directory: string,
   overrides: Overrides = {},
-): World & { readonly stdout: Collector; readonly stderr: Collector } {
+): Environment & { readonly stdout: Collector; readonly stderr: Collector } {
   const { stdin = '', ...others } = overrides;
   return {
     stdout: new Collector(),
@@ -75,5 +75,10 @@ export function contextIn(
   overrides: Overrides = {},
 ): Context & { readonly stdout: Collector; readonly stderr: Collector } {
   const world = worldIn(directory, overrides);
-  return { ...world, output: output({ ...world, json: false, quiet: false }), dataDir: directory, service: undefined };
+  return {
+    ...world,
+    output: createOutput({ ...world, json: false, quiet: false }),
+    dataDir: directory,
+    service: undefined,
+  };
 }

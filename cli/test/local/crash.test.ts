@@ -78,7 +78,7 @@ describe('a workerd that crashed', () => {
     expect(listed.stdout).toBe('');
     expect(await service.end('SIGCONT')).toBe(1);
     await new Promise((resolve) => thief.close(resolve));
-    expect(service.stderr()).toContain('the runtime crashed and could not be started again');
+    expect(service.stderr()).toContain('the runtime crashed and could not be restarted');
     expect(await loadRun(service.dataDir)).toBeUndefined();
   });
 });
@@ -98,7 +98,7 @@ describe('the workerd that a killed service left', () => {
       const flag = `--data-dir=${service.dataDir}`;
       const status = await sealpin(['status', flag]);
       expect(status).toMatchObject({ code: 1, stdout: '' });
-      expect(status.stderr).toContain(`a killed one left its runtime, process ${left.pid}`);
+      expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
       expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
       expect((await sealpin(['stop', flag])).stderr).toContain('No local service is running');

@@ -34,7 +34,7 @@ async function store(local: Running, text: string): Promise<{ cid: string; said:
 const decrypt = (local: Running, cid: string) => sealpin(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
 const status = (local: Running, ...flags: string[]) => sealpin(['status', ...flags, `--data-dir=${local.dataDir}`]);
 
-/** A Kubo that answers as it is told. */
+/** A Kubo with the given responses. */
 async function fake(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
   const all = { version: [200, { Version: '0.42.0' }], id: [200, { ID: '12D3KooWabcdefgh' }], ...answers };
   const routes = Object.entries(all).map(([command, [code, body]]) => [
@@ -50,7 +50,7 @@ const failure = async (asked: Promise<unknown>): Promise<string[]> => {
   return [thrown.code, thrown.message, thrown.hint ?? ''];
 };
 
-describe('what is given as --kubo-api', () => {
+describe('the value of --kubo-api', () => {
   test.each([
     ['http://127.0.0.1:5001', 'http://127.0.0.1:5001'],
     ['http://127.0.0.1:5001/', 'http://127.0.0.1:5001'],
@@ -65,10 +65,14 @@ describe('what is given as --kubo-api', () => {
     ['kubo', undefined, '--kubo-api is not a URL'],
     ['/ip4/127.0.0.1/tcp/5001', undefined, '--kubo-api is not a URL'],
     ['ftp://127.0.0.1', undefined, '--kubo-api is not a URL'],
-    ['http://user:canary@127.0.0.1:5001', undefined, '--kubo-api has a user or a password in it'],
-    ['http://127.0.0.1:5001/?a=b', undefined, '--kubo-api has a query or a fragment'],
-    ['http://192.0.2.7:5001', 'canary', 'SEALPIN_KUBO_TOKEN would go to 192.0.2.7:5001 in the clear'],
-    ['http://127.0.0.1:5001', 'canary\n', 'SEALPIN_KUBO_TOKEN has characters that a bearer token cannot have'],
+    ['http://user:canary@127.0.0.1:5001', undefined, '--kubo-api contains a user or a password'],
+    ['http://127.0.0.1:5001/?a=b', undefined, '--kubo-api contains a query or a fragment'],
+    ['http://192.0.2.7:5001', 'canary', 'SEALPIN_KUBO_TOKEN would be sent to 192.0.2.7:5001 unencrypted'],
+    [
+      'http://127.0.0.1:5001',
+      'canary\n',
+      'SEALPIN_KUBO_TOKEN is not a bearer token: it has characters other than printable ASCII',
+    ],
   ])('%s is refused, and nothing secret is repeated', (text, secret, message) => {
     expect(() => parseKuboWish(text, secret)).toThrow(expect.objectContaining({ code: 'usage', message }));
     expect(message).not.toContain('canary');
@@ -79,7 +83,7 @@ describe('what is given as --kubo-api', () => {
   });
 });
 
-describe('what a Kubo answers', () => {
+describe('the report of a Kubo', () => {
   test.each([
     ['its peers', { 'swarm/peers': [200, { Peers: [{}, {}] }] }, 2],
     ['no peers', { 'swarm/peers': [200, { Peers: null }] }, 0],
@@ -100,16 +104,46 @@ describe('what a Kubo answers', () => {
       'a refused token',
       { version: [403, {}] },
       'wrong',
-      'refuses version (status 403)',
-      'SEALPIN_KUBO_TOKEN has to be',
+      'refuses the command version (status 403)',
+      'SEALPIN_KUBO_TOKEN must be',
     ],
-    ['a missing token', { version: [401, {}] }, undefined, 'refuses version (status 401)', 'set SEALPIN_KUBO_TOKEN'],
-    ['a token without id', { id: [403, {}] }, 'narrow', 'refuses id (status 403)', 'may use version and id'],
-    ['a gateway', { version: [404, '404 page not found'] }, undefined, "is not Kubo's RPC (status 404)", 'port 5001'],
-    ['another service', { version: [200, { version: 1 }] }, undefined, "is not Kubo's RPC (status 200)", 'port 5001'],
-    ['escapes in the peer ID', { id: [200, { ID: '\u001B[2J' }] }, undefined, "is not Kubo's RPC", 'port 5001'],
+    [
+      'a missing token',
+      { version: [401, {}] },
+      undefined,
+      'refuses the command version (status 401)',
+      'set SEALPIN_KUBO_TOKEN',
+    ],
+    [
+      'a token without id',
+      { id: [403, {}] },
+      'narrow',
+      'refuses the command id (status 403)',
+      'may use version and id',
+    ],
+    [
+      'a gateway',
+      { version: [404, '404 page not found'] },
+      undefined,
+      'is not the RPC address of a Kubo (status 404)',
+      'port 5001',
+    ],
+    [
+      'another service',
+      { version: [200, { version: 1 }] },
+      undefined,
+      'is not the RPC address of a Kubo (status 200)',
+      'port 5001',
+    ],
+    [
+      'escapes in the peer ID',
+      { id: [200, { ID: '\u001B[2J' }] },
+      undefined,
+      'is not the RPC address of a Kubo',
+      'port 5001',
+    ],
   ] as [string, Record<string, [number, unknown]>, string | undefined, string, string][])(
-    '%s is told',
+    '%s is reported',
     async (_, answers, secret, message, hint) => {
       const url = await fake(answers);
       expect(await failure(askKubo({ url, token: secret }))).toEqual([
@@ -120,13 +154,13 @@ describe('what a Kubo answers', () => {
     },
   );
 
-  test('nothing at all is told with the address', async () => {
+  test('an address where nothing listens is reported', async () => {
     const gone = await node();
     await gone.close();
     expect(await failure(askKubo({ url: gone.url }))).toEqual([
       'service_unreachable',
       `the Kubo at ${gone.url} cannot be reached: connection refused`,
-      'is its daemon running? Start it, or leave it out with --kubo-api none',
+      'is its daemon running? Start it, or go without it: --kubo-api none',
     ]);
   });
 });
@@ -150,7 +184,7 @@ describe('sealpin start', () => {
     let local = await started();
     const { dataDir } = local;
     const inNode = await store(local, 'in the embedded node');
-    expect(inNode.said).toContain('stored on this machine only');
+    expect(inNode.said).toContain('stored on this computer only');
     await local.end();
 
     local = await started({ dataDir, args: [`--kubo-api=${kubo.url}/api/v0`] });
@@ -162,7 +196,7 @@ describe('sealpin start', () => {
     expect(await decrypt(local, inKubo.cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
     const ok = await status(local);
     expect(ok).toMatchObject({ code: 0 });
-    expect(ok.stdout).toContain(`kubo      ${kubo.url}: ok (1.0.0-sealpin, number of peers not known)\n`);
+    expect(ok.stdout).toContain(`kubo      ${kubo.url}: ok (1.0.0-sealpin, number of peers unknown)\n`);
     await local.end();
 
     local = await started({ dataDir }); // the same Kubo without the flag
@@ -188,7 +222,7 @@ describe('sealpin start', () => {
     });
     const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toContain('hint: the pinning service kubo does not answer at the moment');
+    expect(refused.stderr).toContain('is degraded: it cannot store or read at the moment');
     await local.end();
 
     expect(await refusal({ dataDir, env })).toContain(`the Kubo at ${kubo.url} cannot be reached`);
@@ -209,16 +243,16 @@ describe('sealpin start', () => {
 
     for (const args of [['--kubo-api=none'], []]) {
       local = await started({ dataDir, args });
-      const told = await status(local);
-      expect(told).toMatchObject({ code: 0 });
-      expect(told.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
+      const reported = await status(local);
+      expect(reported).toMatchObject({ code: 0 });
+      expect(reported.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
       const hint = 'the bytes are at the pinning service kubo, which this service does not use at the moment';
       const unread = await decrypt(local, cid);
       expect(unread).toMatchObject({ code: 1, stdout: '' });
       expect(unread.stderr).toContain(hint);
       const answer = await call(`/v1/storage/${files[0]!.fileId}`, { headers: { accept: 'application/octet-stream' } });
       expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'pinning_unavailable', hint }]);
-      expect((await store(local, 'here')).said).toContain('stored on this machine only');
+      expect((await store(local, 'here')).said).toContain('stored on this computer only');
       expect((await call('/v1/storage/plain', plain)).status).toBe(201);
       expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
       await local.end();
@@ -234,7 +268,7 @@ describe('sealpin start', () => {
     onTestFinished(async () => void (await sealpin(['stop', flag])));
     const began = await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env);
     expect(began.stderr).toContain(
-      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers not known)\n`,
+      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers unknown)\n`,
     );
     const stored = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
     await kubo.close();
@@ -247,7 +281,7 @@ describe('sealpin start', () => {
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
     expect(without).toMatchObject({ code: 0 });
     expect(without.stderr).toContain(
-      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; start with --kubo-api ${kubo.url} to use it again\n`,
+      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; to use it again, start with --kubo-api ${kubo.url}\n`,
     );
   });
 
@@ -265,7 +299,7 @@ describe('sealpin start', () => {
     const { peerId } = (await loadKubo(dataDir))!;
     expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
       new RegExp(
-        `another Kubo answers at ${first.url}: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
+        `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
       ),
     );
     expect(await loadKubo(dataDir)).toMatchObject({ url: second.url, peerId, inUse: true });
@@ -277,18 +311,18 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
   });
 
-  test('says of a second start where the first one is, and what was not applied', async () => {
+  test('a second start reports where the first one is, and what was not applied', async () => {
     const local = await started();
     const flag = `--data-dir=${local.dataDir}`;
     const plain = await sealpin(['start', '--detach', flag]);
     expect(plain.stderr).toBe(
-      `sealpin: error: the local service is running already, at ${local.url}\nsealpin: hint: see: sealpin status\n`,
+      `sealpin: error: the local service is already running at ${local.url}\nsealpin: hint: see: sealpin status\n`,
     );
     const flags = await sealpin(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
     expect(flags).toMatchObject({ code: 1, stdout: '' });
     expect(JSON.parse(flags.stderr)).toMatchObject({
       code: 'already_running',
-      detail: `the local service is running already, at ${local.url}; --port and --kubo-api were not applied`,
+      detail: `the local service is already running at ${local.url}; --port and --kubo-api were not applied`,
       hint: 'stop it first with: sealpin stop',
     });
   });

@@ -65,13 +65,18 @@ if (kuboProgram() === undefined) {
     await local.end();
 
     expect(await refusal({ dataDir: local.dataDir, args: [`--kubo-api=${two.url}`], env })).toContain(
-      `another Kubo answers at ${two.url}: its peer ID is 12D3KooW`,
+      `the Kubo at ${two.url} is not the one with your files: its peer ID is 12D3KooW`,
     );
   });
 
   test.each([
-    ['a wrong token', (kubo: RealKubo) => kubo.url, 'wrong', 'refuses version (status 403)'],
-    ['its gateway', (kubo: RealKubo) => kubo.gateway, 'token-of-the-tests', "is not Kubo's RPC (status 404)"],
+    ['a wrong token', (kubo: RealKubo) => kubo.url, 'wrong', 'refuses the command version (status 403)'],
+    [
+      'its gateway',
+      (kubo: RealKubo) => kubo.gateway,
+      'token-of-the-tests',
+      'is not the RPC address of a Kubo (status 404)',
+    ],
   ])('%s is reported before anything is started', async (_, address, token, message) => {
     const kubo = await startKubo();
     onTestFinished(() => kubo.close());

@@ -1,0 +1,38 @@
+/** Arguments that several commands share, each described once. */
+import type { Args } from '../command.ts';
+
+/** What an encrypting command reads. */
+export const fileArg = { type: 'positional', description: 'The file, or - for standard input' } as const;
+
+/** The password as an argument: the specified form, and the least safe one. */
+export const passwordArg = {
+  type: 'positional',
+  required: false,
+  description: 'The password. Visible to other users; prefer --password-file or the prompt',
+} as const;
+
+/** What a decrypting command reads. */
+export const blobArg = {
+  type: 'positional',
+  description: 'The blob ID, a container on this machine (./file), or - for standard input',
+} as const;
+
+/** What a decrypting command writes. */
+export const outputFileArg = { type: 'positional', description: 'Where to write, or - for standard output' } as const;
+
+export const forceArg = { type: 'boolean', description: 'Replace the output file if it exists' } as const;
+
+/** The flags of the commands that open something with a password. */
+export const passwordFlags = {
+  'password-file': {
+    type: 'string',
+    valueHint: 'file',
+    description: 'Read the password from a file, or from standard input with -',
+  },
+} as const satisfies Args;
+
+/** The flags of the commands that set a password. */
+export const newPasswordFlags = {
+  ...passwordFlags,
+  generate: { type: 'boolean', description: 'Create a password of ten words and show it on stderr, only this once' },
+} as const satisfies Args;

@@ -1,0 +1,96 @@
+/** The table of commands: names, summaries, and where each is. A command's file is loaded only when it is needed. */
+import type { Command, Heading } from '../command.ts';
+
+type Entry = { readonly summary: string; readonly load: () => Promise<(heading: Heading) => Command> };
+
+/** Every command, in the order of the overview. */
+const table = {
+  start: {
+    summary: 'Start the service on this machine',
+    load: async () => (await import('./start.ts')).command,
+  },
+  stop: { summary: 'Stop the local service', load: async () => (await import('./stop.ts')).command },
+  status: {
+    summary: 'Show the status of the local service',
+    load: async () => (await import('./status.ts')).command,
+  },
+  rebuild: {
+    summary: 'Rebuild the Worker and hot-swap it',
+    load: async () => (await import('./rebuild.ts')).command,
+  },
+  keygen: {
+    summary: 'Create a key pair',
+    load: async () => (await import('./keygen.ts')).command,
+  },
+  encrypt: {
+    summary: 'Encrypt a file with a password (AES-256-GCM) and store it',
+    load: async () => (await import('./encrypt.ts')).command,
+  },
+  'chacha-encrypt': {
+    summary: 'Encrypt a file with a password (ChaCha20-Poly1305, an age file) and store it',
+    load: async () => (await import('./chacha-encrypt.ts')).command,
+  },
+  'ecc-encrypt': {
+    summary: 'Encrypt a file to public keys and store it',
+    load: async () => (await import('./ecc-encrypt.ts')).command,
+  },
+  decrypt: {
+    summary: 'Fetch a blob, verify it and decrypt it',
+    load: async () => (await import('./decrypt.ts')).command,
+  },
+  'ecc-decrypt': {
+    summary: 'Fetch a blob, verify it and decrypt it with a private key',
+    load: async () => (await import('./ecc-decrypt.ts')).command,
+  },
+  list: { summary: 'List stored files, newest first', load: async () => (await import('./list.ts')).command },
+  delete: {
+    summary: 'Delete a stored file (what that can and cannot do: --help)',
+    load: async () => (await import('./delete.ts')).command,
+  },
+  export: {
+    summary: 'Write a verified blob into a CAR file',
+    load: async () => (await import('./export.ts')).command,
+  },
+  'key create': {
+    summary: 'Create an API key and print it once',
+    load: async () => (await import('./key.ts')).create,
+  },
+  'key list': {
+    summary: 'List the API keys of the account',
+    load: async () => (await import('./key.ts')).list,
+  },
+  'key revoke': { summary: 'Revoke an API key', load: async () => (await import('./key.ts')).revoke },
+  'key export': {
+    summary: "Write the account's private key to a file",
+    load: async () => (await import('./key-export.ts')).command,
+  },
+  completions: {
+    summary: 'Print the completions for a shell',
+    load: async () => (await import('./completions.ts')).completionsCommand(loadCommands),
+  },
+} as const satisfies Record<string, Entry>;
+
+const entries: Readonly<Record<string, Entry>> = table;
+
+/** The name and summary of each command, in the order of the overview. */
+export const headings: readonly Heading[] = Object.entries(entries).map(([name, { summary }]) => ({ name, summary }));
+
+/**
+ * Loads one command.
+ *
+ * @param name as typed, such as `key create`
+ * @returns undefined when there is no such command
+ */
+export async function loadCommand(name: string): Promise<Command | undefined> {
+  const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
+  if (entry === undefined) return undefined;
+  const command = await entry.load();
+  return command({ name, summary: entry.summary });
+}
+
+/** Loads all commands, in the order of the overview. */
+export async function loadCommands(): Promise<Command[]> {
+  return Promise.all(
+    Object.entries(entries).map(async ([name, { summary, load }]) => (await load())({ name, summary })),
+  );
+}

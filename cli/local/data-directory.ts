@@ -1,0 +1,94 @@
+/** What a start does in the data directory before anything runs there: it takes the lock and clears what a crash left. */
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CleanupStack } from './cleanup.ts';
+import { endLeftover, stateDirOf } from './leftover.ts';
+import { lock } from './lock.ts';
+import { keepLog } from './log-file.ts';
+import { keepRoom } from './node/reserve.ts';
+import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
+import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
+
+/** How long SQLite waits for another reader or writer of a file; this process does nothing else meanwhile. */
+const busyMs = 1_000;
+const eraseAttempts = 5;
+
+type PreparedDirectory = {
+  readonly secrets: Secrets;
+  /** Folder of KV and the Durable Objects. */
+  readonly stateDir: string;
+  /** Whether the last service did not stop cleanly. */
+  readonly crashed: boolean;
+  /** Writes a line to the log, which is rotated first when it is full. */
+  readonly log: (line: string) => void;
+};
+
+/**
+ * Locks and prepares a data directory.
+ *
+ * @param dataDir absolute; exists
+ * @param cleanup gets what must be undone at the end, the lock included
+ * @param writeLine writes a line of the log
+ * @throws already_running, config_invalid, the errors of the file system
+ */
+export async function prepareDirectory(
+  dataDir: string,
+  cleanup: CleanupStack,
+  writeLine: (line: string) => void,
+): Promise<PreparedDirectory> {
+  const paths = localPaths(dataDir);
+  await makeLocal(dataDir);
+  const held = lock(paths.lock);
+  cleanup.add(() => held.release());
+  const beforeLine = keepLog(paths.log);
+  const log = (line: string): void => {
+    beforeLine();
+    writeLine(line);
+  };
+  const secrets = await loadSecrets(dataDir);
+  const stateDir = await stateDirOf(dataDir);
+  const crashed = await endLeftover(dataDir);
+  // After a crash, deleted rows may still be in the files.
+  await removeEmpty(accountsIn(stateDir));
+  if (crashed) await vacuum(accountsIn(stateDir));
+  await vacuumLogged(stateDir);
+  await rm(paths.tmp, { recursive: true, force: true });
+  await mkdir(paths.tmp, { mode: 0o700 });
+  cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));
+  const room = keepRoom(paths.reserve, (detail) => log(JSON.stringify({ event: 'disk.full', detail })));
+  cleanup.add(() => room.close());
+  return { secrets, stateDir, crashed, log };
+}
+
+/**
+ * Removes deleted rows from all files once workerd has ended: with secure_delete, so that a destroyed header leaves the disk,
+ * too.
+ */
+export async function eraseDeleted(stateDir: string): Promise<void> {
+  try {
+    await removeEmpty(accountsIn(stateDir));
+  } finally {
+    await vacuum(stateDir);
+  }
+}
+
+/**
+ * Removes deleted rows from the file of one account while workerd has it open.
+ *
+ * @param objectId of the Durable Object, 64 hexadecimal digits
+ * @returns false when the file stays busy
+ */
+export async function eraseLive(stateDir: string, objectId: string): Promise<boolean> {
+  const path = join(accountsIn(stateDir), `${objectId}.sqlite`);
+  for (let attempt = 1; attempt <= eraseAttempts; attempt += 1) {
+    if (await vacuumLive(path, busyMs)) return true;
+    await sleep(100);
+  }
+  return false;
+}
+
+/** Miniflare's folder for the objects of the class `Account`. */
+function accountsIn(stateDir: string): string {
+  return join(stateDir, 'do', 'sealpin-Account');
+}
