@@ -9,7 +9,7 @@ type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
  * What is used of a BYOB reader (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and gives it back in
  * `value`, at the end of the stream, too.
  */
-export interface ByobReader {
+interface ByobReader {
   read(view: Uint8Array, options?: { min?: number }): ByobRead;
   /** workerd's: waits for so many bytes, which is one crossing into its streams instead of many. */
   readAtLeast?(minBytes: number, view: Uint8Array): ByobRead;
@@ -17,7 +17,7 @@ export interface ByobReader {
 }
 
 /** A locked stream, by the way that it is read. */
-export type AcquiredReader =
+type AcquiredReader =
   | { readonly byob: true; readonly reader: ByobReader }
   | { readonly byob: false; readonly reader: ReadableStreamDefaultReader<Uint8Array> };
 
@@ -49,7 +49,7 @@ export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);
 }
 
-export interface PieceReader {
+interface PieceReader {
   /** The next piece, which is never empty; undefined at the end. One call at a time. */
   next(): Promise<Uint8Array | undefined>;
   cancel(reason?: unknown): Promise<void>;
