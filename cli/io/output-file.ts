@@ -15,7 +15,7 @@ import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
 import { sizeText } from '../terminal/progress.ts';
 
-/** Bytes that are collected before they go to the disk. */
+/** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
 const blockBytes = 1024 * 1024;
 
 export interface Sink {

@@ -14,7 +14,7 @@ export interface FailoverReader {
   close(reason?: unknown): void;
 }
 
-export type FailoverOptions = {
+type FailoverOptions = {
   /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
   end?: number;
   signal: AbortSignal;

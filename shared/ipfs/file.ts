@@ -37,7 +37,7 @@ export type IpfsFile = {
 };
 
 /** A file whose root is verified, as blocks. */
-export type Dag = {
+type Dag = {
   root: Root;
   blocks(start: number, end: number): BlockIterator;
 };

@@ -17,7 +17,7 @@ interface ByobReader {
 }
 
 /** A locked stream, by the way that it is read. */
-export type AcquiredReader =
+type AcquiredReader =
   | { readonly byob: true; readonly reader: ByobReader }
   | { readonly byob: false; readonly reader: ReadableStreamDefaultReader<Uint8Array> };
 
@@ -49,7 +49,7 @@ export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);
 }
 
-export interface PieceReader {
+interface PieceReader {
   /** The next piece, which is never empty; undefined at the end. One call at a time. */
   next(): Promise<Uint8Array | undefined>;
   cancel(reason?: unknown): Promise<void>;

@@ -57,7 +57,7 @@ export function keepRoom(path: string, note: (text: string) => void): { close():
 }
 
 /** Space that is reserved by a file of random bytes. */
-export interface Reserve {
+interface Reserve {
   /** Reserves the space again, if the disk has it. */
   fill(): void;
   /** Runs work that frees space; on a full disk the reserve is released for it. */
