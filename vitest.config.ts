@@ -3,24 +3,24 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
 
-/** What was not run, a line each, so that nothing is left out in silence; then the line that `.ci/run` and people look for. */
+/** Prints a line for each skipped test, so that nothing is skipped silently, and then the totals. */
 const closingLine: Reporter = {
   onTestRunEnd(modules, errors) {
     let passed = 0;
     let failed = errors.length;
-    const left = new Set<string>();
+    const skipped = new Set<string>();
     for (const module of modules) {
       failed += module.errors().length;
       for (const test of module.children.allTests()) {
         const result = test.result();
         if (result.state === 'passed') passed += 1;
         else if (result.state === 'skipped')
-          left.add(result.note === undefined ? test.name : `${test.name}: ${result.note}`);
+          skipped.add(result.note === undefined ? test.name : `${test.name}: ${result.note}`);
         else failed += 1;
       }
     }
     setTimeout(() => {
-      for (const name of left) console.log(`not run: ${name}`);
+      for (const name of skipped) console.log(`not run: ${name}`);
       console.log(`${passed} passed, ${failed} failed`);
     }, 0);
   },
@@ -29,7 +29,7 @@ const closingLine: Reporter = {
 const long = process.env['SEALPIN_LONG'] === '1';
 const timeouts = { testTimeout: long ? 3_600_000 : 60_000, hookTimeout: 60_000 };
 
-// Bundled before the run: imports that Vitest rewrites make the loops of noble ten times slower in workerd.
+// Bundled before the run: the imports that Vitest rewrites make the loops of noble ten times slower in workerd.
 const bundled = [
   '@noble/ciphers/chacha.js',
   '@noble/curves/ed25519.js',
@@ -41,11 +41,11 @@ const bundled = [
   '@noble/post-quantum/hybrid.js',
 ];
 
-// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test under shared/ runs in both.
+// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in shared/ runs in both.
 export default defineConfig({
   test: {
     reporters: ['default', closingLine],
-    // Most of the time a test waits for processes, sockets and disks; left to itself, Vitest uses one core of two.
+    // Tests mostly wait for processes, sockets and disks; by default Vitest uses one core of two.
     maxWorkers: Math.max(3, availableParallelism()),
     projects: [
       {
@@ -56,7 +56,7 @@ export default defineConfig({
         },
       },
       {
-        // The same tests through the guard of `sealpin start`: in the short form those that look at answers closely.
+        // The same tests through the guard of `sealpin start`: in the short form those that compare responses closely.
         test: {
           name: 'guard',
           include: [`worker/test/${long ? '**/*' : '{reading,rest}'}.node.test.ts`],
@@ -70,7 +70,7 @@ export default defineConfig({
           name: 'workerd',
           include: ['shared/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
           exclude: ['**/*.node.test.ts'],
-          // In workerd there is no process.env of ours.
+          // workerd does not have our process.env.
           provide: { long },
           deps: { optimizer: { ssr: { enabled: true, include: bundled } } },
           ...timeouts,

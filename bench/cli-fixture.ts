@@ -1,26 +1,33 @@
-/** What the benches of the command line share: the built command line, its service, and a folder that goes away. */
+/** What the benches of the command line share: the built command line, a running service and a temporary directory. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { createWriteStream, existsSync } from 'node:fs';
+import { createWriteStream, existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { packageRoot } from '../cli/local/bundle.ts';
 import type { Sample } from './figure.ts';
-import { peakMiB } from './memory.ts';
+import { peakMiB } from './process-stats.ts';
 
-/** The command line as it is shipped. */
+/** The command line as shipped. */
 export const command = join(packageRoot(), 'dist/sealpin.js');
 
-export type Desk = { dir: string; /** The flag that names the data directory. */ data: string; publicKey: string };
+export type CliFixture = {
+  dir: string;
+  /** The flag that names the data directory. */ data: string;
+  publicKey: string;
+};
 
 /**
- * Builds the command line, starts a service and makes a key pair, for as long as the benches in `use` run.
+ * Builds the command line, starts a service and makes a key pair; removes all of it when `use` ends.
  *
- * @param o.keep takes the command line that is built already, if there is one: others may be running it
+ * @param o.keep uses the command line that is already built, if there is one: other processes may be running it
  */
-export async function* atDesk<T>(use: (desk: Desk) => AsyncIterable<T>, { keep = false } = {}): AsyncGenerator<T> {
+export async function* withCli<T>(
+  use: (fixture: CliFixture) => AsyncIterable<T>,
+  { keep = false } = {},
+): AsyncGenerator<T> {
   if (!keep || !existsSync(command)) execFileSync(process.execPath, [join(packageRoot(), 'cli/build.ts')]);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const data = `--data-dir=${join(dir, 'data')}`;
@@ -37,7 +44,7 @@ export async function* atDesk<T>(use: (desk: Desk) => AsyncIterable<T>, { keep =
   }
 }
 
-/** Runs one command line; gives its stdout. */
+/** Runs a command to its end; returns its trimmed stdout. @throws when it fails */
 export function sealpin(...args: string[]): string {
   return execFileSync(process.execPath, [command, ...args], {
     encoding: 'utf8',
@@ -45,23 +52,25 @@ export function sealpin(...args: string[]): string {
   }).trim();
 }
 
-/** Runs one command line and watches its memory; `seconds` from its start to its end. */
+/** Runs a command to its end and samples its memory. `seconds`: from its start to its end. @throws when it fails */
 export async function watched(args: readonly string[]): Promise<{ stdout: string; seconds: number; peakMiB: number }> {
   const begun = performance.now();
   const child = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`sealpin ${args[0]} did not start`);
   let peak = 0;
-  const look = setInterval(() => (peak = peakMiB(child.pid!) ?? peak), 10);
+  const sampling = setInterval(() => (peak = peakMiB(pid) ?? peak), 10);
   const code = await new Promise((resolve) => {
-    child.once('exit', () => clearInterval(look));
+    child.once('exit', () => clearInterval(sampling));
     child.once('close', resolve);
   });
   if (code !== 0) throw new Error(`sealpin ${args[0]} ended with ${String(code)}`);
   return { stdout: stdout.trim(), seconds: (performance.now() - begun) / 1000, peakMiB: peak };
 }
 
-/** Seconds that something takes. */
+/** Makes a task that resolves with the seconds that `act` takes. */
 export function timed(act: () => unknown): () => Promise<number> {
   return async () => {
     const begun = performance.now();
@@ -70,16 +79,26 @@ export function timed(act: () => unknown): () => Promise<number> {
   };
 }
 
-/** Whether a program is there, by a call of it that succeeds. */
+/** Whether a program is installed: a call of it with these arguments succeeds. */
 export function has(program: string, ...args: string[]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
 }
 
+/** Makes an identity of age in `age.key`; returns its recipient. */
+export function ageRecipient(dir: string): string {
+  const file = join(dir, 'age.key');
+  execFileSync('age-keygen', ['-o', file], { stdio: 'ignore' });
+  const recipient = /age1[a-z0-9]+/.exec(readFileSync(file, 'utf8'))?.[0];
+  if (recipient === undefined) throw new Error('age-keygen wrote no recipient');
+  return recipient;
+}
+
+/** A sample as the peer of a figure. */
 export function peer(name: string, sample: Sample): { name: string; value: number; spread: number } {
   return { name, value: sample.median, spread: sample.spread };
 }
 
-/** Fills a file with random bytes, which no layer can make smaller. */
+/** Fills a file with random bytes, which no layer can compress. */
 export async function fill(path: string, bytes: number): Promise<void> {
   const block = randomBytes(2 ** 24);
   async function* blocks(): AsyncGenerator<Buffer> {

@@ -1,12 +1,12 @@
-/** The command line as a user runs it: starting, storing and fetching a large file, and what it takes of memory. */
+/** The command line as a user runs it: starting, storing and fetching a large file, and its memory. */
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/kubo.ts';
-import { atDesk, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
-import type { Desk } from './cli-fixture.ts';
+import { ageRecipient, withCli, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
+import type { CliFixture } from './cli-fixture.ts';
 import { interleave, summarize } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
 
@@ -14,15 +14,16 @@ const GiB = 2 ** 30;
 
 export const bench: Bench = {
   name: 'commands',
+  measures: 'the command line: start, storing and fetching 1 GiB, memory at 4 GiB',
   run: () =>
-    atDesk<Figure>(async function* (desk) {
-      yield* starting(desk);
-      yield* storing(desk);
-      yield* memory(desk);
+    withCli<Figure>(async function* (fixture) {
+      yield* starting(fixture);
+      yield* storing(fixture);
+      yield* memory(fixture);
     }),
 };
 
-async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
+async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
   const node = (...args: string[]) => timed(() => execFileSync(process.execPath, args, { stdio: 'ignore' }));
   const help = await interleave({ sealpin: node(command, '--help'), node: node('-e', '0') }, 15);
   yield {
@@ -59,7 +60,7 @@ async function* starting({ dir }: Desk): AsyncGenerator<Figure> {
   };
 }
 
-async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
+async function* storing({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const file = join(dir, 'big');
   await fill(file, GiB);
   const ours = inTwoSteps({
@@ -78,8 +79,7 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
   }
   const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
   execFileSync(kubo, ['init', '--profile=test'], { env, stdio: 'ignore' });
-  execFileSync('age-keygen', ['-o', join(dir, 'age.key')], { stdio: 'ignore' });
-  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  const recipient = ageRecipient(dir);
   const shell = (line: string): string =>
     execFileSync('sh', ['-c', line], { env, cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   const theirs = inTwoSteps({
@@ -94,7 +94,7 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
     theirsStored: theirs.stored,
     theirsFetched: theirs.fetched,
   });
-  const beside = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({
+  const comparison = (figure: string, own: Sample, other: string, sample: Sample): Figure => ({
     figure,
     unit: 's',
     value: own.median,
@@ -102,22 +102,22 @@ async function* storing({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> 
     peer: peer(other, sample),
   });
   yield {
-    ...beside(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()),
+    ...comparison(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole()),
     target: { ratio: { atMost: 1 } },
   };
-  yield beside('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);
-  yield beside('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
+  yield comparison('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored);
+  yield comparison('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched);
 }
 
 /**
- * A pause before each step. A virtual machine lends free memory to its host, after seconds, and gets it back page by page: who writes a
- * file right after another was removed has it easier, by half, and that shall not decide.
+ * A pause before each step. A virtual machine returns free memory to its host after some seconds and gets it back page by page. A file
+ * written right after another was removed takes half the time, and that must not decide the comparison.
  */
 const settled = (): Promise<void> => setTimeout(5000);
 
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 
-/** Storing a file and fetching it, each timed alone and both together; what was stored is removed after it. */
+/** Storing a file and fetching it, each timed alone and both together; the stored file is removed afterwards. */
 function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): {
   stored(): Promise<number>;
   fetched(): Promise<number>;
@@ -144,7 +144,7 @@ function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id:
   };
 }
 
-async function* memory({ dir, data, publicKey }: Desk): AsyncGenerator<Figure> {
+async function* memory({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const file = join(dir, 'sparse');
   const handle = await open(file, 'w');
   await handle.truncate(4 * GiB);

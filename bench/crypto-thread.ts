@@ -1,4 +1,4 @@
-/** A thread that encrypts or decrypts 256 MiB each time it is told to. */
+/** A thread that encrypts or decrypts 256 MiB for each message. */
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Decrypter, Encrypter } from 'age-encryption';
@@ -15,17 +15,19 @@ import {
 import { totalMebibytes, type Task } from './crypto-task.ts';
 
 const mebibyte = 2 ** 20;
-/** What is decrypted is held in memory, which costs collecting garbage: a smaller container, several times over. */
+/** Containers to decrypt are held in memory, which costs garbage collection: a smaller one is decrypted several times. */
 const heldMebibytes = 32;
 const block = new Uint8Array(randomBytes(mebibyte));
 
 const { name, direction, chunkBytes } = workerData as Task;
 
+if (parentPort === null) throw new Error('this module runs in a worker thread only');
+const port = parentPort;
 const work = await prepare();
-parentPort!.on('message', () => {
+port.on('message', () => {
   work().then(
-    () => parentPort!.postMessage(undefined),
-    (error: unknown) => parentPort!.postMessage(String(error)),
+    () => port.postMessage(undefined),
+    (error: unknown) => port.postMessage(String(error)),
   );
 });
 
@@ -46,7 +48,7 @@ function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Arra
     pull(controller) {
       const piece = typeof parts === 'number' ? block : parts[index];
       if (index === count || piece === undefined) controller.close();
-      // None of the measured readers changes what it is given, so that nothing is copied here.
+      // None of the measured readers changes its input, so nothing is copied here.
       else controller.enqueue(piece);
       index += 1;
     },
@@ -65,12 +67,12 @@ async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]
   return parts;
 }
 
-/** As often as makes the total. */
+/** Decrypts until the total is reached. */
 async function repeated(decrypt: () => Promise<void>): Promise<void> {
   for (let done = 0; done < totalMebibytes; done += heldMebibytes) await decrypt();
 }
 
-/** Ours, on `node:crypto`. */
+/** Our format, on `node:crypto`. */
 function ours(format: Format, pair: { recipient: string; privatePem: string }) {
   return {
     encrypt: async (plaintext: ReadableStream<Uint8Array>) =>
@@ -83,7 +85,7 @@ function ours(format: Format, pair: { recipient: string; privatePem: string }) {
   };
 }
 
-/** The cipher of node:crypto on the same chunks, with nothing around it. */
+/** The bare cipher of node:crypto on chunks of the same size. */
 function cipherAlone(
   name: 'aes-256-gcm' | 'chacha20-poly1305',
   chunkBytes: number,
@@ -91,7 +93,7 @@ function cipherAlone(
 ): void {
   const key = createSecretKey(block.subarray(0, 32));
   const nonce = block.subarray(32, 44);
-  // Node's types name the method of GCM ciphers alone, which ChaCha20-Poly1305 shares.
+  // Node's types offer getAuthTag for GCM ciphers alone; ChaCha20-Poly1305 has it, too.
   const cipher = name as 'aes-256-gcm';
   for (let index = 0; index < totalMebibytes; index += 1) {
     for (let at = 0; at < mebibyte; at += chunkBytes) {
@@ -106,7 +108,7 @@ function cipherAlone(
   }
 }
 
-/** age in TypeScript, to the same kind of key; it has no P-256 identity, so that it opens with an X25519 one. */
+/** typage, to the same kind of key; it has no P-256 identities, so an X25519 one opens its files. */
 async function typage({ recipient }: { recipient: string }) {
   const { generateX25519Identity, identityToRecipient } = await import('age-encryption');
   const identity = await generateX25519Identity();

@@ -1,22 +1,25 @@
-/** The container formats beside what else does the same: in Node, in workerd and in Chromium. */
+/** The container formats next to other implementations, in Node, workerd and Chromium. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { build } from 'esbuild';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { chromium } from 'playwright-core';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
+import { bundle } from '../cli/local/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { pathOf } from '../testkit/programs.ts';
+import { startModule } from '../testkit/workerd.ts';
 import type { Kind } from './workers/crypto-isolate.ts';
 import { totalMebibytes, type Task } from './crypto-task.ts';
 
 const mebibyte = 2 ** 20;
 
-export const bench: Bench = { name: 'crypto', run };
+export const bench: Bench = {
+  name: 'crypto',
+  measures: 'container formats in Node, workerd and Chromium; passwords',
+  run,
+};
 
 async function* run(): AsyncGenerator<Figure> {
   yield* inNode();
@@ -25,7 +28,7 @@ async function* run(): AsyncGenerator<Figure> {
   yield* inChromium();
 }
 
-/** MiB a second of a piece of work. */
+/** A task that resolves with the MiB per second of some work. */
 const speed = (mebibytes: number, work: () => unknown) => async (): Promise<number> => {
   const begun = performance.now();
   await work();
@@ -48,22 +51,32 @@ async function* inNode(): AsyncGenerator<Figure> {
   ] as const) {
     const least = format === 'sealpin' ? { value: { atLeast: 700 }, ratio: { atLeast: 3 } } : { ratio: { atLeast: 6 } };
     for (const direction of ['encrypt', 'decrypt'] as const) {
-      const runners = [format, peer, cipher].map((name) => runner({ name, direction, chunkBytes }));
+      const [own, theirs, bare] = [
+        runner({ name: format, direction, chunkBytes }),
+        runner({ name: peer, direction, chunkBytes }),
+        runner({ name: cipher, direction, chunkBytes }),
+      ];
       try {
-        const [mine, theirs, alone] = runners.map(({ run }) => speed(totalMebibytes, run));
-        const results = await interleave({ ours: mine!, peer: theirs!, alone: alone! }, 5);
+        const results = await interleave(
+          {
+            ours: speed(totalMebibytes, own.run),
+            peer: speed(totalMebibytes, theirs.run),
+            alone: speed(totalMebibytes, bare.run),
+          },
+          5,
+        );
         const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
         yield figure(name, results.ours, peer, results.peer, least);
         yield figure(name, results.ours, `node:crypto alone, ${chunkBytes / 1024} KiB`, results.alone);
       } finally {
-        await Promise.all(runners.map(({ end }) => end()));
+        await Promise.all([own.end(), theirs.end(), bare.end()]);
       }
     }
     yield* opensslSpeed(cipher, chunkBytes);
   }
 }
 
-/** A thread with a heap of its own, so that nobody collects the garbage of another one. */
+/** A thread with a heap of its own, so that none collects the garbage of another. */
 function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
   const worker = new Worker(new URL('./crypto-thread.ts', import.meta.url), { workerData: task });
   return {
@@ -76,7 +89,7 @@ function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
   };
 }
 
-/** What the openssl program says of its own cipher, for scale. */
+/** What the openssl program reports of its own cipher, for scale. */
 function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
   const { status, stdout } = spawnSync(
     'openssl',
@@ -92,7 +105,7 @@ function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
     };
 }
 
-/** How long a password keeps everything else waiting. */
+/** How long deriving a password blocks everything else. */
 async function* passwords(): AsyncGenerator<Figure> {
   const kdfs: [string, PasswordKdf][] = [
     ['scrypt, logN 18', { name: 'scrypt' }],
@@ -101,11 +114,11 @@ async function* passwords(): AsyncGenerator<Figure> {
   for (const [name, kdf] of kdfs) {
     let longest = 0;
     let last = performance.now();
-    const tick = (): void => {
+    const measure = (): void => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     };
-    const timer = setInterval(tick, 5);
+    const timer = setInterval(measure, 5);
     const begun = performance.now();
     try {
       await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), 'sealpin', nodeBackend);
@@ -114,7 +127,7 @@ async function* passwords(): AsyncGenerator<Figure> {
     }
     const took = performance.now() - begun;
     yield {
-      figure: `longest stop while a password is derived: ${name}`,
+      figure: `longest block while a password is derived: ${name}`,
       unit: 'ms',
       value: longest,
       peer: { name: 'the derivation', value: took },
@@ -141,42 +154,24 @@ async function* measured(where: string, work: (kind: Kind) => Promise<unknown>):
   }
 }
 
-async function bundleIsolate(format: 'esm' | 'iife'): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [join(import.meta.dirname, 'workers/crypto-isolate.ts')],
-    bundle: true,
-    format,
-    target: 'es2024',
-    write: false,
-  });
-  return outputFiles[0]!.text;
-}
+const isolate = 'bench/workers/crypto-isolate.ts';
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      modules: true,
-      script: await bundleIsolate('esm'),
-      compatibilityDate: '2026-11-01',
-      port: 0,
-      cf: false,
-    }),
-  );
+  const { url, close } = await startModule(isolate);
   try {
-    const url = await miniflare.ready;
     yield* measured('workerd', async (kind) => {
-      const answer = await fetch(new URL(`/?mebibytes=${isolateMebibytes}&kind=${encodeURIComponent(kind)}`, url));
-      if ((await answer.text()) !== 'done') throw new Error(`${kind} fails in workerd`);
+      const response = await fetch(new URL(`/?mebibytes=${isolateMebibytes}&kind=${encodeURIComponent(kind)}`, url));
+      if ((await response.text()) !== 'done') throw new Error(`${kind} fails in workerd`);
     });
   } finally {
-    await miniflare.dispose();
+    await close();
   }
 }
 
 async function* inChromium(): AsyncGenerator<Figure> {
   const executablePath = pathOf('chromium');
   if (executablePath === undefined) return;
-  const script = await bundleIsolate('iife');
+  const script = await bundle(isolate, { format: 'iife' });
   const server = createServer((request, response) => {
     const isScript = request.url === '/isolate.js';
     response

@@ -1,21 +1,21 @@
-/** What a bench measures, beside a peer in the same run: absolute times mean little on a shared machine. */
+/** What a bench yields: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine. */
 
-/** `value` and `peer.value` in the same unit. `target`: a bound of the value, of its ratio to the peer's (value ÷ peer), or both. */
+/** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
 export type Figure = {
   figure: string;
   unit: string;
   value: number;
-  /** Half of the distance between the fastest and the slowest run, in the unit. */
+  /** Half the distance between the fastest and the slowest run, in `unit`. */
   spread?: number;
   peer?: { name: string; value: number; spread?: number };
   target?: { value?: Bound; ratio?: Bound };
 };
 type Bound = { atLeast: number } | { atMost: number };
 
-/** A bench file (`shared/bench/*.bench.ts`, `worker/bench/*.bench.ts`, `cli/bench/*.bench.ts`) exports `bench: Bench`. */
-export type Bench = { name: string; run(): AsyncIterable<Figure> };
+/** Each `bench/*.bench.ts` exports `bench: Bench`. `measures`: what it measures, in a few words. */
+export type Bench = { name: string; measures: string; run(): AsyncIterable<Figure> };
 
-/** Whether the figure is where it should be; undefined without a target. */
+/** Whether the figure meets its target; undefined without one. */
 export function isMet({ value, peer, target }: Figure): boolean | undefined {
   if (target === undefined) return undefined;
   const within = (bound: Bound | undefined, number: number | undefined): boolean =>
@@ -27,20 +27,21 @@ export function isMet({ value, peer, target }: Figure): boolean | undefined {
 /** `low` and `high`: the fastest and the slowest run, or the other way round where more is better. */
 export type Sample = { median: number; spread: number; low: number; high: number };
 
-/** The median of the runs, half of their range, and its ends. */
+/** The median of the runs, half their range, and its ends. @param runs one number each, at least one */
 export function summarize(runs: readonly number[]): Sample {
+  if (runs.length === 0) throw new RangeError('no runs to summarize');
   const sorted = runs.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const median = sorted.length % 2 === 1 ? sorted[Math.floor(middle)]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-  const [low, high] = [sorted[0]!, sorted.at(-1)!];
+  const ranked = (rank: number): number => sorted[rank] ?? Number.NaN;
+  const [low, high] = [ranked(0), ranked(runs.length - 1)];
+  const median = (ranked(Math.floor((runs.length - 1) / 2)) + ranked(Math.ceil((runs.length - 1) / 2))) / 2;
   return { median, spread: (high - low) / 2, low, high };
 }
 
 /**
- * Runs several things in turn, so that what disturbs the machine disturbs each of them alike.
+ * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
  *
- * @param tasks each gives one number, the figure of one run
- * @param rounds runs of each, at least 1; one more before them is thrown away
+ * @param tasks each resolves with one number, the figure of one run
+ * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */
 export async function interleave<K extends string>(
   tasks: Record<K, () => Promise<number>>,

@@ -1,44 +1,55 @@
-/** `npm run bench [-- --json] [part of a bench's file name …]`: every figure beside its peer and its target. */
+/** `npm run bench [-- --json] [part of a bench's name …]`: every figure beside its peer and its target; `--list` names the benches. */
 import { globSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { isMet } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
 
-const root = join(import.meta.dirname, '..');
-const words = process.argv.slice(2).filter((word) => !word.startsWith('--'));
-const asJson = process.argv.includes('--json');
-const files = globSync('{shared,worker,cli}/bench/*.bench.ts', { cwd: root })
-  .sort()
-  .filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
+const usage = `usage: npm run bench [-- [--json] [--list] [part of a name …]]
+
+  --json   print the figures as JSON
+  --list   print the names of the benches and what they measure, and run none
+`;
 
 const columns = [46, 22, 34, 8, 24, 5];
-const line = (cells: readonly string[]): string =>
-  cells
-    .map((cell, index) => cell.padEnd(columns[index]!))
-    .join(' ')
-    .trimEnd();
-const all: (Figure & { bench: string; met: boolean | undefined })[] = [];
 
-if (!asJson) console.log(line(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
-for (const file of files) {
-  const { bench } = (await import(join(root, file))) as { bench: Bench };
-  for await (const figure of bench.run()) {
-    const met = isMet(figure);
-    all.push({ bench: bench.name, ...figure, met });
-    if (!asJson) console.log(line(cells(figure, met)));
+const { values, positionals } = parseArgs({
+  options: { json: { type: 'boolean' }, list: { type: 'boolean' }, help: { type: 'boolean' } },
+  allowPositionals: true,
+});
+const files = globSync('*.bench.ts', { cwd: import.meta.dirname })
+  .sort()
+  .filter((file) => positionals.length === 0 || positionals.some((part) => basename(file).includes(part)));
+
+if (values.help === true) console.log(usage);
+else if (files.length === 0) {
+  console.error(`no bench has such a name\n\n${usage}`);
+  process.exitCode = 2;
+} else {
+  const benches = await Promise.all(
+    files.map(async (file) => ((await import(join(import.meta.dirname, file))) as { bench: Bench }).bench),
+  );
+  if (values.list === true) for (const { name, measures } of benches) console.log(`${name.padEnd(10)} ${measures}`);
+  else if (values.json === true) console.log(JSON.stringify(await Array.fromAsync(figuresOf(benches)), null, 2));
+  else {
+    console.log(toLine(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
+    for await (const figure of figuresOf(benches)) console.log(toLine(cellsOf(figure)));
   }
 }
-if (asJson) console.log(JSON.stringify(all, null, 2));
-if (all.length === 0) {
-  console.error('no bench has such a name');
-  process.exitCode = 2;
+
+type Result = Figure & { bench: string; met: boolean | undefined };
+
+async function* figuresOf(benches: readonly Bench[]): AsyncGenerator<Result> {
+  for (const bench of benches)
+    for await (const figure of bench.run()) yield { bench: bench.name, ...figure, met: isMet(figure) };
 }
 
-function cells({ figure, unit, value, spread, peer, target }: Figure, met: boolean | undefined): string[] {
+function cellsOf({ figure, unit, value, spread, peer, target, met }: Result): string[] {
   const amount = (number: number, range?: number): string =>
-    `${round(number)}${range === undefined ? '' : ` ±${round(range)}`}`;
+    `${rounded(number)}${range === undefined ? '' : ` ±${rounded(range)}`}`;
   const bounds = Object.entries(target ?? {}).map(
-    ([of, bound]) => `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`}`,
+    ([of, bound]) =>
+      `${of === 'ratio' ? '× ' : ''}${'atLeast' in bound ? `≥ ${short(bound.atLeast)}` : `≤ ${short(bound.atMost)}`}`,
   );
   return [
     figure,
@@ -50,6 +61,18 @@ function cells({ figure, unit, value, spread, peer, target }: Figure, met: boole
   ];
 }
 
-function round(number: number): string {
+function toLine(cells: readonly string[]): string {
+  return cells
+    .map((cell, index) => cell.padEnd(columns[index] ?? 0))
+    .join(' ')
+    .trimEnd();
+}
+
+/** At most three digits, without trailing zeros. */
+function short(number: number): string {
+  return String(Number(rounded(number)));
+}
+
+function rounded(number: number): string {
   return number >= 100 ? number.toFixed(0) : number.toPrecision(3);
 }

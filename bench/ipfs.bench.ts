@@ -1,25 +1,27 @@
-/** CIDs beside the library and beside the digests alone, in Node and in workerd; and the embedded node beside a real Kubo. */
+/** CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node next to a real Kubo. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { build } from 'esbuild';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
-import { childrenNamed } from '../cli/local/process.ts';
+import { cpuMs } from './process-stats.ts';
 import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { startModule } from '../testkit/workerd.ts';
 import { cidBuilder } from '../shared/ipfs/index.ts';
 
 const mebibyte = 2 ** 20;
 const block = randomBytes(mebibyte);
 
-export const bench: Bench = { name: 'ipfs', run };
+export const bench: Bench = {
+  name: 'ipfs',
+  measures: 'computing CIDs in Node and workerd; the embedded node next to Kubo',
+  run,
+};
 
 async function* run(): AsyncGenerator<Figure> {
   yield* inNode();
@@ -64,41 +66,14 @@ async function* inNode(): AsyncGenerator<Figure> {
   };
 }
 
-/** User and system time of a process, in ms; Linux counts in hundredths. */
-function cpuMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10;
-}
-
 async function* inWorkerd(): AsyncGenerator<Figure> {
   const mebibytes = 128;
-  const bundle = await build({
-    entryPoints: [join(import.meta.dirname, 'workers/ipfs-isolate.ts')],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2024',
-    platform: 'browser',
-    conditions: ['workerd', 'worker', 'browser'],
-  });
-  const before = childrenNamed('workerd').map(({ pid }) => pid);
-  const miniflare = new Miniflare(
-    convertV4MiniflareOptions({
-      name: 'cids',
-      cf: false,
-      modules: true,
-      script: bundle.outputFiles[0]!.text,
-      compatibilityDate: '2026-11-01',
-      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
-    }),
-  );
+  const { url, pid, close } = await startModule('bench/workers/ipfs-isolate.ts');
   try {
-    await miniflare.ready;
-    const { pid } = childrenNamed('workerd').find((child) => !before.includes(child.pid))!;
-    const { port } = await miniflare.unsafeGetDirectURL('cids');
+    const port = Number(new URL(url).port);
     const cost = (kind: string) => async () => {
       const begun = cpuMs(pid);
-      await transfer(Number(port), `/${kind}`, {}, mebibytes);
+      await transfer(port, `/${kind}`, {}, mebibytes);
       return (cpuMs(pid) - begun) / mebibytes;
     };
     const { sealpin, library, digests } = await interleave({
@@ -122,13 +97,13 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       peer: named('reading and SHA-256 alone', digests),
     };
   } finally {
-    await miniflare.dispose();
+    await close();
   }
 }
 
 const agent = new Agent({ keepAlive: true });
 
-/** Sends so many MiB and reads the answer; resolves with its text when it is short. */
+/** Sends so many MiB and reads the response; resolves with the text of a short one. */
 function transfer(
   port: number,
   path: string,
@@ -168,7 +143,7 @@ const child = `
   console.log((await startNode({ dir: process.argv[1], token: 't' })).url);
 `;
 
-/** A file of 256 MiB, never the same: added, read, removed. */
+/** Files of 256 MiB, each different: added, read, removed. */
 async function* nodes(): AsyncGenerator<Figure> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const program = spawn(process.execPath, ['--input-type=module', '-e', child, '--', dir], {
@@ -185,9 +160,9 @@ async function* nodes(): AsyncGenerator<Figure> {
       const head = Buffer.from(
         `--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${Math.random()}`,
       );
-      let answer = '';
+      let added = '';
       const add = await timed(mebibytes, async () => {
-        answer = await transfer(
+        added = await transfer(
           port,
           '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
           { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' },
@@ -195,7 +170,7 @@ async function* nodes(): AsyncGenerator<Figure> {
           { head, tail: Buffer.from('\r\n--xyz--\r\n') },
         );
       });
-      const { Hash } = JSON.parse(answer.trim().split('\n').at(-1)!) as { Hash: string };
+      const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
       const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
       await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
       return { add, cat };

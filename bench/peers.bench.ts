@@ -1,30 +1,33 @@
-/** Encrypting and keeping a file of 256 MiB, and getting it back: beside the programs that people use for it today. */
+/** Encrypting and storing a file of 256 MiB, and getting it back, compared with the programs that people use for it today. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { atDesk, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
-import type { Desk } from './cli-fixture.ts';
+import { ageRecipient, withCli, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
+import type { CliFixture } from './cli-fixture.ts';
 import { interleave } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
 
 const MiB = 2 ** 20;
 const sizeMiB = 256;
 
-/** `put` encrypts `in` and keeps it, `get` makes `out` of what is kept; before another `put`, `forget` is called, apart from the clock. */
+/** `put` encrypts and stores `in`; `get` decrypts it into `out`. `forget` runs before each `put`, untimed. */
 type Tool = { name: string; put(): unknown; get(): unknown; forget?(): unknown };
 
-export const bench: Bench = { name: 'peers', run: () => atDesk<Figure>(beside) };
+export const bench: Bench = {
+  name: 'peers',
+  measures: '256 MiB encrypted, stored and fetched, next to age, gpg, openssl, rclone and restic',
+  run: () => withCli<Figure>(compared),
+};
 
-async function* beside(desk: Desk): AsyncGenerator<Figure> {
-  await fill(join(desk.dir, 'in'), sizeMiB * MiB);
-  const own = ours(desk);
+async function* compared(fixture: CliFixture): AsyncGenerator<Figure> {
+  await fill(join(fixture.dir, 'in'), sizeMiB * MiB);
+  const own = ours(fixture);
   for (const tool of [age, gpg, openssl, rclone, restic]
-    .map((make) => make(desk.dir))
+    .map((make) => make(fixture.dir))
     .filter((tool) => tool !== undefined)) {
     for (const way of ['put', 'get'] as const) {
       const { sealpin: mine, theirs } = await interleave({ sealpin: round(own, way), theirs: round(tool, way) }, 5);
       yield {
-        figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and keep' : 'get and decrypt'}`,
+        figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and store' : 'get and decrypt'}`,
         unit: 's',
         value: mine.median,
         spread: mine.spread,
@@ -42,7 +45,7 @@ function round(tool: Tool, way: 'put' | 'get'): () => Promise<number> {
   };
 }
 
-function ours({ dir, data, publicKey }: Desk): Tool {
+function ours({ dir, data, publicKey }: CliFixture): Tool {
   let blob = '';
   return {
     name: 'sealpin',
@@ -67,8 +70,7 @@ const runner =
 function age(dir: string): Tool | undefined {
   if (!has('age', '--version')) return undefined;
   const run = runner(dir);
-  run('age-keygen', '-o', 'age.key');
-  const recipient = /age1[a-z0-9]+/.exec(readFileSync(join(dir, 'age.key'), 'utf8'))![0];
+  const recipient = ageRecipient(dir);
   return {
     name: 'age',
     put: () => run('age', '-r', recipient, '-o', 'in.age', 'in'),

@@ -1,14 +1,17 @@
 /** The service in workerd: CPU and memory of uploads, small requests a second, and pages of long lists. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
-import { forgetPeak, peakMiB, residentMiB } from './memory.ts';
+import { cpuMs, forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
 
 const MiB = 1024 * 1024;
 
-export const bench: Bench = { name: 'service', run };
+export const bench: Bench = {
+  name: 'service',
+  measures: 'the service in workerd: CPU and memory of uploads, small requests, long lists',
+  run,
+};
 
 async function* run(): AsyncGenerator<Figure> {
   const block = randomBytes(1024);
@@ -23,7 +26,7 @@ async function* run(): AsyncGenerator<Figure> {
   yield* memory();
 }
 
-/** CPU and throughput of uploads to a pinning service that keeps nothing. */
+/** CPU and throughput of uploads to a pinning service that stores nothing. */
 async function* uploads(sink: string): AsyncGenerator<Figure> {
   const raw = randomBytes(90 * MiB);
   const json = Buffer.from(JSON.stringify({ filename: 'name', data: raw.subarray(0, 64 * MiB).toString('base64') }));
@@ -79,7 +82,7 @@ async function* uploads(sink: string): AsyncGenerator<Figure> {
         spread: used.spread,
         target: { value: { atMost: cpu } },
       };
-      // The same, whatever the machine: the design's prototype of the bare loop took 1.9 ms.
+      // Independent of the machine: the prototype that the targets come from took 1.9 ms for the bare loop.
       yield {
         figure: `CPU of ${figure}, to the bare loop`,
         unit: 'ms/MiB',
@@ -104,7 +107,7 @@ async function* uploads(sink: string): AsyncGenerator<Figure> {
 
 type Upload = { cpuMs: number; seconds: number; mebibytes: number };
 
-/** Stores a body once, and removes it again, so that the next one is a first one, too. */
+/** Stores a body and deletes it again, so that each upload is the first of its CID. */
 async function stored(
   service: Service,
   apiKey: string,
@@ -127,7 +130,7 @@ async function stored(
   return { cpuMs: used, seconds, mebibytes: bytes / MiB };
 }
 
-/** Small requests a second, beside a bare Worker that makes one KV read and one call to an object. */
+/** Small requests per second, next to a bare Worker that makes one KV read and one call to an object. */
 async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
   const service = await startService({ through: () => sink });
   const bare = await startService({ entry: 'bench/workers/bare-workers.ts' });
@@ -187,8 +190,8 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       { shortPage: short.page, longPage: long.page, shortOne: short.one, longOne: long.one },
       9,
     );
-    // Equal within noise: what differs is less than the runs of one differ among themselves, or a fifth.
-    const bound = ({ median, spread }: Sample): Figure['target'] => ({
+    // Equal within noise: they differ by less than the runs of one do, or by a fifth.
+    const bound = ({ median, spread }: Sample): NonNullable<Figure['target']> => ({
       ratio: { atMost: Math.max(1.2, 1 + spread / median) },
     });
     yield {
@@ -197,7 +200,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       value: times.longPage.median,
       spread: times.longPage.spread,
       peer: named('of 10', times.shortPage),
-      target: bound(times.shortPage)!,
+      target: bound(times.shortPage),
     };
     yield {
       figure: 'one GET among 100,000',
@@ -205,14 +208,14 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       value: times.longOne.median,
       spread: times.longOne.spread,
       peer: named('among 10', times.shortOne),
-      target: bound(times.shortOne)!,
+      target: bound(times.shortOne),
     };
   } finally {
     await service.close();
   }
 }
 
-/** Memory of workerd above idle, before the real node. */
+/** Memory of workerd above idle, with the embedded IPFS node behind it. */
 async function* memory(): AsyncGenerator<Figure> {
   const body = randomBytes(90 * MiB);
   const json = Buffer.from(JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }));
@@ -220,7 +223,7 @@ async function* memory(): AsyncGenerator<Figure> {
     ['one upload', 1, 64],
     ['eight uploads at once', 8, 96],
   ] as const) {
-    // A service for each run, because what once was taken from the system is not all given back.
+    // A service for each run: workerd does not return all of its memory to the system.
     const runs: number[] = [];
     for (let round = 0; round < 5; round += 1) runs.push(await aboveIdle(count, body, json));
     const { median, spread } = summarize(runs);
@@ -234,7 +237,7 @@ async function* memory(): AsyncGenerator<Figure> {
   }
 }
 
-/** What workerd takes more, at its peak, while so many uploads of all kinds run at once, in MiB. */
+/** By how much the memory of workerd grows at its peak while so many uploads of all kinds run at once, in MiB. */
 async function aboveIdle(count: number, body: Buffer, json: Buffer): Promise<number> {
   const service = await startService();
   try {
@@ -269,7 +272,7 @@ function named(name: string, { median, spread }: Sample): NonNullable<Figure['pe
   return { name, value: median, spread };
 }
 
-/** Requests a second, with so many on their way. */
+/** Requests per second, `lanes` of them at a time. */
 async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Promise<number> {
   let left = count;
   const begun = performance.now();
@@ -282,10 +285,4 @@ async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Pro
     }),
   );
   return count / ((performance.now() - begun) / 1000);
-}
-
-/** CPU that a process has used, in ms (proc(5): utime and stime in hundredths of a second). */
-function cpuMs(pid: number): number {
-  const times = (/\) (.*)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? '').split(' ');
-  return (Number(times[11]) + Number(times[12])) * 10;
 }

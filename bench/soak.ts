@@ -1,9 +1,9 @@
 /**
- * A load on the local service, over loopback: files of mixed sizes in both modes, read back whole and in part, listed and
- * deleted by several clients at once. At the end every file that is left is compared with what went in.
+ * A load on the local service, over loopback: several clients store files of mixed sizes in both modes, read them back whole and in
+ * part, list and delete them. At the end every remaining file is compared with what went in.
  *
- * `npm run soak [-- seconds]`, 60 by default. Ends with 1 on the first wrong byte or unexpected answer, and when the memory
- * of the service grew.
+ * `npm run soak [-- seconds]`, 60 by default. Exits with 1 at the first wrong byte or unexpected response, and when the memory of the
+ * service grew.
  */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -12,21 +12,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../cli/local/bundle.ts';
 import { summarize } from './figure.ts';
-import { residentMiB } from './memory.ts';
+import { residentMiB } from './process-stats.ts';
 
 const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
-/** Bytes that may lie on the disk at a time. */
+/** Bytes that the service holds at most. */
 const heldBytes = 2 ** 30;
-/** MiB by which the memory may move between the middle of the time and its end: garbage, and what allocators keep. */
+/** MiB by which the memory may grow from the middle to the end: garbage, and what allocators keep. */
 const slackMiB = 64;
-/** The memory is told in so many medians, each of so many looks. */
+/** The memory is reported as so many medians, each of so many samples. */
 const spans = 10;
-const looks = 20;
+const samplesPerSpan = 20;
 
-type Stored = { fileId: string; size: number; seed: number; sum: string };
+type Stored = { fileId: string; size: number; seed: number; digest: string };
 
-if (!(seconds > 0)) throw new TypeError('the seconds are not a number');
+if (!(seconds > 0)) throw new TypeError('the argument must be a positive number of seconds');
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-soak-'));
 const service = spawn(
   process.execPath,
@@ -52,18 +52,18 @@ try {
   };
   const pids = [run.service.pid, ...run.workerd.map(({ pid }) => pid)];
   const end = performance.now() + seconds * 1000;
-  const seen: number[][] = [];
-  const watch = setInterval(() => seen.push(resident(pids)), (seconds * 1000) / spans / looks);
-  await Promise.all(Array.from({ length: clients }, () => load({ url, apiKey, end }))).finally(() =>
+  const samples: number[][] = [];
+  const watch = setInterval(() => samples.push(residentOf(pids)), (seconds * 1000) / spans / samplesPerSpan);
+  await Promise.all(Array.from({ length: clients }, () => runClient({ url, apiKey, end }))).finally(() =>
     clearInterval(watch),
   );
   for (const file of files) await readWhole({ url, apiKey }, file);
   console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
   for (const [index, name] of ['node', 'workerd'].entries()) {
-    const medians = mediansOf(seen.map((each) => each[index]!));
+    const medians = mediansOf(samples.map((each) => each[index] ?? 0));
     console.log(`resident memory of ${name}, MiB: ${medians.map((mib) => mib.toFixed(0)).join(' ')}`);
-    if (medians.at(-1)! > medians[Math.floor(medians.length / 2)]! + slackMiB)
-      throw new Error(`the memory of ${name} grew`);
+    const [middle = 0, last = 0] = [medians[Math.floor(medians.length / 2)], medians.at(-1)];
+    if (last > middle + slackMiB) throw new Error(`the memory of ${name} grew`);
   }
 } catch (error) {
   console.error(`✗ ${error instanceof Error ? error.message : String(error)}`);
@@ -74,24 +74,26 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 
-async function load(o: { url: string; apiKey: string; end: number }): Promise<void> {
+async function runClient(o: { url: string; apiKey: string; end: number }): Promise<void> {
   while (performance.now() < o.end) {
     stop.signal.throwIfAborted();
     const held = files.reduce((sum, { size }) => sum + size, 0);
-    const dice = Math.random();
-    if (files.length === 0 || (dice < 0.4 && held < heldBytes)) await storeOne(o);
-    else if (dice < 0.6) await readWhole(o, pick());
-    else if (dice < 0.8) await readPart(o, pick());
-    else if (dice < 0.85) await listAll(o);
+    const draw = Math.random();
+    if (files.length === 0 || (draw < 0.4 && held < heldBytes)) await storeOne(o);
+    else if (draw < 0.6) await readWhole(o, pickFile());
+    else if (draw < 0.8) await readPart(o, pickFile());
+    else if (draw < 0.85) await listAll(o);
     else await removeOne(o);
   }
 }
 
-function pick(): Stored {
-  return files[Math.floor(Math.random() * files.length)]!;
+function pickFile(): Stored {
+  const file = files[Math.floor(Math.random() * files.length)];
+  if (file === undefined) throw new Error('no files to pick from');
+  return file;
 }
 
-/** The same bytes for the same seed and size, so that nothing has to be kept to compare with. */
+/** The same bytes for the same seed and size, so that none need to be kept for the comparison. */
 function bytesOf(seed: number, size: number): Buffer<ArrayBuffer> {
   const block = createHash('sha512').update(String(seed)).digest();
   const bytes = Buffer.alloc(size, block);
@@ -100,32 +102,33 @@ function bytesOf(seed: number, size: number): Buffer<ArrayBuffer> {
 }
 
 async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
-  // Mostly small, now and then large: 2^0 to 2^25 bytes, evenly by their logarithm.
+  // 2^0 to 2^25 bytes, their logarithm evenly distributed: mostly small, now and then large.
   const size = Math.floor(2 ** (Math.random() * 25));
   const seed = randomBytes(4).readUInt32LE();
   const bytes = bytesOf(seed, size);
   const mode = Math.random() < 0.5 ? 'plain' : 'encrypted';
   const json = Math.random() < 0.3 && size < 2 ** 22;
-  const answer = await ask(o, `/v1/storage/${mode}`, 201, {
+  const response = await call(o, `/v1/storage/${mode}`, 201, {
     method: 'POST',
     headers: json
       ? { 'content-type': 'application/json' }
       : { 'content-type': 'application/octet-stream', 'content-disposition': 'attachment; filename="soak"' },
     body: json ? JSON.stringify({ filename: 'soak', data: bytes.toString('base64') }) : bytes,
   });
-  const { fileId } = (await answer.json()) as { fileId: string };
-  files.push({ fileId, size, seed, sum: sumOf(bytes) });
+  const { fileId } = (await response.json()) as { fileId: string };
+  files.push({ fileId, size, seed, digest: digestOf(bytes) });
   counts.stored += 1;
   counts.bytes += size;
 }
 
 async function readWhole(o: { url: string; apiKey: string }, file: Stored): Promise<void> {
-  const answer = await ask(o, `/v1/storage/${file.fileId}`, [200, 404], {
+  const response = await call(o, `/v1/storage/${file.fileId}`, [200, 404], {
     headers: { accept: 'application/octet-stream' },
   });
-  const bytes = Buffer.from(await answer.arrayBuffer());
-  if (answer.status === 404) return mayBeGone(file);
-  if (bytes.length !== file.size || sumOf(bytes) !== file.sum) throw new Error(`${file.fileId} came back wrong`);
+  const bytes = Buffer.from(await response.arrayBuffer());
+  if (response.status === 404) return checkDeleted(file);
+  if (bytes.length !== file.size || digestOf(bytes) !== file.digest)
+    throw new Error(`the bytes of ${file.fileId} are wrong`);
   counts.read += 1;
 }
 
@@ -133,56 +136,56 @@ async function readPart(o: { url: string; apiKey: string }, file: Stored): Promi
   if (file.size === 0) return;
   const start = Math.floor(Math.random() * file.size);
   const last = Math.min(file.size - 1, start + Math.floor(Math.random() * 2 ** 20));
-  const answer = await ask(o, `/v1/storage/${file.fileId}`, [206, 404], {
+  const response = await call(o, `/v1/storage/${file.fileId}`, [206, 404], {
     headers: { accept: 'application/octet-stream', range: `bytes=${start}-${last}` },
   });
-  const bytes = Buffer.from(await answer.arrayBuffer());
-  if (answer.status === 404) return mayBeGone(file);
+  const bytes = Buffer.from(await response.arrayBuffer());
+  if (response.status === 404) return checkDeleted(file);
   if (!bytes.equals(bytesOf(file.seed, file.size).subarray(start, last + 1)))
-    throw new Error(`bytes ${start}-${last} of ${file.fileId} came back wrong`);
+    throw new Error(`bytes ${start}-${last} of ${file.fileId} are wrong`);
   counts.ranged += 1;
 }
 
 async function listAll(o: { url: string; apiKey: string }): Promise<void> {
-  const answer = await ask(o, '/v1/storage?limit=100', 200);
-  await answer.json();
+  const response = await call(o, '/v1/storage?limit=100', 200);
+  await response.json();
   counts.listed += 1;
 }
 
 async function removeOne(o: { url: string; apiKey: string }): Promise<void> {
   const [file] = files.splice(Math.floor(Math.random() * files.length), 1);
   if (file === undefined) return;
-  const answer = await ask(o, `/v1/storage/${file.fileId}`, 200, { method: 'DELETE' });
-  await answer.json();
+  const response = await call(o, `/v1/storage/${file.fileId}`, 200, { method: 'DELETE' });
+  await response.json();
   counts.deleted += 1;
 }
 
-/** Another client may have deleted it meanwhile, and only then may it be gone. */
-function mayBeGone(file: Stored): void {
-  if (files.includes(file)) throw new Error(`${file.fileId} is gone`);
+/** A 404 is right only if another client has deleted the file in the meantime. */
+function checkDeleted(file: Stored): void {
+  if (files.includes(file)) throw new Error(`${file.fileId} was not found`);
 }
 
-async function ask(
+async function call(
   o: { url: string; apiKey: string },
   path: string,
   expected: number | number[],
   init: RequestInit = {},
 ): Promise<Response> {
-  const answer = await fetch(o.url + path, {
+  const response = await fetch(o.url + path, {
     ...init,
     signal: stop.signal,
     headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${o.apiKey}` },
   });
-  if (![expected].flat().includes(answer.status))
-    throw new Error(`${init.method ?? 'GET'} ${path} answered ${answer.status}: ${await answer.text()}`);
-  return answer;
+  if (![expected].flat().includes(response.status))
+    throw new Error(`${init.method ?? 'GET'} ${path} gave ${response.status}: ${await response.text()}`);
+  return response;
 }
 
-function sumOf(bytes: Uint8Array): string {
+function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64');
 }
 
-/** Of each tenth of the time. */
+/** One median for each span of the time. */
 function mediansOf(values: readonly number[]): number[] {
   const size = Math.ceil(values.length / spans);
   return Array.from(
@@ -191,6 +194,6 @@ function mediansOf(values: readonly number[]): number[] {
   );
 }
 
-function resident(pids: readonly number[]): number[] {
+function residentOf(pids: readonly number[]): number[] {
   return pids.map((pid) => residentMiB(pid) ?? 0);
 }

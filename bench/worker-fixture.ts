@@ -1,4 +1,4 @@
-/** What the benches of the service share: a client, accounts full of files, and a pinning service that keeps nothing. */
+/** What the benches of the service share: a client, accounts full of files, and a pinning service that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Service } from '../testkit/service.ts';
 
 const agent = new Agent({ keepAlive: true });
 
-/** One request; the text of its answer, which has to be a good one. */
+/** Sends one request; resolves with the text of the response. @throws when its status is 300 or more */
 export function send(
   url: string,
   method: string,
@@ -19,13 +19,13 @@ export function send(
     const sent = request(
       `${url}${path}`,
       { method, agent, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Length': body.length }) } },
-      (answer) => {
+      (response) => {
         const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
-        answer.on('end', () => {
+        response.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
+        response.on('end', () => {
           const text = Buffer.concat(chunks).toString();
-          if ((answer.statusCode ?? 500) < 300) resolve(text);
-          else reject(new Error(`${method} ${path}: ${answer.statusCode} ${text}`));
+          if ((response.statusCode ?? 500) < 300) resolve(text);
+          else reject(new Error(`${method} ${path}: ${response.statusCode} ${text}`));
         });
       },
     );
@@ -37,9 +37,9 @@ export function send(
 export const filled = 'bench/workers/filled-account.ts';
 
 /**
- * An account with so many files, put straight into its object, of a service that runs `filled`.
+ * Makes an account and writes so many files straight into its object; the service must run `filled`.
  *
- * @returns what measures the time of a page of its list, and of one GET, in ms
+ * @returns tasks that measure the time of a page of its list and of one GET, in ms
  */
 export async function filledAccount(
   { miniflare, url, account }: Service,
@@ -66,7 +66,7 @@ async function latency(ask: () => Promise<unknown>): Promise<number> {
   return summarize(times).median;
 }
 
-/** Starts it in a process of its own. `block`: the one block that it holds. */
+/** Starts `sink.ts` in a process of its own. @param block what each read gets */
 export async function startSink(block: Buffer): Promise<{ url: string; process: ChildProcess }> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'sink.ts'), block.toString('base64')], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -8,7 +8,7 @@ import { SealpinError } from '../shared/errors.ts';
 import type { Context } from './context.ts';
 
 /** One argument, in a shape that citty takes too. A positional is required unless it says otherwise. */
-export type Arg =
+type Arg =
   | { readonly type: 'positional'; readonly description: string; readonly required?: boolean }
   | { readonly type: 'string'; readonly description: string; readonly valueHint: string }
   | { readonly type: 'boolean'; readonly description: string };
@@ -16,7 +16,7 @@ export type Arg =
 export type Args = Readonly<Record<string, Arg>>;
 
 /** What a command gets of its arguments. (citty's own type hides that a flag may be absent.) */
-export type Values<A extends Args> = {
+type Values<A extends Args> = {
   readonly [K in keyof A]: A[K] extends { type: 'boolean' }
     ? boolean
     : A[K] extends { type: 'positional' }
@@ -26,7 +26,7 @@ export type Values<A extends Args> = {
       : string | undefined;
 };
 
-export type Example = { readonly command: string; readonly does: string };
+type Example = { readonly command: string; readonly does: string };
 
 export type Definition<A extends Args> = {
   /** As typed: `encrypt`, `key create`. */
@@ -46,7 +46,7 @@ export type Definition<A extends Args> = {
 };
 
 /** A command after parsing: what the entry needs to make its context and to run it. */
-export type Parsed = {
+type Parsed = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly dataDir: string | undefined;

@@ -1,10 +1,10 @@
 /** What the outside hands in: the rim (`index.ts`) fills it from the process, a test from its own streams. */
 import type { Readable, Writable } from 'node:stream';
-import type { Pace } from './remote/timeouts.ts';
+import type { Timeouts } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
 
 /** A stream that may be a terminal. */
-export type In = Readable & { readonly isTTY?: boolean };
+type In = Readable & { readonly isTTY?: boolean };
 export type Out = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
 export type World = {
@@ -21,7 +21,7 @@ export type World = {
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */
-  readonly pace: Pace;
+  readonly timeouts: Timeouts;
   /** Whether a person may be asked at the terminal. */
   readonly interactive: boolean;
 };

@@ -23,7 +23,7 @@ const { main } = await import('./main.ts');
 const { streamFailure } = await import('./terminal/output.ts');
 const { SealpinError } = await import('../shared/errors.ts');
 const { homedir } = await import('node:os');
-const { usualPace } = await import('./remote/timeouts.ts');
+const { defaultTimeouts } = await import('./remote/timeouts.ts');
 
 /** The current directory; ends the process where that was deleted under our feet. */
 function here(): string {
@@ -69,7 +69,7 @@ const world: World = {
   platform: process.platform,
   signal: interruption.signal,
   now: Date.now,
-  pace: usualPace,
+  timeouts: defaultTimeouts,
   interactive: true,
 };
 const exit = await main(process.argv.slice(2), world);

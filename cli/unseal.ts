@@ -1,8 +1,8 @@
-/** What the two decrypting commands share: find the container, open it with what was given, write the plaintext. */
+/** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { isBlobReference, openBlob, parseBlobId } from './remote/fetch-blob.ts';
-import { bytesFrom, release } from './io/byte-stream.ts';
+import { isBlobReference, openBlob, parseBlobId, readFailure } from './remote/fetch-blob.ts';
+import { release } from './io/byte-stream.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { openSink, type Sink } from './io/output-file.ts';
@@ -16,24 +16,26 @@ export type Unsealing = {
   /** A path, or `-`. */
   readonly outputFile: string;
   readonly force: boolean;
-  /** What was given to open it with: it must be used. */
+  /** The password or keys that were given: no others are tried. */
   readonly given:
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
   /**
-   * When nothing was given: what a container of that kind is opened with. `failed`: how many passwords were wrong so far.
+   * Finds what to open a container of that kind with when nothing was given. `failed`: how many passwords were wrong so far.
    */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
 
-/** Whether the blob argument means a local container and not a blob ID. */
-export function isLocal(blob: string): boolean {
+/** Whether the blob argument is a local container and not a blob ID. */
+function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
 
 /**
+ * Decrypts a blob or a container file.
+ *
  * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
  */
 export async function decryptTo(o: Unsealing): Promise<void> {
@@ -43,7 +45,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     throw new SealpinError('usage', '--json and the file would both go to standard output', {
       hint: 'name a file for the output',
     });
-  // Before anything is fetched; and again when it is known that the input is another file.
+  // Checked before anything is fetched, and again once the input is open, which must be another file.
   await openSink(o.outputFile, { force: o.force, world: context });
   const source = await container(o.blob, context);
   let sink: Sink | undefined;
@@ -51,15 +53,15 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
     if (source.bytes !== undefined) await sink.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
-    // A bar in the middle of the text on the same terminal would help nobody.
-    const shown = () =>
+    // A progress bar would appear in the middle of the text on the same terminal.
+    const progress = () =>
       o.outputFile === '-' && context.stdout.isTTY
         ? silentProgress
         : output.progress('fetching and decrypting', source.bytes);
     const plaintext = await openWith(opened, o, context);
-    // What was decrypted was made for us alone, and is out of our hands once written.
-    const written = opened.kind === 'plain' ? () => undefined : release;
-    const bytes = await pour(plaintext, sink, shown(), context.signal, written);
+    // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by its source.
+    const onWritten = opened.kind === 'plain' ? () => undefined : release;
+    const bytes = await writeAll(plaintext, sink, { progress: progress(), signal: context.signal, onWritten });
     const path = await sink.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
@@ -67,7 +69,7 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
     await sink?.abort();
-    throw explain(error, o);
+    throw failureOf(error, o);
   } finally {
     await source.close();
   }
@@ -134,7 +136,7 @@ async function openWith(opened: Opened, o: Unsealing, context: Context): Promise
 }
 
 /**
- * Refuses the CAR file that `export` writes: its content as it is would be of no use to anybody.
+ * Refuses the CAR file that `export` writes: a copy of it is not what the user wants.
  *
  * @throws wrong_kind
  */
@@ -147,11 +149,12 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
       hint: 'give it to an IPFS node (ipfs dag import), and decrypt the blob by its ID',
     });
   }
-  return bytesFrom({
-    async next() {
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
       const piece = first ?? (await reader.read()).value;
       first = undefined;
-      return piece;
+      if (piece === undefined) controller.close();
+      else controller.enqueue(piece);
     },
     cancel: (reason) => reader.cancel(reason),
   });
@@ -171,19 +174,25 @@ async function identitiesFor(kind: 'password' | 'keys', o: Unsealing): Promise<r
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-async function pour(
+/** @returns how many bytes were written */
+async function writeAll(
   plaintext: ReadableStream<Uint8Array>,
   sink: Sink,
-  progress: { add(bytes: number): void; done(): void },
-  signal: AbortSignal,
-  written: (chunk: Uint8Array) => void,
+  {
+    progress,
+    signal,
+    onWritten,
+  }: {
+    progress: { add(bytes: number): void; done(): void };
+    signal: AbortSignal;
+    onWritten(chunk: Uint8Array): void;
+  },
 ): Promise<number> {
   let bytes = 0;
   for await (const chunk of plaintext) {
     signal.throwIfAborted();
     const { length } = chunk;
-    await sink.write(chunk);
-    written(chunk);
+    await sink.write(chunk, () => onWritten(chunk));
     bytes += length;
     progress.add(length);
   }
@@ -191,8 +200,9 @@ async function pour(
   return bytes;
 }
 
-/** What a failure means for the file that was wanted. */
-function explain(error: unknown, o: Unsealing): unknown {
+/** The error to report, with what it means for the output file. */
+function failureOf(thrown: unknown, o: Unsealing): unknown {
+  const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'what came out is only a part' : 'nothing was written';

@@ -251,6 +251,8 @@ export function isCode(text: unknown): text is Code {
  * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
  * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
  * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
+ * `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`, `pinning_unavailable` has
+ * `blob_unavailable`, and `service_answer` has `redirected`, `subdomain_gateway`, `server_error` and `not_a_gateway`.
  * `key_invalid` has the others.
  */
 export type Reason =
@@ -269,7 +271,14 @@ export type Reason =
   | 'is_ssh'
   | 'unsupported_key'
   | 'not_a_key'
-  | 'broken_off';
+  | 'broken_off'
+  | 'foreign_layout'
+  | 'blob_absent'
+  | 'blob_unavailable'
+  | 'redirected'
+  | 'subdomain_gateway'
+  | 'server_error'
+  | 'not_a_gateway';
 
 /** The one error that Sealpin throws for what can go wrong outside of the code itself; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {

@@ -2,7 +2,7 @@ import { describe, test } from 'vitest';
 import { webBackend, type Backend } from '../shared/crypto/index.ts';
 import type { Tool } from './assertions.ts';
 
-export const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
+const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
 /** Whether the long forms are to run. */
 export const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';

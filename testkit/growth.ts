@@ -1,19 +1,21 @@
-/** How the time of a function grows with its input: what takes untrusted text has to be linear. */
+/** How the time of a function grows with its input: functions of untrusted text must be linear. */
 
 /** Characters of the small and of the large input. */
 const small = 8 * 1024;
 const large = 64 * 1024;
 const rounds = 5;
 
-/** Above this, work on eight times the input is not linear, whatever the machine does beside it; quadratic work takes 64 times. */
+/** A ratio above this is not linear, whatever else the machine does; quadratic work takes 64 times as long for eight times the input. */
 export const linear = 24;
 
-/** What a measurement cannot tell from nothing, in ms. */
+/** The resolution of a measurement, in ms. */
 const floorMs = 0.5;
 
 /**
- * How many times as long work takes on eight times the input; the best of several rounds each.
- * @param input of so many characters @param work what it throws or rejects with is part of its work
+ * How many times as long `work` takes on eight times the input, each the best of several rounds.
+ *
+ * @param input makes an input of so many characters
+ * @param work may throw or reject
  * @param o.floorMs a shorter time of the small input counts as this, in ms
  */
 export async function growth<T>(
@@ -31,14 +33,14 @@ async function best<T>(input: T, work: (input: T) => unknown): Promise<number> {
     try {
       await work(input);
     } catch {
-      // Most of these inputs are refused: how long that takes is the question.
+      // Most of these inputs are refused; the time of that counts.
     }
     least = Math.min(least, performance.now() - start);
   }
   return least;
 }
 
-/** Text of at least so many characters: a beginning, a part again and again, an end. */
+/** Makes text of at least so many characters: `start`, `part` repeated, `end`. */
 export function repeated(start: string, part: string, end = ''): (characters: number) => string {
   return (characters) => start + part.repeat(Math.ceil(characters / part.length)) + end;
 }

@@ -1,4 +1,4 @@
-/** Real Kubo nodes on loopback, where there is a Kubo: SEALPIN_KUBO, or what `.ci/kubo` built. */
+/** Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built. */
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** The path of Kubo's program, or undefined. */
+/** The path of the Kubo program; undefined where there is none. */
 export function kuboProgram(): string | undefined {
   const { SEALPIN_KUBO, XDG_CACHE_HOME } = process.env;
   if (SEALPIN_KUBO) return SEALPIN_KUBO;
@@ -21,29 +21,30 @@ export function kuboProgram(): string | undefined {
   return built.map((name) => join(cache, name, 'ipfs')).findLast((path) => existsSync(path));
 }
 
-/** What a run without Kubo says, in one line. */
-export const noKubo = 'real Kubo is not here: build it with .ci/kubo, or set SEALPIN_KUBO';
+/** The note of tests that are skipped without Kubo. */
+export const noKubo = 'Kubo is not installed: build it with .ci/kubo, or set SEALPIN_KUBO';
 
 export type RealKubo = {
   /** Its API and its gateway. */
   url: string;
   gateway: string;
   token: string;
-  /** Runs one command of its command line against it. */
+  /** Runs one command of the `ipfs` program against it; resolves with its stdout. */
   ipfs(...args: string[]): Promise<string>;
-  /** Ends it as a stop of the machine's service would; `close` cleans up. */
+  /** Stops it with SIGTERM and keeps its data. */
   stop(): Promise<void>;
+  /** Stops it and removes its data. */
   close(): Promise<void>;
 };
 
-/** Starts a Kubo that knows nobody. `online`: it listens on loopback, so that others can be connected to it. */
+/** Starts a Kubo without peers. @param o.online listens on loopback, so that other nodes can connect to it */
 export async function startKubo(o: { online?: boolean; token?: string } = {}): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-kubo-'));
   const { token = 'token-of-the-tests' } = o;
   const env = { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_PATH: dir, IPFS_TELEMETRY: 'off' };
-  // `test` has no bootstrap nodes, and ports of its own on 127.0.0.1.
+  // The profile `test` has no bootstrap nodes and uses free ports of 127.0.0.1.
   await run(program, ['init', '--profile=test', '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
@@ -59,15 +60,15 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
   const ended = new Promise<void>((resolve) => {
     daemon.once('exit', () => resolve());
   });
-  let told = '';
+  let output = '';
   await new Promise<void>((resolve, reject) => {
     const listen = (chunk: Buffer) => {
-      told += chunk.toString();
-      if (told.includes('Daemon is ready')) resolve();
+      output += chunk.toString();
+      if (output.includes('Daemon is ready')) resolve();
     };
     daemon.stdout.on('data', listen);
     daemon.stderr.on('data', listen);
-    daemon.once('exit', () => reject(new Error(`Kubo ended: ${told}`)));
+    daemon.once('exit', () => reject(new Error(`Kubo ended: ${output}`)));
   });
   const addressOf = async (name: string) => {
     const text = (await readFile(join(dir, name), 'utf8')).trim();

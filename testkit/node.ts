@@ -1,3 +1,3 @@
-/** The embedded IPFS node and what tests need around it. The command line owns both; tests of every room reach them here. */
+/** The embedded IPFS node for tests of every room, and how it compacts its database. The command line owns both. */
 export { startNode, type RunningNode } from '../cli/local/node/server.ts';
 export { vacuum } from '../cli/local/vacuum.ts';

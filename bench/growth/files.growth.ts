@@ -1,4 +1,4 @@
-/** A page of a list, and one GET, in accounts of more and more files. */
+/** The time of a page of the list and of one GET, by the files in the account. */
 import { interleave } from '../figure.ts';
 import { ladder, line, textOf, type Axis, type Growth, type Run, type Series } from './series.ts';
 import { startService } from '../../testkit/service.ts';
@@ -19,13 +19,13 @@ async function* files({ quick, step }: Run): AsyncGenerator<Series> {
     for (const count of counts) {
       step(`files: an account of ${textOf(count, x)}`);
       const account = await filledAccount(service, count);
-      Object.assign(tasks, { [`page ${count}`]: account.page, [`one ${count}`]: account.one });
+      tasks[`page ${count}`] = account.page;
+      tasks[`one ${count}`] = account.one;
     }
     step(`files: ${rounds} rounds`);
-    const times = new Map(Object.entries(await interleave(tasks, rounds)));
-    for (const count of counts) {
-      page.points.push({ x: count, ...times.get(`page ${count}`)!, rounds });
-      one.points.push({ x: count, ...times.get(`one ${count}`)!, rounds });
+    for (const [name, sample] of Object.entries(await interleave(tasks, rounds))) {
+      const [kind, count] = name.split(' ');
+      (kind === 'page' ? page : one).points.push({ x: Number(count), ...sample, rounds });
     }
   } finally {
     await service.close();

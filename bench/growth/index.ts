@@ -1,9 +1,9 @@
 /**
- * How cost grows: `npm run growth [-- --quick] [--out DIR] [part of a growth file's name …]`.
+ * How costs grow: `npm run growth [-- --quick] [--out DIR] [part of a growth file's name …]`.
  *
- * Writes a picture of each series and all numbers (`growth.json`) into DIR, `bench-results` by default, and prints a line for each
- * line of a picture: where it is flat, where it is linear, where it bends. `--quick`: the smallest points alone, to
- * `bench-results/quick` by default. A run of some series leaves the numbers of the others as they are.
+ * Writes a picture of each series and all numbers (`growth.json`) to DIR, `bench-results` by default, and prints for each line of a
+ * picture where it is flat, linear, or bends. `--quick` measures the smallest points alone, to `bench-results/quick` by default. A run
+ * of some series leaves the numbers of the others as they are.
  */
 import { existsSync, globSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import type { Growth, Line, Series } from './series.ts';
 import { shapeOf, wordsOf } from './slope.ts';
 import type { Shape } from './slope.ts';
 
-/** `quick`: whether it is the smallest points alone. */
+/** `quick`: whether only the smallest points were measured. */
 type Result = Omit<Series, 'lines'> & {
   measured: string;
   quick: boolean;
@@ -30,9 +30,9 @@ const { values, positionals } = parseArgs({
 });
 const quick = values.quick;
 const out = values.out === undefined ? join(root, 'bench-results', quick ? 'quick' : '') : resolve(values.out);
-const files = globSync('{cli,worker}/bench/*.growth.ts', { cwd: root })
+const files = globSync('*.growth.ts', { cwd: import.meta.dirname })
   .sort()
-  .filter((file) => positionals.length === 0 || positionals.some((word) => file.includes(word)));
+  .filter((file) => positionals.length === 0 || positionals.some((part) => file.includes(part)));
 
 let stopped = false;
 const stop = (): void => void (stopped = true);
@@ -42,16 +42,16 @@ try {
   if (files.length === 0) throw new Error('no growth file has such a name');
   await mkdir(out, { recursive: true });
   for (const file of files) {
-    const { growth } = (await import(join(root, file))) as { growth: Growth };
+    const { growth } = (await import(join(import.meta.dirname, file))) as { growth: Growth };
     for await (const series of growth.run({ quick, step })) {
-      await keep(series);
+      await save(series);
       for (const line of series.lines)
         console.log(`${series.name}, ${line.name}: ${wordsOf(shapeOf(line.points), series.x)}`);
     }
   }
   console.log(`written to ${out}`);
 } catch (error) {
-  // What was running when it was stopped fails of itself, in words that say less.
+  // When it was stopped, the error of the work that broke off says less.
   console.error(`✗ ${stopped ? 'stopped' : error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 }
@@ -61,7 +61,7 @@ function step(text: string): void {
   console.error(text);
 }
 
-async function keep(series: Series): Promise<void> {
+async function save(series: Series): Promise<void> {
   await writeFile(join(out, `${series.name}.svg`), draw(series));
   const path = join(out, 'growth.json');
   const before = existsSync(path) ? (JSON.parse(await readFile(path, 'utf8')) as { series: Result[] }).series : [];

@@ -1,4 +1,4 @@
-/** What an age file costs that more and more people may open: writing it, opening it as the last of them, and its header. */
+/** The cost of an age file by its recipients: writing it, opening it as the last of them, and the size of its header. */
 import { randomBytes } from 'node:crypto';
 import { encrypt, generateKeyPair, open, parseIdentities, parseRecipients } from '../../shared/crypto/index.ts';
 import { nodeBackend as backend } from '../../cli/keys/node-backend.ts';
@@ -13,14 +13,15 @@ export const growth: Growth = { run: recipients };
 
 async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
   const used = quick ? counts.slice(0, 3) : counts;
-  const pairs = await Promise.all(Array.from({ length: used.at(-1)! }, () => generateKeyPair(backend)));
+  const pairs = await Promise.all(Array.from({ length: Math.max(...used) }, () => generateKeyPair(backend)));
   const sealing = line('encrypting', 'time', 'ms');
   const opening = line('opening, as the last recipient', 'time', 'ms');
   const header = line('header', 'size', 'KiB');
   for (const count of used) {
-    const keys = pairs.slice(0, count).map(({ recipient }) => recipient);
+    const own = pairs.slice(0, count);
+    const keys = own.map(({ recipient }) => recipient);
     const to = parseRecipients(keys.join('\n'));
-    const last = parseIdentities(pairs[count - 1]!.privatePem);
+    const last = parseIdentities(own.at(-1)?.privatePem ?? '');
     const seal = async () =>
       bytesOf((await encrypt(new Blob([plaintext]).stream(), { format: 'age', recipients: to, backend })).stream);
     const container = await seal();
@@ -29,13 +30,13 @@ async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
       if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
       return bytesOf(await opened.decrypt(last));
     };
-    if (!(await unseal()).equals(plaintext)) throw new Error('it came back wrong');
+    if (!(await unseal()).equals(plaintext)) throw new Error('the decrypted bytes are wrong');
     const runs: [number, number][] = [];
     for (let round = quick ? 1 : 9; round >= 0; round -= 1) {
       step(`recipients: ${textOf(count, x)}, ${round} to go`);
       runs.push([await perCallMs(seal), await perCallMs(unseal)]);
     }
-    // The first run warms up what the machine compiles.
+    // The first run warms up the compiler.
     const kept = runs.slice(1);
     sealing.points.push(
       at(
@@ -59,7 +60,7 @@ async function* recipients({ quick, step }: Run): AsyncGenerator<Series> {
   };
 }
 
-/** Repeats what is too short for the clock. */
+/** The time of one call in ms, over enough calls for the clock. */
 async function perCallMs(act: () => Promise<unknown>): Promise<number> {
   const begun = performance.now();
   let calls = 0;
@@ -70,7 +71,7 @@ async function perCallMs(act: () => Promise<unknown>): Promise<number> {
   return (performance.now() - begun) / calls;
 }
 
-/** Up to the end of the line with the MAC, which alone begins with three dashes and a space. */
+/** Up to the end of the MAC's line, the only one that begins with three dashes and a space. */
 function headerBytes(container: Buffer): number {
   return container.indexOf('\n', container.indexOf('\n--- ') + 1) + 1;
 }

@@ -1,23 +1,23 @@
-/** What is measured at several x: a picture with one line for each thing that may grow. */
+/** Measurements at several x: a picture with one line for each cost. */
 import { sizeText } from '../../cli/terminal/progress.ts';
 import { summarize } from '../figure.ts';
 import type { Sample } from '../figure.ts';
 
-/** `base`: each tick of the axis is so many times the one before. */
+/** The x axis. `base`: the factor from one tick to the next. */
 export type Axis = { what: string; unit?: 'bytes'; base: number };
 
-/** `rounds`: how many runs the sample is of. */
+/** One measurement. `rounds`: how many runs were summarized. */
 export type Point = Sample & { x: number; rounds: number };
 
-/** `what` is measured, in `unit`; lines of a series that share both share a panel of the picture. */
+/** Measurements of `what`, in `unit`; lines of a series that share both share a panel of the picture. */
 export type Line = { name: string; what: string; unit: string; points: Point[] };
 
 export type Series = { name: string; title: string; x: Axis; lines: Line[] };
 
-/** `quick`: the smallest points alone, one round of each. `step` is told what comes next, and throws when the user has had enough. */
+/** `quick`: the smallest points alone, one round each. `step` reports what comes next, and throws when the user has stopped the run. */
 export type Run = { quick: boolean; step(text: string): void };
 
-/** A growth file (`*.growth.ts` beside the benches) exports `growth: Growth`. */
+/** Each `bench/growth/*.growth.ts` exports `growth: Growth`. */
 export type Growth = { run(o: Run): AsyncIterable<Series> };
 
 /** A line without points yet. */
@@ -25,12 +25,12 @@ export function line(name: string, what: string, unit: string): Line {
   return { name, what, unit, points: [] };
 }
 
-/** The point of some runs at x, in the unit of the line. */
+/** The point at x that summarizes some runs, in the unit of the line. */
 export function at(x: number, runs: readonly number[]): Point {
   return { x, ...summarize(runs), rounds: runs.length };
 }
 
-/** From the first to the last, each so many times the one before. */
+/** Numbers from `first` to `last`, each `factor` times the one before. */
 export function ladder(first: number, last: number, factor: number): number[] {
   const steps = Math.round(Math.log(last / first) / Math.log(factor));
   return Array.from({ length: steps + 1 }, (_, step) => first * factor ** step);

@@ -1,52 +1,58 @@
-/** Whether something grows with what it depends on, and where that changes: slopes where both axes are logarithmic. */
+/** How y grows with x, and where that changes: slopes on logarithmic axes. */
 import { textOf } from './series.ts';
 import type { Axis } from './series.ts';
 
 /** Between two x: the exponent with which y grows. 0 is flat, 1 is linear. */
-export type Part = { from: number; to: number; slope: number };
+type Part = { from: number; to: number; slope: number };
 
 /** `bends`: where one part ends and the next begins. */
 export type Shape = { parts: Part[]; bends: number[] };
 
-/** What a flat line may have of a slope: 1.5 times as much for ten times as much. */
+/** Slopes below this count as flat: at most 1.5 times the cost for ten times the input. */
 const flat = 0.18;
-/** What a linear line may have more or less: what it began with, and noise. */
+/** How far the slope of a linear line may be from 1: fixed costs and noise. */
 const near = 0.2;
-/** Between flat and linear. Where a + b·x crosses it, a and b·x are the same. */
+/** Between flat and linear. Where the slope of a + b·x crosses it, a equals b·x. */
 const middle = 0.5;
 
 type Place = { x: number; y: number };
 
 /**
- * Finds the parts of a line. The slope at a point is taken over three of them, so that one disturbed run makes no bend. It bends
- * where the slope crosses 0.5, or half of the steepest where all of it is less steep than linear.
+ * Finds the parts of a line. The slope at a point is that of three points, so that one disturbed run makes no bend. The line bends
+ * where the slope crosses 0.5, or half of its steepest slope if that is less than linear.
  *
  * @param points with x and median above 0, by rising x
  */
 export function shapeOf(points: readonly { x: number; median: number }[]): Shape {
   const places = points.map(({ x, median }) => ({ x: Math.log(x), y: Math.log(median) }));
-  if (places.length < 2) return { parts: [], bends: [] };
+  const [first] = points;
+  if (first === undefined || points.length < 2) return { parts: [], bends: [] };
   const slopes = places.map((_, index) => {
     const begin = Math.max(0, Math.min(index - 1, places.length - 3));
     return slopeOf(places.slice(begin, begin + 3));
   });
   const steepest = Math.max(...slopes.map(Math.abs));
   const bound = steepest < flat ? Infinity : Math.min(middle, steepest / 2);
-  const kinds = slopes.map((slope) => (slope >= bound ? 1 : slope <= -bound ? -1 : 0));
+  const sloped = places.map(({ x }, index) => {
+    const slope = slopes[index] ?? 0;
+    return { x, slope, kind: slope >= bound ? 1 : slope <= -bound ? -1 : 0 };
+  });
   const parts: Part[] = [];
   const bends: number[] = [];
   let begin = 0;
-  for (let index = 0; index < places.length; index += 1) {
-    if (index < places.length - 1 && kinds[index] === kinds[index + 1]) continue;
-    const slope = index === begin ? slopes[index]! : slopeOf(places.slice(begin, index + 1));
-    const from = bends.at(-1) ?? points[0]!.x;
-    if (index < places.length - 1) {
-      // From rising to falling, it crosses 0.
-      const crossed = (kinds[index]! + kinds[index + 1]!) * bound;
-      const share = (crossed - slopes[index]!) / (slopes[index + 1]! - slopes[index]!);
-      bends.push(Math.exp(places[index]!.x + share * (places[index + 1]!.x - places[index]!.x)));
+  for (const [index, here] of sloped.entries()) {
+    const next = sloped[index + 1];
+    if (here.kind === next?.kind) continue;
+    const slope = index === begin ? here.slope : slopeOf(places.slice(begin, index + 1));
+    const from = bends.at(-1) ?? first.x;
+    if (next !== undefined) {
+      // From rising to falling, the slope crosses 0.
+      const crossed = (here.kind + next.kind) * bound;
+      const share = (crossed - here.slope) / (next.slope - here.slope);
+      bends.push(Math.exp(here.x + share * (next.x - here.x)));
     }
-    parts.push({ from, to: bends.length > parts.length ? bends.at(-1)! : points.at(-1)!.x, slope });
+    const to = next === undefined ? points.at(-1)?.x : bends.at(-1);
+    parts.push({ from, to: to ?? from, slope });
     begin = index + 1;
   }
   return { parts, bends };

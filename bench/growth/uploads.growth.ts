@@ -1,6 +1,6 @@
-/** Uploads at once to the service in workerd, before the real node: what goes through, and the memory that they take together. */
+/** Concurrent uploads to the service in workerd, with the embedded IPFS node behind it: throughput and memory. */
 import { randomBytes } from 'node:crypto';
-import { forgetPeak, peakMiB } from '../memory.ts';
+import { forgetPeak, peakMiB } from '../process-stats.ts';
 import { at, ladder, line, textOf, type Axis, type Growth, type Run, type Series } from './series.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { send } from '../worker-fixture.ts';
@@ -16,7 +16,7 @@ async function* uploads({ quick, step }: Run): AsyncGenerator<Series> {
   const body = randomBytes(mebibytes * 2 ** 20);
   const counts = ladder(1, 64, 2);
   for (const count of quick ? counts.slice(0, 2) : counts) {
-    // A service for each, because what once was taken from the system is not all given back.
+    // A service for each count: workerd does not return all of its memory to the system.
     const service = await startService();
     try {
       const { apiKey } = await service.account();
@@ -25,7 +25,7 @@ async function* uploads({ quick, step }: Run): AsyncGenerator<Series> {
         step(`uploads: ${textOf(count, x)} at once, ${round} to go`);
         runs.push(await atOnce(service, apiKey, count, body));
       }
-      // The first run is the one in which workerd compiles the Worker.
+      // In the first run workerd compiles the Worker.
       const kept = runs.slice(1);
       throughput.points.push(
         at(
@@ -53,13 +53,13 @@ async function* uploads({ quick, step }: Run): AsyncGenerator<Series> {
 
 type Upload = { seconds: number; peakMiB: number };
 
-/** Stores so many files at the same time, and removes them again. */
+/** Stores so many files at the same time, and deletes them again. */
 async function atOnce({ url, pid }: Service, apiKey: string, count: number, body: Buffer): Promise<Upload> {
   const headers = { Authorization: `Bearer ${apiKey}` };
   const each = Array.from({ length: count });
   forgetPeak(pid);
   const begun = performance.now();
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     each.map(() =>
       send(
         url,
@@ -71,7 +71,7 @@ async function atOnce({ url, pid }: Service, apiKey: string, count: number, body
     ),
   );
   const used = { seconds: (performance.now() - begun) / 1000, peakMiB: peakMiB(pid) ?? 0 };
-  for (const answer of answers)
-    await send(url, 'DELETE', `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`, headers);
+  for (const response of responses)
+    await send(url, 'DELETE', `/v1/storage/${(JSON.parse(response) as { fileId: string }).fileId}`, headers);
   return used;
 }

@@ -29,10 +29,12 @@ app.post('/pass', async (c) => {
 
 app.post('/least', async (c) => {
   const bytes = 1024 * 1024;
+  const { body } = c.req.raw;
+  if (body === null) return c.text('no body', 400);
   const { readable, writable } = new FixedLengthStream(Number(c.req.header('Content-Length')));
   const answer = fetch(`${c.env.SINK}/api/v0/add`, { method: 'POST', body: readable });
   const writer = writable.getWriter();
-  const reader = c.req.raw.body!.getReader({ mode: 'byob' });
+  const reader = body.getReader({ mode: 'byob' });
   for (;;) {
     const { value, done } = await reader.readAtLeast(bytes, new Uint8Array(bytes));
     if (value !== undefined && value.length > 0)

@@ -1,6 +1,6 @@
 /** What is measured inside a Worker: the CID of a request's body, by us, by the library, and the digests alone. */
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { leafBytes, measured } from '../../shared/ipfs/index.ts';
+import { leafBytes, hashingStream } from '../../shared/ipfs/index.ts';
 
 type Body = ReadableStream<Uint8Array>;
 type Reader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
@@ -9,7 +9,7 @@ const nowhere = { put: async (cid: unknown) => cid };
 
 const kinds: Record<string, (body: Body) => Promise<unknown>> = {
   async sealpin(body) {
-    const { stream, result } = measured(body);
+    const { stream, result } = hashingStream(body);
     const reader = stream.getReader();
     while (!(await reader.read()).done);
     return await result;
@@ -21,7 +21,7 @@ const kinds: Record<string, (body: Body) => Promise<unknown>> = {
     const reader = body.getReader({ mode: 'byob' }) as unknown as Reader;
     for (let buffer = new Uint8Array(leafBytes); ;) {
       const { done, value } = await reader.readAtLeast(leafBytes, buffer);
-      if (value) await crypto.subtle.digest('SHA-256', value as Uint8Array<ArrayBuffer>);
+      if (value) await crypto.subtle.digest('SHA-256', value);
       if (done || !value) return undefined;
       buffer = new Uint8Array(value.buffer as ArrayBuffer);
     }
@@ -31,7 +31,9 @@ const kinds: Record<string, (body: Body) => Promise<unknown>> = {
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export default {
   async fetch(request: Request): Promise<Response> {
-    await kinds[new URL(request.url).pathname.slice(1)]!(request.body as Body);
+    const work = kinds[new URL(request.url).pathname.slice(1)];
+    if (work === undefined || request.body === null) return new Response('unknown kind, or no body', { status: 400 });
+    await work(request.body);
     return new Response('done');
   },
 };

@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, blobSize, parseBlobId } from '../remote/fetch-blob.ts';
+import { blobAsCar, blobSize, parseBlobId, readFailure } from '../remote/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -42,6 +42,8 @@ export const command = defineCommand({
       const path = await sink.commit();
       context.output.note(`wrote ${args.file} (${sizeText(bytes)})`);
       await context.output.result({ blobId: cid, file: path, size: bytes }, []);
+    } catch (error) {
+      throw readFailure(error);
     } finally {
       await sink.abort();
     }

@@ -1,8 +1,8 @@
-/** Writing a file in large blocks: one is filled while the one before it goes to the disk. */
+/** Writing a file in large blocks: one is filled while the previous one goes to the disk. */
 import type { FileHandle } from 'node:fs/promises';
 
 export interface BlockWriter {
-  /** Takes as many of the bytes as the block has room for, and says how many. A full block has to be flushed first. */
+  /** Copies as many of the bytes as the block has room for, and returns how many. A full block has to be flushed first. */
   fill(bytes: Uint8Array): number;
   full(): boolean;
   /**
@@ -11,6 +11,12 @@ export interface BlockWriter {
    * @throws what an earlier write failed with
    */
   flush(): Promise<Buffer>;
+  /**
+   * Starts the write of bytes from where they are, after those that were filled in; they must not change before `onWritten`.
+   *
+   * @throws what an earlier write failed with
+   */
+  writeThrough(bytes: Uint8Array, onWritten: () => void): Promise<void>;
   /**
    * Resolves when all writes have ended.
    *
@@ -24,46 +30,70 @@ export interface BlockWriter {
  * host and gets back page by page: there, 1 GiB takes 3.5 s in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
  */
 const callBytes = 128 * 1024;
-/** So often the disk is asked to take what was written, so that not all of it is left for the end. */
+/** The disk is asked to sync after so many bytes, so that not all of it is left for the end. */
 const syncBytes = 64 * 1024 * 1024;
 
 /**
- * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is used again and again.
+ * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is reused.
  *
- * @param handle undefined: the blocks are made and not written
- * @param blockBytes of one block
+ * @param handle undefined: the blocks are filled and not written
+ * @param blockBytes bytes of one block
  */
 export function blockWriter(handle: FileHandle | undefined, blockBytes: number): BlockWriter {
   let block = Buffer.allocUnsafeSlow(blockBytes);
   let spare = Buffer.allocUnsafeSlow(handle ? blockBytes : 0);
-  // More than one block at a time would only wait for each other: a file is written under a lock.
+  // More than one block at a time would only wait for each other: the system writes a file under a lock.
   let writing: Promise<void> | undefined;
   let syncing: Promise<void> | undefined;
   let failed: { cause: unknown } | undefined;
   let filled = 0;
   let position = 0;
+  let unsyncedBytes = 0;
 
-  async function put(bytes: Buffer, at: number): Promise<void> {
+  /** Starts a write at the end of the file, once the previous one has ended. */
+  async function append(file: FileHandle, bytes: Uint8Array, onWritten?: () => void): Promise<void> {
+    await writing;
+    if (failed) throw failed.cause;
+    if (unsyncedBytes >= syncBytes) {
+      unsyncedBytes = 0;
+      syncing ??= sync(file);
+    }
+    writing = writeAt(file, bytes, position).then(onWritten);
+    position += bytes.length;
+    unsyncedBytes += bytes.length;
+  }
+
+  async function writeAt(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
     const calls: Promise<void>[] = [];
     for (let start = 0; start < bytes.length; start += callBytes)
-      calls.push(call(bytes.subarray(start, start + callBytes), at + start));
+      calls.push(call(file, bytes.subarray(start, start + callBytes), at + start));
     // All of them must have ended before the memory is used again.
     for (const ended of await Promise.allSettled(calls))
       if (ended.status === 'rejected') failed ??= { cause: ended.reason };
   }
 
-  async function call(bytes: Buffer, at: number): Promise<void> {
+  async function call(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
     for (let done = 0; done < bytes.length;)
-      done += (await handle!.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+      done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
   }
 
-  async function sync(): Promise<void> {
+  async function sync(file: FileHandle): Promise<void> {
     try {
-      await handle!.datasync();
+      await file.datasync();
     } catch (cause) {
       failed ??= { cause };
     }
     syncing = undefined;
+  }
+
+  async function flush(): Promise<Buffer> {
+    const bytes = block.subarray(0, filled);
+    if (handle && filled > 0) {
+      await append(handle, bytes);
+      [block, spare] = [spare, block];
+    }
+    filled = 0;
+    return bytes;
   }
 
   async function drain(): Promise<void> {
@@ -79,18 +109,11 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
       return part.length;
     },
     full: () => filled === blockBytes,
-    async flush() {
-      const bytes = block.subarray(0, filled);
-      if (handle && filled > 0) {
-        await writing;
-        if (failed) throw failed.cause;
-        if (position > 0 && position % syncBytes === 0) syncing ??= sync();
-        writing = put(bytes, position);
-        [block, spare] = [spare, block];
-      }
-      position += filled;
-      filled = 0;
-      return bytes;
+    flush,
+    async writeThrough(bytes, onWritten) {
+      await flush();
+      if (handle) await append(handle, bytes, onWritten);
+      else onWritten();
     },
     drain,
   };

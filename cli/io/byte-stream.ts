@@ -1,9 +1,8 @@
-/** Bytes whose memory is ours to give back. */
+/** Bytes in memory that this process owns and can release early. */
 
 /**
- * Gives the memory of bytes back at once, if they have a buffer to themselves: they are empty after it. Only for bytes that
- * nobody else holds. V8 counts buffers and collects all of its heap for each few dozen MiB of them: of the CPU time of a large file,
- * collecting took half.
+ * Frees the memory of bytes at once if they fill their buffer; they are empty then. Only for bytes that nothing else uses.
+ * V8 counts buffers and collects its whole heap for each few dozen MiB of them, which took half of the CPU time of a large file.
  */
 export function release(bytes: Uint8Array): void {
   const { buffer } = bytes;
@@ -11,14 +10,15 @@ export function release(bytes: Uint8Array): void {
 }
 
 /**
- * A byte stream out of pieces: who asks for so many bytes gets them in one go, however small the pieces are.
+ * Makes a byte stream of pieces: a BYOB read of n bytes gets n bytes at once, however small the pieces are.
  *
- * @param o.next the next piece; undefined at the end. What it throws ends the stream, after all that came before
- * @param o.used told of each piece when all of it was copied
+ * @param o.next the next piece; undefined at the end. An error of it ends the stream after all bytes before it
+ * @param o.used called with each piece when all of it has been copied
+ * @param o.cancel called when the reader of the stream cancels it
  */
 export function bytesFrom({
   next,
-  used: done,
+  used: onUsed,
   cancel,
 }: {
   next(): Promise<Uint8Array | undefined>;
@@ -29,10 +29,10 @@ export function bytesFrom({
   let used = 0;
   let failure: { error: unknown } | undefined;
 
-  /** What is left of a piece, which is at least a byte; undefined at the end. */
+  /** The rest of the current piece, at least one byte; undefined at the end. */
   async function rest(): Promise<Uint8Array | undefined> {
     while (piece !== undefined && used === piece.length) {
-      done?.(piece);
+      onUsed?.(piece);
       piece = await next();
       used = 0;
     }

@@ -1,10 +1,11 @@
-/** What a command reads: a file, a pipe or standard input, as a stream of bytes. */
+/** The input of a command: a file, a pipe or standard input, as a stream of bytes. */
 import * as fs from 'node:fs';
 import { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 import type { World } from '../context.ts';
 import { readFailure } from './errno.ts';
 
@@ -19,9 +20,9 @@ const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 const statOf = (descriptor: number): Promise<fs.BigIntStats> => promisify(fs.fstat)(descriptor, { bigint: true });
 
 export type Input = {
-  /** For messages: the path as given, or `standard input`. */
+  /** The path as given, or `standard input`, for messages. */
   readonly name: string;
-  /** undefined: not known before its end. */
+  /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
   /** Which file it is, to compare with an output; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
@@ -34,7 +35,7 @@ export type FileIdentity = { readonly dev: bigint; readonly ino: bigint };
 /**
  * Opens a file for reading; `-` is standard input, and a FIFO is read like it.
  *
- * The stream of a regular file fails with file_changed when the file is not, at its end, what it was at its start.
+ * The stream of a regular file fails with file_changed when the file changes before its end is read.
  *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
@@ -54,7 +55,7 @@ export async function openInput(path: string, world: Pick<World, 'stdin' | 'cwd'
   }
   let descriptor;
   try {
-    // Without O_NONBLOCK, opening a FIFO that nobody writes to could not even be interrupted.
+    // Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted.
     descriptor = await open(resolve(world.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
@@ -101,17 +102,19 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
     autoAllocateChunkSize: readBytes,
     async pull(controller) {
       try {
-        const request = controller.byobRequest!;
-        const view = request.view as Uint8Array;
+        const request = controller.byobRequest;
+        const view = request?.view;
+        // With `autoAllocateChunkSize` every pull has a request (Streams standard, ReadableByteStreamControllerCallPullIfNeeded).
+        if (!(view instanceof Uint8Array)) throw new TypeError('a pull without a buffer to fill');
         const { bytesRead } = await read(descriptor, view, 0, view.length, position);
         position += bytesRead;
         if (position > bytes) throw changed('grew');
-        if (bytesRead > 0) return request.respond(bytesRead);
+        if (bytesRead > 0) return request?.respond(bytesRead);
         const after = await statOf(descriptor);
         if (position < bytes || after.size < before.size) throw changed('shrank');
         if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) throw changed('changed');
         controller.close();
-        return request.respond(0);
+        return request?.respond(0);
       } catch (error) {
         return controller.error(readFailure(path, error));
       }
@@ -143,9 +146,9 @@ function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> 
 }
 
 /**
- * All of a small file (a key, a password); `-` is standard input.
+ * Reads a small file (a key, a password) to its end; `-` is standard input.
  *
- * @param o `limitBytes` more than that is refused; `what` it should be, for the message
+ * @param o `limitBytes`: a larger file is refused; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */
 export async function readSmall(
@@ -154,20 +157,17 @@ export async function readSmall(
 ): Promise<Uint8Array> {
   const input = await openSmall(path, o);
   try {
-    const chunks: Uint8Array[] = [];
-    let bytes = 0;
-    for await (const chunk of input.stream) {
-      bytes += chunk.length;
-      if (bytes > o.limitBytes) throw new SealpinError('file_unreadable', `${input.name} is too large to be ${o.what}`);
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks);
+    return await readAll(
+      input.stream,
+      o.limitBytes,
+      () => new SealpinError('file_unreadable', `${input.name} is too large to be ${o.what}`),
+    );
   } finally {
     await input.close();
   }
 }
 
-/** Opens it with the hints of a key or a password: a directory is not packed, nor a device piped. */
+/** Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a password. */
 async function openSmall(path: string, o: { what: string; world: Pick<World, 'stdin' | 'cwd'> }): Promise<Input> {
   try {
     return await openInput(path, o.world);
@@ -180,7 +180,7 @@ async function openSmall(path: string, o: { what: string; world: Pick<World, 'st
   }
 }
 
-/** Whether other users can read a file that should be secret. */
+/** Whether other users can read a file; false where the system has no such permissions, and for standard input. */
 export async function isOpenToOthers(path: string, world: Pick<World, 'cwd' | 'platform'>): Promise<boolean> {
   if (world.platform === 'win32' || path === '-') return false;
   const stats = await promisify(fs.stat)(resolve(world.cwd, path));

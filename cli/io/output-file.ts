@@ -1,6 +1,6 @@
 /**
- * What a command writes: a file that appears whole or not at all, or standard output. A file is written under another name
- * in the same directory (0600), synced, and then takes its name in one step; the directory is synced after it.
+ * The output of a command: a file that appears complete or not at all, or standard output. A file is written under a temporary
+ * name in the same directory (0600), synced, and then renamed; the directory is synced after it.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -19,7 +19,7 @@ import { sizeText } from '../terminal/progress.ts';
 const blockBytes = 1024 * 1024;
 
 export interface Sink {
-  /** For messages. */
+  /** The path as given, or `standard output`, for messages. */
   readonly name: string;
   /**
    * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
@@ -27,11 +27,16 @@ export interface Sink {
    * @throws disk_full
    */
   room(bytes: number): Promise<void>;
-  /** Takes bytes. A failure of the disk may be told later, at the latest by `commit`. */
-  write(chunk: Uint8Array): Promise<void>;
-  /** Everything is there: the file takes its name. Returns its absolute path, undefined for standard output. */
+  /**
+   * Writes bytes. The disk may fail later; `commit` reports that at the latest.
+   *
+   * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then written without a copy. When it
+   *   is undefined the chunk may change as soon as the promise resolves
+   */
+  write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
+  /** Gives the complete file its name. Returns its absolute path; undefined for standard output. */
   commit(): Promise<string | undefined>;
-  /** Leaves nothing behind. What went to standard output stays there. */
+  /** Removes what was written, except from standard output. */
   abort(): Promise<void>;
 }
 
@@ -42,12 +47,12 @@ export type SinkOptions = {
   readonly mode?: number;
   /** A file that is being read and so must not be written. */
   readonly input?: FileIdentity | undefined;
-  /** Whether standard output is no way out for this command. */
+  /** Whether this command cannot write to standard output. */
   readonly fileOnly?: boolean;
 };
 
 /**
- * Checks that a file can be written there, before any work is done for it; nothing is made yet. `-` is standard output.
+ * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is standard output.
  *
  * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
  *
@@ -100,7 +105,7 @@ async function refuseTarget(
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
-/** Removes what a killed sealpin of this machine left in a directory. What belongs to a running one, or to another machine, stays. */
+/** Removes temporary files of killed processes of this machine. Those of a running process, or of another machine, stay. */
 async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
     // A directory may be writable without being readable.
@@ -111,7 +116,7 @@ async function removeLeftovers(directory: string): Promise<void> {
     const [, machine, pid] = temporaryName.exec(name) ?? [];
     if (machine !== host() || isAlive(Number(pid))) continue;
     await rm(join(directory, name), { force: true }).catch((error: unknown) => {
-      // In a shared directory it may be another user's, or something else of that name: it is no business of ours.
+      // In a shared directory it may be another user's, or something else of that name: it stays.
       if (!['EPERM', 'EACCES', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].includes(errnoOf(error) ?? '')) throw error;
     });
   }
@@ -143,7 +148,7 @@ class FileSink implements Sink {
   }
 
   async room(bytes: number): Promise<void> {
-    // A file system that does not say what it has is not asked.
+    // Some file systems do not report their size.
     const disk = await statfs(dirname(this.#target)).catch(() => undefined);
     if (disk === undefined || disk.blocks === 0) return;
     const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
@@ -154,13 +159,18 @@ class FileSink implements Sink {
       );
   }
 
-  async write(chunk: Uint8Array): Promise<void> {
+  async write(chunk: Uint8Array, onWritten?: () => void): Promise<void> {
     try {
       const { blocks } = await this.#open();
+      if (onWritten !== undefined && chunk.length >= blockBytes) {
+        await blocks.writeThrough(chunk, onWritten);
+        return;
+      }
       for (let done = 0; done < chunk.length;) {
         done += blocks.fill(chunk.subarray(done));
         if (blocks.full()) await blocks.flush();
       }
+      onWritten?.();
     } catch (error) {
       throw writeFailure(this.name, error);
     }
@@ -202,7 +212,7 @@ class FileSink implements Sink {
   async #close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = undefined;
-    // It was drained before, unless something failed; then that is told, and not what the other writes came to.
+    // It was drained before, unless something failed; then that is reported, and not how the other writes ended.
     await opened?.blocks.drain().catch(() => undefined);
     await opened?.file.close();
   }
@@ -210,7 +220,7 @@ class FileSink implements Sink {
   async #publish(): Promise<void> {
     if (!this.#force) {
       try {
-        // A link, unlike a rename, never replaces a file that somebody else made meanwhile.
+        // Unlike a rename, a link never replaces a file that was created in the meantime.
         await link(this.#temporary, this.#target);
         await rm(this.#temporary);
         return;
@@ -227,7 +237,7 @@ class FileSink implements Sink {
   }
 }
 
-/** Makes the names in a directory survive a power loss. */
+/** Syncs a directory, so that the names in it survive a power loss. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return;
   const directory = await open(path, constants.O_RDONLY);
@@ -244,34 +254,38 @@ async function syncDirectory(path: string): Promise<void> {
 /** Anything but text: control characters other than tab, newline and carriage return. */
 const binary = /[^\P{Cc}\t\n\r]/u;
 
+/** Whether a chunk, or with undefined the end, continues text in UTF-8. */
+function isText(decoder: TextDecoder, chunk: Uint8Array | undefined): boolean {
+  try {
+    return !binary.test(chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true }));
+  } catch {
+    return false;
+  }
+}
+
 function standardOutput(o: SinkOptions): Sink {
   const { stdout } = o.world;
-  const text = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
-  const refuseBinary = (chunk: Uint8Array | undefined): void => {
-    let bad;
-    try {
-      bad = binary.test(chunk === undefined ? text!.decode() : text!.decode(chunk, { stream: true }));
-    } catch {
-      bad = true;
-    }
-    if (bad)
-      throw new SealpinError('usage', 'it is not text and would go to your terminal', {
-        hint: 'name a file, send it into a pipe, or use --force',
-      });
+  const decoder = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
+  const refuseBinary = (chunk?: Uint8Array): void => {
+    if (decoder === undefined || isText(decoder, chunk)) return;
+    throw new SealpinError('usage', 'it is not text and would go to your terminal', {
+      hint: 'name a file, send it into a pipe, or use --force',
+    });
   };
   return {
     name: 'standard output',
     room: async () => undefined,
-    async write(chunk) {
-      if (text !== undefined) refuseBinary(chunk);
+    async write(chunk, onWritten) {
+      refuseBinary(chunk);
       await write(stdout, chunk);
+      onWritten?.();
     },
     async commit() {
-      if (text !== undefined) refuseBinary(undefined);
+      refuseBinary();
       return undefined;
     },
     async abort() {
-      // What is out is out; the exit code says that it is not all.
+      // What was written cannot be taken back; the exit code says that it is incomplete.
     },
   };
 }

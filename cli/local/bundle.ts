@@ -18,8 +18,8 @@ export function packageRoot(from = import.meta.dirname): string {
   }
 }
 
-/** What esbuild is told, by whoever builds code for workerd (the conditions are those that wrangler uses). */
-export const workerOptions = {
+/** How esbuild builds code for workerd; the conditions are those of wrangler. */
+const workerOptions = {
   bundle: true,
   format: 'esm',
   target: 'es2024',
@@ -35,12 +35,19 @@ export const workerOptions = {
  * Bundles one entry to the text of one ES module.
  *
  * @param entry path from the package root, `worker/index.ts` for example
+ * @param overrides what differs from the way in which the Worker is built
  * @throws build_failed with the first message of the compiler and where it is
  */
-export async function bundle(entry: string, options: BuildOptions = workerOptions): Promise<string> {
+export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
   const root = packageRoot();
   try {
-    const result = await build({ ...options, absWorkingDir: root, entryPoints: [entry], write: false });
+    const result = await build({
+      ...workerOptions,
+      ...overrides,
+      absWorkingDir: root,
+      entryPoints: [entry],
+      write: false,
+    });
     return result.outputFiles[0]!.text;
   } catch (error) {
     const first = (error as Partial<BuildFailure>).errors?.[0];
@@ -62,5 +69,5 @@ export const guardFlags = ['enable_request_signal'];
 
 /** The module in front of it on a developer's machine; it imports the Worker as a module beside it. */
 export function bundleGuard(): Promise<string> {
-  return bundle('cli/local/guard.ts', { ...workerOptions, external: [...workerOptions.external, './worker.js'] });
+  return bundle('cli/local/guard.ts', { external: [...workerOptions.external, './worker.js'] });
 }

@@ -10,7 +10,7 @@ import { SealpinError, isCode, isSealpinError } from '../../shared/errors.ts';
 export type Kept = { readonly files: number; readonly deletions: number };
 
 /** How the Kubo of the service is doing. `peers`: how many it is connected to; undefined when it does not say. */
-export type KuboState = { readonly url: string; readonly peerId: string } & (
+type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number }
   | { readonly status: 'failing'; readonly reason: string }
 );

@@ -3,9 +3,9 @@
  * the one that holds the files of this data directory. Its RPC: https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { type Answer, isLoopback, readAnswer, send } from '../remote/http.ts';
+import { type HttpResponse, isLoopback, readText, send } from '../remote/http.ts';
 import { visible } from '../terminal/output.ts';
-import type { Pace } from '../remote/timeouts.ts';
+import type { Timeouts } from '../remote/timeouts.ts';
 import type { Homes, Kept } from './control.ts';
 import { loadKubo, localPaths, saveKubo } from './state.ts';
 
@@ -32,7 +32,7 @@ export type Kubo = KuboAnswer & { readonly url: string; readonly token?: string 
 export type KuboChoice = Pick<Homes, 'left'> & { readonly kubo?: Kubo };
 
 /** It is asked for a few hundred bytes. */
-const pace: Pace = { stallMs: 5_000, bytes: 1, answerMs: 5_000 };
+const timeouts: Timeouts = { stallMs: 5_000, bytes: 1, answerMs: 5_000 };
 
 /** A node with very many peers lists some 200 bytes for each. */
 const maxPeersBytes = 8 * 1024 * 1024;
@@ -84,10 +84,10 @@ export async function askKubo(
   { url, token }: Pick<Kubo, 'url' | 'token'>,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<KuboAnswer> {
-  const ask = async (command: string): Promise<Answer> => {
+  const ask = async (command: string): Promise<HttpResponse> => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      return await send(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, pace });
+      return await send(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, timeouts });
     } catch (error) {
       if (!isSealpinError(error, 'service_unreachable')) throw error;
       const { host } = new URL(url);
@@ -100,7 +100,7 @@ export async function askKubo(
   };
   const field = async (command: string, name: string): Promise<string> => {
     const answer = await ask(command);
-    const text = await readAnswer(answer).catch(() => '');
+    const text = await readText(answer).catch(() => '');
     if (answer.status === 401 || answer.status === 403) throw refused(url, command, answer.status, token);
     const value = answer.status === 200 ? parseObject(text)?.[name] : undefined;
     if (typeof value === 'string' && /^[\x21-\x7e]{1,128}$/.test(value)) return value;
@@ -125,8 +125,8 @@ function refused(url: string, command: string, status: number, token: string | u
 }
 
 /** A token need not allow this command, and then nothing is known. */
-async function countPeers(answer: Answer): Promise<number | undefined> {
-  const text = await readAnswer(answer, maxPeersBytes).catch(() => '');
+async function countPeers(answer: HttpResponse): Promise<number | undefined> {
+  const text = await readText(answer, maxPeersBytes).catch(() => '');
   const value = parseObject(text);
   // The answer of a daemon that was started with --offline.
   if (answer.status === 500 && String(value?.['Message']).includes('online mode')) return 0;

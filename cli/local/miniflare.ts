@@ -82,11 +82,62 @@ function tamed(make: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
   }
 }
 
-/** Starts workerd; resolves when it answers. @throws port_in_use */
+/** One Worker, in Miniflare's words; a module with its code is enough. */
+export type WorkerDescription = Module.V4SharedOptions & Module.V4WorkerOptions;
+
+/** The bindings of the service, by the names in wrangler.toml; all state goes to one directory. */
+export function serviceState(directory: string) {
+  return {
+    resourcePersistencePath: directory,
+    kvNamespaces: ['API_KEYS'],
+    durableObjects: {
+      ACCOUNT: { className: 'Account', useSQLite: true },
+      PIN: { className: 'Pin', useSQLite: true },
+    },
+  };
+}
+
+/** Miniflare's options for one Worker named `sealpin` that listens on a port of 127.0.0.1. */
+function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOptions {
+  return convertV4MiniflareOptions({
+    host: '127.0.0.1',
+    port: 0,
+    cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
+    logRequests: false,
+    name: 'sealpin',
+    modulesRoot: '/',
+    compatibilityDate: compatibilityDate(),
+    // Past Miniflare's own entry Worker, which recompresses responses and obeys MF-* headers.
+    unsafeDirectSockets: [{ host: '127.0.0.1', port }],
+    ...worker,
+  });
+}
+
+/**
+ * Starts workerd with one Worker named `sealpin` and the compatibility date of wrangler.toml; resolves when it accepts requests.
+ *
+ * @param port of the Worker itself on 127.0.0.1; 0: any free one, see `unsafeGetDirectURL`
+ * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal handlers, too
+ * @throws port_in_use
+ */
+export async function launch(port: number, worker: WorkerDescription, tmpDir?: string): Promise<Module.Miniflare> {
+  const construct = () => new Miniflare(optionsFor(port, worker));
+  const miniflare = tmpDir === undefined ? construct() : tamed(construct, tmpDir);
+  try {
+    await miniflare.ready;
+    return miniflare;
+  } catch (error) {
+    await miniflare.dispose().catch(() => undefined); // the first error is the one to report
+    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE')
+      throw new SealpinError('port_in_use', `port ${port} is in use by another program`);
+    throw error;
+  }
+}
+
+/** Starts workerd with the Worker behind the guard; resolves when it answers. @throws port_in_use */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // Only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');
-  const date = compatibilityDate();
   const { promise: failed, resolve: tellFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
   const note = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
@@ -101,59 +152,36 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     }
     override logWithLevel(): void {}
   }
-  const configure = (code: WorkerdOptions['code']) =>
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false, // else Miniflare asks a host of Cloudflare for a sample at every start
-      logRequests: false,
-      resourcePersistencePath: options.stateDir,
-      log: new CrashLog(LogLevel.WARN),
-      unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
-      unsafeHandleRuntimeRestart: async () => {
-        processes = workerdsOf(options.stateDir);
-        note('workerd.restarted', 'the Workers runtime was replaced after a crash');
-        await options.onRestart?.();
+  const workerWith = (code: WorkerdOptions['code']): WorkerDescription => ({
+    ...serviceState(options.stateDir),
+    log: new CrashLog(LogLevel.WARN),
+    unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
+    unsafeHandleRuntimeRestart: async () => {
+      processes = workerdsOf(options.stateDir);
+      note('workerd.restarted', 'the Workers runtime was replaced after a crash');
+      await options.onRestart?.();
+    },
+    handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
+    modules: [
+      { type: 'ESModule', path: '/guard.js', contents: code.guard },
+      { type: 'ESModule', path: '/worker.js', contents: code.worker },
+    ],
+    compatibilityFlags: guardFlags,
+    bindings: {
+      ...options.vars,
+      LOCAL_PORT: String(options.port),
+      LOCAL_CONTROL: control,
+      LOCAL_ORIGINS: (options.origins ?? []).join(','),
+    },
+    serviceBindings: {
+      LOCAL_ERASURE: async (request: Module.Request) => {
+        const id = new URL(request.url).pathname.slice(1);
+        const erased = /^[0-9a-f]{64}$/.test(id) && ((await options.erase?.(id)) ?? true);
+        return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
       },
-      handleStructuredLogs: ({ message }: { message: string }) => options.log(message),
-      name: 'sealpin',
-      modulesRoot: '/',
-      modules: [
-        { type: 'ESModule', path: '/guard.js', contents: code.guard },
-        { type: 'ESModule', path: '/worker.js', contents: code.worker },
-      ],
-      compatibilityDate: date,
-      compatibilityFlags: guardFlags,
-      kvNamespaces: ['API_KEYS'],
-      durableObjects: {
-        ACCOUNT: { className: 'Account', useSQLite: true },
-        PIN: { className: 'Pin', useSQLite: true },
-      },
-      bindings: {
-        ...options.vars,
-        LOCAL_PORT: String(options.port),
-        LOCAL_CONTROL: control,
-        LOCAL_ORIGINS: (options.origins ?? []).join(','),
-      },
-      serviceBindings: {
-        LOCAL_ERASURE: async (request: Module.Request) => {
-          const id = new URL(request.url).pathname.slice(1);
-          const erased = /^[0-9a-f]{64}$/.test(id) && ((await options.erase?.(id)) ?? true);
-          return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
-        },
-      },
-      // Past Miniflare's own entry Worker, which recompresses answers and obeys MF-* headers.
-      unsafeDirectSockets: [{ host: '127.0.0.1', port: options.port }],
-    });
-  const miniflare = tamed(() => new Miniflare(configure(options.code)), options.tmpDir);
-  try {
-    await miniflare.ready;
-  } catch (error) {
-    await miniflare.dispose().catch(() => undefined); // the first error is the one to tell
-    if ((error as { code?: string }).code === 'ERR_ADDRESS_IN_USE')
-      throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`);
-    throw error;
-  }
+    },
+  });
+  const miniflare = await launch(options.port, workerWith(options.code), options.tmpDir);
   processes = workerdsOf(options.stateDir);
   return {
     get processes() {
@@ -166,7 +194,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       return ((await answer.json()) as { running: number }).running;
     },
     async replace(code) {
-      await miniflare.setOptions(configure(code));
+      await miniflare.setOptions(optionsFor(options.port, workerWith(code)));
       await miniflare.ready;
       processes = workerdsOf(options.stateDir);
     },

@@ -15,7 +15,7 @@ import {
 import { isCode, SealpinError } from '../../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from '../context.ts';
-import { type Answer, headerOf, isLoopback, readAnswer, send, type SendOptions } from './http.ts';
+import { type HttpResponse, headerOf, isLoopback, readText, send, type SendOptions } from './http.ts';
 import { visible } from '../terminal/output.ts';
 
 export type Service = {
@@ -135,7 +135,7 @@ export function noService(hint?: string): SealpinError {
 type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
 
 /** One request to the API; an answer that is not a success is thrown as the problem it tells. */
-export async function call(service: Caller, path: string, o: SendOptions): Promise<Answer> {
+export async function call(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
@@ -146,8 +146,8 @@ export async function call(service: Caller, path: string, o: SendOptions): Promi
   throw await problem(answer, service);
 }
 
-async function problem(answer: Answer, { url, keyFrom }: Caller): Promise<SealpinError> {
-  const text = await readAnswer(answer);
+async function problem(answer: HttpResponse, { url, keyFrom }: Caller): Promise<SealpinError> {
+  const text = await readText(answer);
   if (answer.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }
@@ -199,11 +199,11 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 }
 
 async function json<S extends Parameters<typeof parseResponse>[0]>(
-  answer: Answer,
+  answer: HttpResponse,
   shape: S,
   url: URL,
 ): Promise<ReturnType<typeof parseResponse<S>>> {
-  return parseJson(await readAnswer(answer, 16 * 1024 * 1024), shape, url);
+  return parseJson(await readText(answer, 16 * 1024 * 1024), shape, url);
 }
 
 function parseJson<S extends Parameters<typeof parseResponse>[0]>(
@@ -248,8 +248,8 @@ export interface Api {
 }
 
 /** The routes that the command line uses (worker/README.md). */
-export function api(service: Caller, context: Pick<Context, 'signal' | 'pace'>): Api {
-  const common = { signal: context.signal, pace: context.pace };
+export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Api {
+  const common = { signal: context.signal, timeouts: context.timeouts };
   const { url } = service;
   return {
     async health() {

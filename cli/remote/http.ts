@@ -1,17 +1,19 @@
 /**
  * HTTP for the command line, on node:http (its request bodies are several times as fast as those of the built-in fetch).
- * One connection a request, no redirects, no retries; a peer that is too slow is given up.
+ * One connection per request, no redirects, no retries; a request to a peer that is too slow fails.
  */
 import { request as requestHttp, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
 import { visible } from '../terminal/output.ts';
-import type { Pace } from './timeouts.ts';
+import type { Timeouts } from './timeouts.ts';
 import { sizeText } from '../terminal/progress.ts';
 
-export type Answer = {
+/** A response whose body is not read yet. */
+export type HttpResponse = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: ReadableStream<Uint8Array>;
@@ -20,10 +22,13 @@ export type Answer = {
 export type SendOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as it comes, and its pieces are used up: they are empty once sent. `bytes` is its exact length, if known (else it goes chunked). */
+  /**
+   * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
+   * body goes out with chunked encoding.
+   */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
-  readonly pace: Pace;
+  readonly timeouts: Timeouts;
   /** What the peer is called in errors; its host when left out. */
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
@@ -31,12 +36,12 @@ export type SendOptions = {
 };
 
 /**
- * One request.
+ * Sends one request.
  *
- * @throws service_unreachable (also when the peer is too slow or breaks off), service_answer for a redirect, whatever the body
- *   throws, the reason of the signal
+ * @throws service_unreachable (also when the peer is too slow, or closes the connection early), service_answer for a redirect, the
+ *   errors of the request's body, the reason of the signal
  */
-export async function send(url: URL, o: SendOptions): Promise<Answer> {
+export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
   o.signal.throwIfAborted();
   const { body } = o;
   const peer: Peer = { url, name: o.name ?? url.host, sentBytes: 0, bodyBytes: body?.bytes };
@@ -53,11 +58,7 @@ export async function send(url: URL, o: SendOptions): Promise<Answer> {
     const { statusCode: status = 0, headers } = message;
     if (status >= 300 && status < 400 && status !== 304) {
       request.destroy();
-      const { location } = headers;
-      const where = location === undefined ? 'another address' : visible(location);
-      throw new SealpinError('service_answer', `${peer.name} redirects to ${where} (status ${status})`, {
-        hint: 'redirects are not followed: if you trust that address, name it instead',
-      });
+      throw redirect(peer, status, headers.location);
     }
     return { status, headers, body: bodyOf(message, peer, o) };
   } catch (error) {
@@ -66,66 +67,78 @@ export async function send(url: URL, o: SendOptions): Promise<Answer> {
   }
 }
 
-/** The other side of a request, for what is said about it. `bodyBytes`: of the request's body, if known. */
+/** A redirect to a subdomain of the CID is how some gateways answer every request (subdomain gateway specification). */
+function redirect(peer: Peer, status: number, location: string | undefined): SealpinError {
+  const where = location === undefined ? 'another address' : visible(location);
+  const isSubdomainGateway = location !== undefined && /^https?:\/\/b[a-z2-7]+\.ipfs\./.test(location);
+  return new SealpinError('service_answer', `${peer.name} redirects to ${where} (status ${status})`, {
+    reason: isSubdomainGateway ? 'subdomain_gateway' : 'redirected',
+  });
+}
+
+/** The other side of a request, for error messages. `bodyBytes`: of the request's body, if known. */
 type Peer = { readonly url: URL; readonly name: string; sentBytes: number; readonly bodyBytes: number | undefined };
 
-/** Sends the body and gives the answer, whichever ends first: a refusal may come long before the last byte. */
+/** Sends the body until it ends or the response comes: a refusal may come long before the last byte. */
 async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Promise<IncomingMessage> {
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+  const response = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
   });
   if (o.body === undefined) request.end();
   else {
     const iterator = o.body.stream[Symbol.asyncIterator]();
-    // An answer before the end, or a broken connection, ends the sending; the answer says more than the broken pipe.
-    const over = answered.then(
+    // A response before the end, or a broken connection, ends the sending; the response says more than the broken pipe.
+    const settled = response.then(
       () => true,
       () => true,
     );
-    const sent = await sendBody(request, iterator, over, o.pace, peer);
+    const sent = await sendBody(request, iterator, settled, o.timeouts, peer);
     if (!sent) await iterator.return?.();
     else {
       request.end();
       o.onSent?.();
     }
   }
-  return await inTime(answered, o.pace.answerMs);
+  return await withTimeout(response, o.timeouts.answerMs);
 }
 
-/** @returns false when the answer came first */
+/** Sends the body. @returns false when the response, or an error, came first */
 async function sendBody(
   request: ClientRequest,
   body: AsyncIterator<Uint8Array>,
-  over: Promise<boolean>,
-  pace: Pace,
+  settled: Promise<boolean>,
+  timeouts: Timeouts,
   peer: Peer,
 ): Promise<boolean> {
-  const patience = patient(pace);
-  let answered = false;
-  void over.then(() => (answered = true));
+  const beforeStall = stallTimer(timeouts);
+  let isSettled = false;
+  void settled.then(() => (isSettled = true));
   for (;;) {
     const { done, value } = await body.next();
-    if (answered) return false;
+    if (isSettled) return false;
     if (done === true) return true;
     const { length } = value;
-    // After a failure the system may still be reading it.
+    // After a failure the system may still be reading it, so its memory is not released.
     const room = request.write(value, (failed) => failed ?? release(value));
-    if (!room) await patience(Promise.race([once(request, 'drain'), over]), length);
+    if (!room) await beforeStall(Promise.race([once(request, 'drain'), settled]), length);
     peer.sentBytes += length;
   }
 }
 
-/** A clock that runs only while we wait for the peer: throws when it gave or took less than `pace.bytes` in `pace.stallMs`. */
-function patient(pace: Pace): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
+/** A clock that runs only while we wait for the peer: the wait fails when fewer than `bytes` moved in `stallMs`. */
+function stallTimer({
+  stallMs,
+  bytes: minBytes,
+}: Timeouts): <T>(work: Promise<T>, bytes: number | ((result: T) => number)) => Promise<T> {
   let waitedMs = 0;
   let moved = 0;
   return async (work, bytes) => {
     const start = performance.now();
-    const result = await inTime(work, pace.stallMs - waitedMs);
+    const result = await withTimeout(work, stallMs - waitedMs);
     waitedMs += performance.now() - start;
     moved += typeof bytes === 'number' ? bytes : bytes(result);
-    if (moved >= pace.bytes) {
+    if (moved >= minBytes) {
       moved = 0;
       waitedMs = 0;
     }
@@ -135,13 +148,13 @@ function patient(pace: Pace): <T>(work: Promise<T>, bytes: number | ((result: T)
 
 class TooSlow extends Error {}
 
-async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
+async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new TooSlow()), Math.max(0, ms));
   });
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }
@@ -149,17 +162,17 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
 
 function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
-  const patience = patient(o.pace);
+  const beforeStall = stallTimer(o.timeouts);
   return bytesFrom({
     async next() {
       try {
-        const { done, value } = await patience(iterator.next(), (result) =>
+        const { done, value } = await beforeStall(iterator.next(), (result) =>
           result.done === true ? 0 : result.value.length,
         );
         return done === true ? undefined : value;
       } catch (error) {
         message.destroy();
-        throw failure(error, peer, 'answer', o.signal);
+        throw failure(error, peer, 'response', o.signal);
       }
     },
     used: release,
@@ -167,33 +180,33 @@ function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableS
   });
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nothing answers there',
+const causes: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
   ENOTFOUND: 'there is no host of that name',
-  EAI_AGAIN: 'its name cannot be looked up',
-  ETIMEDOUT: 'it does not answer',
-  EHOSTUNREACH: 'there is no way to it',
-  ENETUNREACH: 'there is no way to it',
+  EAI_AGAIN: 'DNS lookup failed',
+  ETIMEDOUT: 'the connection timed out',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'network unreachable',
   EPROTO: 'what answers there does not speak https',
   ERR_SSL_WRONG_VERSION_NUMBER: 'what answers there does not speak https',
 };
-/** Of a connection that ends in the middle of a request or an answer. */
-const broken = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
+/** Errors of a connection that ends in the middle of a request or a response. */
+const resets = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
 
-function failure(error: unknown, peer: Peer, during: 'request' | 'answer', signal: AbortSignal): unknown {
+function failure(error: unknown, peer: Peer, during: 'request' | 'response', signal: AbortSignal): unknown {
   const { url, name } = peer;
   if (signal.aborted) return signal.reason;
   if (error instanceof SealpinError) return error;
   if (error instanceof TooSlow)
-    return new SealpinError('service_unreachable', `${name} is too slow, and was given up`, {
+    return new SealpinError('service_unreachable', `${name} is too slow: the request was cancelled`, {
       hint: 'try again later',
     });
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
   if (code === undefined) return error;
-  if (broken.has(code)) return brokenOff(error, peer, during);
+  if (resets.has(code)) return brokenOff(error, peer, during);
   const tls =
     url.protocol === 'https:' &&
-    !Object.hasOwn(reasons, code) &&
+    !Object.hasOwn(causes, code) &&
     (code.includes('CERT') || code.includes('SIGNATURE') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL'));
   if (tls) {
     return new SealpinError('service_unreachable', `the TLS certificate of ${name} is not trusted (${code})`, {
@@ -201,8 +214,8 @@ function failure(error: unknown, peer: Peer, during: 'request' | 'answer', signa
       cause: error,
     });
   }
-  const reason = reasons[code] ?? (code.startsWith('HPE_') ? 'what answers there does not speak http' : code);
-  return new SealpinError('service_unreachable', `${name} cannot be reached: ${reason}`, {
+  const why = causes[code] ?? (code.startsWith('HPE_') ? 'what answers there does not speak http' : code);
+  return new SealpinError('service_unreachable', `${name} cannot be reached: ${why}`, {
     hint: hintFor(code, url),
     cause: error,
   });
@@ -215,9 +228,9 @@ function hintFor(code: string, url: URL): string {
   return 'check the address and your connection, and try again';
 }
 
-/** It answered the connection, so it can be reached; the place says whether our request or its answer is incomplete. */
-function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'answer'): SealpinError {
-  if (during === 'answer')
+/** It accepted the connection, so it can be reached; `during` says whether our request or its response is incomplete. */
+function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'response'): SealpinError {
+  if (during === 'response')
     return new SealpinError('service_unreachable', `${name} stopped in the middle of its answer`, {
       reason: 'broken_off',
       cause: error,
@@ -235,24 +248,18 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
 }
 
 /**
- * All of a short answer.
+ * The body of a short response as text.
  *
  * @throws service_answer when it is longer than `limitBytes`
  */
-export async function readAnswer(answer: Answer, limitBytes = 1024 * 1024): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of answer.body) {
-    bytes += chunk.length;
-    if (bytes > limitBytes) throw new SealpinError('service_answer', 'the service gave an endless answer');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+export async function readText(response: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
+  const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
+  return new TextDecoder().decode(await readAll(response.body, limitBytes, tooLarge));
 }
 
-/** One header of an answer, safe to show. */
-export function headerOf(answer: Answer, name: string): string | undefined {
-  const value = answer.headers[name];
+/** One header of a response, safe to show; `name` is in lower case. */
+export function headerOf(response: HttpResponse, name: string): string | undefined {
+  const value = response.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
 }
 

@@ -1,20 +1,22 @@
-/** From a stream of container bytes to a blob that is stored and checked. */
+/** Storing a stream of container bytes as a blob, and checking what the service stored. */
 import type { StoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { cidBuilder } from '../../shared/ipfs/index.ts';
+import { cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { type Api } from './client.ts';
 
-/** A container of up to this size is held until its blob ID is known, so that the service can check it before it keeps it. */
-const heldBytes = 32 * 1024 * 1024;
+/** A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes before it keeps them. */
+const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
 /**
- * @param container its bytes, and their exact number if known
- * @param o `onBytes` is told how many bytes have been passed on to the service
- * @throws cid_mismatch when the service stored something else (it is then deleted), and whatever the service or the stream throws
+ * Stores a container.
+ *
+ * @param container `bytes` is its exact length, if it is known
+ * @param o `onBytes` is called with the length of each chunk that the service has taken
+ * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
  */
 export async function store(
   container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
@@ -23,34 +25,34 @@ export async function store(
   // Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash.
   const builder = cidBuilder({ digest: nodeBackend.sha256 });
   const reader = container.stream.getReader();
-  let measured: Measured | undefined;
+  let computed: SizedCid | undefined;
   const next = async (): Promise<Uint8Array | undefined> => {
     const { done, value } = await reader.read();
-    if (done) measured = await builder.finish();
+    if (done) computed = await builder.finish();
     else await builder.write(value);
     return value;
   };
   try {
-    const held: Uint8Array[] = [];
-    for (let bytes = 0; (container.bytes ?? 0) <= heldBytes && bytes <= heldBytes;) {
+    const buffered: Uint8Array[] = [];
+    for (let bytes = 0; (container.bytes ?? 0) <= bufferedBytes && bytes <= bufferedBytes;) {
       const chunk = await next();
       if (chunk === undefined) break;
-      held.push(chunk);
+      buffered.push(chunk);
       bytes += chunk.length;
     }
     let sent = false;
     const body = {
-      stream: passOn(held, measured === undefined ? next : undefined, o.onBytes),
-      bytes: measured?.bytes ?? container.bytes,
+      stream: forward(buffered, computed === undefined ? next : undefined, o.onBytes),
+      bytes: computed?.bytes ?? container.bytes,
     };
     let file;
     try {
-      file = await o.api.store(body, { cid: measured?.cid, onSent: () => (sent = true) });
+      file = await o.api.store(body, { cid: computed?.cid, onSent: () => (sent = true) });
     } catch (error) {
       if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
-      file = await lookUp(complete(measured).cid, error, o);
+      file = await lookUp(computedCid(computed).cid, error, o);
     }
-    const { cid, bytes: size } = complete(measured);
+    const { cid, bytes: size } = computedCid(computed);
     if (file.cid === cid && file.size === size) return file;
     throw await undo(file, cid, o.api);
   } catch (error) {
@@ -59,28 +61,28 @@ export async function store(
   }
 }
 
-type Measured = { readonly cid: string; readonly bytes: number };
-
-function complete(measured: Measured | undefined): Measured {
-  if (measured === undefined) throw new SealpinError('service_answer', 'the service answered before it had everything');
-  return measured;
+function computedCid(computed: SizedCid | undefined): SizedCid {
+  if (computed === undefined)
+    throw new SealpinError('service_answer', 'the service responded before it had received everything');
+  return computed;
 }
 
-async function* passOn(
-  held: Uint8Array[],
+async function* forward(
+  buffered: Uint8Array[],
   next: (() => Promise<Uint8Array | undefined>) | undefined,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
   for (;;) {
-    const chunk = held.shift() ?? (await next?.());
+    const chunk = buffered.shift() ?? (await next?.());
     if (chunk === undefined) return;
-    const { length } = chunk; // empty once sent
+    // The chunk is empty once it is sent.
+    const { length } = chunk;
     yield chunk;
     onBytes(length);
   }
 }
 
-/** The answer was lost after the last byte: every encryption has a blob ID of its own, so that a file with ours is ours. */
+/** The response was lost after the last byte. Every encryption has a blob ID of its own, so a file with this one is ours. */
 async function lookUp(
   cid: string,
   lost: SealpinError,
@@ -98,7 +100,7 @@ async function lookUp(
       if (!isSealpinError(error, 'service_unreachable')) throw error;
     }
   }
-  throw new SealpinError('service_unreachable', `${lost.message}; all bytes were sent, and no answer came`, {
+  throw new SealpinError('service_unreachable', `${lost.message}; all bytes were sent, and no response came`, {
     hint: `see whether it was stored: sealpin list (blob ID ${cid})`,
     cause: lost,
   });

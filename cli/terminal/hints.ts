@@ -23,10 +23,19 @@ const byReason: Readonly<Record<Reason, string>> = {
   not_a_key: 'a key file has PEM blocks or lines such as age1… in it; sealpin keygen makes a pair',
   broken_off:
     'try again; if it stops at the same place again, what the service stores is damaged, and its log says more',
+  foreign_layout: 'Sealpin reads files with raw leaves: store it again with ipfs add --cid-version=1',
+  blob_absent: 'check the blob ID, or name a service or gateway that has it',
+  blob_unavailable: 'try again later; for the local service see: sealpin status',
+  redirected: 'redirects are not followed: if you trust that address, name it instead',
+  subdomain_gateway:
+    'a subdomain gateway cannot be used: name one that answers under /ipfs/ itself, such as http://127.0.0.1:8080',
+  server_error: 'try again; if it happens again, the log of the service says more',
+  not_a_gateway: 'check the address; it has to be a Sealpin service or a trustless IPFS gateway that serves CAR files',
 };
 
 const byCode: Readonly<Partial<Record<Code, string>>> = {
   file_exists: 'use --force to replace it',
+  content_mismatch: 'ask another service or gateway for the same blob ID',
   unsupported_version: 'a newer sealpin may be able to read it',
   service_unreachable: 'start one with: sealpin start --detach (or name one with --service)',
   already_running: 'see: sealpin status',

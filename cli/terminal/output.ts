@@ -86,7 +86,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-export function problemOf(error: SealpinError): Record<string, unknown> {
+function problemOf(error: SealpinError): Record<string, unknown> {
   const { title, status } = describe(error.code);
   const hint = hintFor(error);
   return {
@@ -100,7 +100,7 @@ export function problemOf(error: SealpinError): Record<string, unknown> {
 }
 
 /** The words of a thrown thing, which is not always ours. */
-export function sealpinError(thrown: unknown): SealpinError {
+function sealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const detail =
     thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'something that is not an error was thrown';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { bytesFrom, release } from '../io/byte-stream.ts';
 
-test('what has a buffer to itself is given back, and a part of a larger one is left alone', () => {
+test('bytes that fill their buffer are released, and a part of a larger buffer is left alone', () => {
   const whole = Uint8Array.of(1, 2, 3);
   const part = new Uint8Array(8).subarray(2, 5);
   release(whole);
@@ -29,7 +29,7 @@ describe('a byte stream out of pieces', () => {
     };
   };
 
-  test('gives as much as is asked for, whatever the cuts, and then the end', async () => {
+  test('fills the buffer of a BYOB read, whatever the cuts, and then ends', async () => {
     const read = byob(from([Uint8Array.of(1), new Uint8Array(0), Uint8Array.of(2, 3, 4), Uint8Array.of(5)]).stream);
     expect(await read(3)).toEqual([1, 2, 3]);
     expect(await read(3)).toEqual([4, 5]);
@@ -42,7 +42,7 @@ describe('a byte stream out of pieces', () => {
     await expect(read(3)).rejects.toThrow('broken');
   });
 
-  test('gives piece by piece to who names no size, also out of a buffer that others use', async () => {
+  test('gives a default reader piece by piece, also out of a shared buffer', async () => {
     const shared = Buffer.from([1, 2, 3, 4]);
     const chunks: number[][] = [];
     for await (const chunk of from([shared.subarray(0, 2), shared.subarray(2)]).stream) chunks.push([...chunk]);
@@ -53,7 +53,7 @@ describe('a byte stream out of pieces', () => {
     expect([...shared]).toEqual([1, 2, 3, 4]);
   });
 
-  test('tells of each piece that was copied', async () => {
+  test('reports each piece that was copied', async () => {
     const pieces = [new Uint8Array(2), new Uint8Array(2)];
     const read = byob(from(pieces).stream);
     await read(4);
@@ -61,7 +61,7 @@ describe('a byte stream out of pieces', () => {
     expect(pieces.map(({ length }) => length)).toEqual([0, 0]);
   });
 
-  test('tells its source when nobody wants it any more', async () => {
+  test('passes a cancel on to its source', async () => {
     const { stream, cancelled } = from([Uint8Array.of(1)]);
     await stream.cancel('enough');
     expect(cancelled).toEqual(['enough']);

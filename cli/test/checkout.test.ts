@@ -170,7 +170,11 @@ describe('the lock file', () => {
       version,
     ]);
     const owners = { '@cloudflare/workerd-darwin-arm64': 'workerd', '@oxfmt/binding-darwin-arm64': 'oxfmt' };
-    const more = { '@oxlint/binding-darwin-arm64': 'oxlint', '@oxlint-tsgolint/darwin-arm64': 'oxlint-tsgolint' };
+    const more = {
+      '@oxlint/binding-darwin-arm64': 'oxlint',
+      '@oxlint-tsgolint/darwin-arm64': 'oxlint-tsgolint',
+      '@oxc-parser/binding-darwin-arm64': 'oxc-parser',
+    };
     expect(Object.fromEntries(named)).toEqual(
       Object.fromEntries(
         Object.entries({ ...owners, ...more }).map(([name, owner]) => [name, lock[`node_modules/${owner}`]!.version]),

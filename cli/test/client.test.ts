@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
-import { measured } from '../../shared/ipfs/index.ts';
+import { hashingStream } from '../../shared/ipfs/index.ts';
 import { parseServiceUrl } from '../remote/client.ts';
 import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
@@ -29,7 +29,7 @@ async function encryptTo(
 }
 
 async function cidOf(bytes: Uint8Array): Promise<string> {
-  const { stream, result } = measured(new Blob([new Uint8Array(bytes)]).stream());
+  const { stream, result } = hashingStream(new Blob([new Uint8Array(bytes)]).stream());
   for await (const _ of stream);
   return (await result).cid;
 }
@@ -51,7 +51,7 @@ describe('which service', () => {
     await once(server, 'close');
     const ran = await encryptTo(`http://127.0.0.1:${port}`);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain(`sealpin: error: 127.0.0.1:${port} cannot be reached: nothing answers there\n`);
+    expect(ran.stderr).toContain(`sealpin: error: 127.0.0.1:${port} cannot be reached: connection refused\n`);
   });
 
   test('the flag before the environment before the configuration', async () => {
@@ -199,7 +199,7 @@ describe('a service that is not what it should be', () => {
     });
     const ran = await encryptTo(service.url);
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('the service gave an endless answer');
+    expect(ran.stderr).toContain('the service response of the service is too large');
   });
 
   test.each([
@@ -218,9 +218,9 @@ describe('a service that is not what it should be', () => {
     },
   ])('S64: one that $title is given up', async ({ handler }) => {
     const service = await hostile({ 'GET /v1/health': handler });
-    const ran = await encryptTo(service.url, { pace: { stallMs: 150, bytes: 1000, answerMs: 150 } });
+    const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, answerMs: 150 } });
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('is too slow, and was given up');
+    expect(ran.stderr).toContain('is too slow: the request was cancelled');
   });
 
   test('its words are shown without control characters', async () => {

@@ -97,7 +97,7 @@ test('a blob comes from the service, without an API key, and opens', async () =>
   expect(ran.servers[1]!.seen).toEqual([]);
 });
 
-const lies: { title: string; handler: Handler; says: string }[] = [
+const badSources: { title: string; handler: Handler; says: string }[] = [
   {
     title: 'wrong bytes',
     handler: (_request, response) => response.writeHead(200, carType).end(flipped),
@@ -164,20 +164,20 @@ const lies: { title: string; handler: Handler; says: string }[] = [
 ];
 
 describe('S62, S63, S65: a source that gives', () => {
-  test.each(lies)('$title is passed over for the next one', async ({ handler }) => {
+  test.each(badSources)('$title is skipped for the next one', async ({ handler }) => {
     const ran = await decryptFrom([handler, honest]);
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
   });
 
-  test.each(lies)('$title, and no other: an error, and no file', async ({ handler, says }) => {
+  test.each(badSources)('$title, and no other: an error, and no file', async ({ handler, says }) => {
     const ran = await decryptFrom([handler]);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain(says);
     expect(ran.stderr).toContain('sealpin: hint: ');
   });
 
-  test('lies in the middle, on the way to standard output: the next one goes on, and every byte comes once', async () => {
+  test('wrong bytes in the middle, on the way to standard output: the next one continues, and every byte comes once', async () => {
     const ran = await decryptFrom(
       [(_request, response) => response.writeHead(200, carType).end(flipped), honest],
       {},
@@ -189,7 +189,7 @@ describe('S62, S63, S65: a source that gives', () => {
 });
 
 describe('S64: a source that', () => {
-  const pace = { stallMs: 150, bytes: 100_000, answerMs: 150 };
+  const timeouts = { stallMs: 150, bytes: 100_000, answerMs: 150 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
     {
@@ -207,9 +207,19 @@ describe('S64: a source that', () => {
       }) satisfies Handler,
     },
   ])('$title is given up for the next one', async ({ handler }) => {
-    const ran = await decryptFrom([handler, honest], { pace });
+    const ran = await decryptFrom([handler, honest], { timeouts });
     expect(ran.exit).toBe(0);
     expect(ran.written?.equals(plaintext)).toBe(true);
+  });
+
+  test('stops midway, and no other: it is a service that cannot be reached', async () => {
+    const ran = await decryptFrom(
+      [(_request, response) => void response.writeHead(200, carType).write(blob.car.subarray(0, 2 * mib))],
+      { timeouts: { stallMs: 150, bytes: 100_000, answerMs: 9000 } },
+    );
+    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran.stderr).toMatch(/it gave nothing for 150 ms|is too slow/);
+    expect(ran.stderr).toContain('sealpin: hint: try again later\n');
   });
 
   test.each([
@@ -221,7 +231,7 @@ describe('S64: a source that', () => {
       says: 'a section of 268435455 bytes',
     },
     {
-      title: 'blocks that nobody asked for',
+      title: 'blocks that were not asked for',
       start: blob.car.subarray(0, 59),
       more: foreignSection,
       says: 'the CAR has other blocks instead of',
@@ -254,12 +264,12 @@ describe('S64: a source that', () => {
 });
 
 test('a source that fails three times in the same way is named once', async () => {
-  const ran = await decryptFrom([lies.find(({ title }) => title === 'a broken connection midway')!.handler]);
+  const ran = await decryptFrom([badSources.find(({ title }) => title === 'a broken connection midway')!.handler]);
   expect(ran.stderr.match(/stopped in the middle/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });
 
-test('a gateway that redirects to a subdomain is told of as one', async () => {
+test('a gateway that redirects to a subdomain is reported as one', async () => {
   const ran = await decryptFrom([
     (_request, response) => response.writeHead(301, { location: `http://${blob.cid}.ipfs.localhost:8080/` }).end(),
   ]);
@@ -267,12 +277,19 @@ test('a gateway that redirects to a subdomain is told of as one', async () => {
   expect(ran.stderr).toContain('hint: a subdomain gateway cannot be used');
 });
 
-test('a gateway without CARs is told of as one', async () => {
+test('S65: a redirect has the hint that redirects are not followed', async () => {
+  const ran = await decryptFrom([
+    (_request, response) => response.writeHead(302, { location: 'https://elsewhere.example/' }).end(),
+  ]);
+  expect(ran.stderr).toContain('sealpin: hint: redirects are not followed');
+});
+
+test('a gateway without CARs is reported as one', async () => {
   const ran = await decryptFrom([(_request, response) => response.writeHead(406).end('no')]);
   expect(ran.stderr).toContain('it does not give CAR files (status 406), which Sealpin asks for');
 });
 
-test('when nobody has the blob, each says why', async () => {
+test('when no source has the blob, each says why', async () => {
   const ran = await decryptFrom([absent, (_request, response) => response.writeHead(500).end(), absent]);
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
   for (const { url } of ran.servers) expect(ran.stderr).toContain(new URL(url).host);
@@ -302,7 +319,7 @@ describe('S66: a blob ID', () => {
     { text: `ipfs://${blob.cid}/letter.pdf`, says: 'there is a path after the blob ID' },
     { text: blob.cid.slice(0, -1), says: 'that blob ID has 58 characters instead of 59' },
     { text: '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11', says: 'that is a file ID, and not a blob ID' },
-  ])('that is another thing is told as such: $text', async ({ text, says }) => {
+  ])('that is another thing is reported as such: $text', async ({ text, says }) => {
     const server = await hostile({});
     const ran = await run(['decrypt', text, 'out', '--service', server.url], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
@@ -357,7 +374,7 @@ describe('export', () => {
     expect(ran.car?.equals(blob.car)).toBe(true);
   });
 
-  test.each(lies)('leaves no file when it gets $title', async ({ handler }) => {
+  test.each(badSources)('leaves no file when it gets $title', async ({ handler }) => {
     expect(await exportFrom(handler)).toMatchObject({ exit: 1, stdout: '', car: undefined });
   });
 });

@@ -1,4 +1,4 @@
-/** A loopback server that answers as a test tells it to: what a broken or hostile service or gateway may do. */
+/** A loopback server whose responses a test defines: what a broken or hostile service or gateway may do. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
@@ -89,5 +89,5 @@ export const storedFile = (cid: string, size: number) => ({
   pins: [{ service: 'local', status: 'pinned' }],
 });
 
-/** Of the right shape, and nobody's. */
+/** Of the right shape, and of no account. */
 export const someApiKey = `sp_${'0'.repeat(71)}`;

@@ -57,7 +57,7 @@ describe('S53: a file that is not at rest', () => {
         await utimes(path, 1, 1);
       },
     },
-  ])('that $how while it was read is told, and never taken for the whole', async ({ how, change }) => {
+  ])('that $how while it was read is an error, and never read as complete', async ({ how, change }) => {
     expect(await changing(change)).toMatchObject({ code: 'file_changed', message: `in ${how} while it was read` });
   });
 });
@@ -80,7 +80,7 @@ describe('S54: what is no regular file', () => {
     });
   });
 
-  test('a circle of links and a missing file are told apart', async () => {
+  test('a loop of links and a missing file have different errors', async () => {
     const directory = await temporaryDirectory();
     await symlink('loop', join(directory, 'loop'));
     await expect(openInput('loop', worldIn(directory))).rejects.toMatchObject({
@@ -104,7 +104,7 @@ describe('S54: what is no regular file', () => {
     if (writer.exitCode === null) await once(writer, 'exit');
   });
 
-  test('a FIFO that nobody writes to can be left', async () => {
+  test('a FIFO without a writer can be interrupted', async () => {
     const directory = await temporaryDirectory();
     execFileSync('mkfifo', [join(directory, 'fifo')]);
     const input = await openInput('fifo', worldIn(directory));
@@ -141,7 +141,7 @@ test('a small file is refused when it is not small', async () => {
   ).resolves.toHaveLength(101);
 });
 
-test('a current directory that was deleted is told, without a stack', async () => {
+test('a current directory that was deleted is reported, without a stack', async () => {
   const directory = await temporaryDirectory();
   const ran = spawnSync('sh', ['-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$NODE" "$ENTRY" cid in'], {
     cwd: directory,

@@ -117,9 +117,12 @@ test('a key of the local service that is refused says how to come back', async (
     'GET /v1/keys': (_request, response) =>
       json(response, 401, { type: 'about:blank', title: 'refused', status: 401, code: 'unauthorized' }),
   });
-  const { pace, signal } = { pace: { stallMs: 9e3, bytes: 1, answerMs: 9e3 }, signal: new AbortController().signal };
+  const { timeouts, signal } = {
+    timeouts: { stallMs: 9e3, bytes: 1, answerMs: 9e3 },
+    signal: new AbortController().signal,
+  };
   const target = { url: new URL(`${service.url}/`), apiKey: someApiKey, keyFrom: 'local/secrets.json' as const };
-  await expect(call(target, 'v1/keys', { method: 'GET', pace, signal })).rejects.toMatchObject({
+  await expect(call(target, 'v1/keys', { method: 'GET', timeouts, signal })).rejects.toMatchObject({
     hint: expect.stringContaining('for a new account, stop the service, remove "account" and "apiKey"') as unknown,
   });
 });
@@ -358,7 +361,7 @@ describe('a service that cannot be reached', () => {
     // A label of 64 characters is no name, so that nobody is asked for it.
     const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',
-      pace: { stallMs: 9e3, bytes: 1, answerMs: 9e3 },
+      timeouts: { stallMs: 9e3, bytes: 1, answerMs: 9e3 },
       signal: new AbortController().signal,
     });
     await expect(failed).rejects.toMatchObject({ hint: 'check the address and your connection, and try again' });

@@ -35,6 +35,17 @@ test('S51: a file appears whole, 0600, under its name and no other', async () =>
   expect((await stat(join(directory, 'out'))).mode & 0o777).toBe(0o600);
 });
 
+test('memory that is given away is free once it is written, however large the chunk', async () => {
+  const directory = await temporaryDirectory();
+  const chunks = [3, 1024 * 1024, 1024 * 1024 + 1, 7].map((length, index) => new Uint8Array(length).fill(index + 1));
+  const expected = Buffer.concat(chunks);
+  const sink = await sinkIn(directory, 'out');
+  for (const chunk of chunks) await sink.write(chunk, () => chunk.fill(0));
+  await sink.commit();
+  expect((await readFile(join(directory, 'out'))).equals(expected)).toBe(true);
+  expect(chunks.every((chunk) => chunk.every((byte) => byte === 0))).toBe(true);
+});
+
 test('S11: an empty file is made, too', async () => {
   const directory = await temporaryDirectory();
   await (await sinkIn(directory, 'out')).commit();
@@ -186,7 +197,7 @@ test('S50: what a killed sealpin left is removed by the next one; what a running
   expect((await readdir(directory)).toSorted()).toEqual([elsewhere, alien, running, 'out'].toSorted());
 });
 
-test('S50: what only looks like a leftover, and cannot be removed, is in nobody’s way', async () => {
+test('S50: what only looks like a leftover, and cannot be removed, is ignored', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');

@@ -108,6 +108,13 @@ describe.skipIf(missing !== undefined)(
       expect(existsSync(join(folder, 'cli', 'README.md'))).toBe(true);
     });
 
+    test('brings no tests, benches or compiler settings', async () => {
+      const folder = join(room, 'prefix', 'lib', 'node_modules', 'sealpin');
+      const ours = (await readdir(folder, { recursive: true })).filter((path) => !path.startsWith('node_modules'));
+      expect(ours).toContain(join('worker', 'index.ts'));
+      expect(ours.filter((path) => /(?:^|\/)(?:test|testkit|bench|tsconfig\.json)(?:\/|$)/.test(path))).toEqual([]);
+    });
+
     test('on an older Node: says what is needed and where to get it', async () => {
       const old = spawnSync('/usr/bin/env', ['-i', `PATH=/usr/local/bin:/usr/bin:/bin`, 'node', '--version'], {
         encoding: 'utf8',

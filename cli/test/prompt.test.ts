@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { open, passwordIdentity } from '../../shared/crypto/index.ts';
-import { carOf, cidBuilder, measured } from '../../shared/ipfs/index.ts';
+import { carOf, cidBuilder, hashingStream } from '../../shared/ipfs/index.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { atTerminal, missingTerminal } from './pty.ts';
 import { temporaryDirectory } from './world.ts';
@@ -20,7 +20,7 @@ async function service() {
     'POST /v1/storage/plain': async (request, response, seen) => {
       await drain(request, seen);
       stored.push(seen.body);
-      const { stream, result } = measured(new Blob([new Uint8Array(seen.body)]).stream());
+      const { stream, result } = hashingStream(new Blob([new Uint8Array(seen.body)]).stream());
       for await (const _ of stream);
       json(response, 201, storedFile((await result).cid, seen.body.length));
     },

@@ -65,7 +65,7 @@ describe('what was encrypted comes back', () => {
     expect(await readdir(directory)).not.toContain('out');
   });
 
-  test('S35: a private key in the place of a public one is refused, and not repeated', async () => {
+  test('S35: a private key instead of a public one is refused, and not repeated', async () => {
     const directory = await temporaryDirectory();
     await sealpin(['keygen', '--output', 'ann'], directory);
     await writeFile(join(directory, 'in'), 'x');

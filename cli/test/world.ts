@@ -3,7 +3,7 @@ import { Readable, Writable } from 'node:stream';
 import type { Context, World } from '../context.ts';
 import { main } from '../main.ts';
 import { output } from '../terminal/output.ts';
-import { usualPace } from '../remote/timeouts.ts';
+import { defaultTimeouts } from '../remote/timeouts.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 
 export { temporaryDirectory };
@@ -56,7 +56,7 @@ export function worldIn(
     scryptLogN: 10,
     now: Date.now,
     interactive: false,
-    pace: usualPace,
+    timeouts: defaultTimeouts,
     ...others,
     stdin: stdin instanceof Readable ? stdin : Readable.from(stdin.length === 0 ? [] : [Buffer.from(stdin as string)]),
   };

@@ -11,7 +11,7 @@ import type { Stanza } from './types.ts';
 /** The longest header that is read. */
 export const maxHeaderBytes = 1024 * 1024;
 /** The most stanzas that a header may have. */
-export const maxStanzas = 1024;
+const maxStanzas = 1024;
 /** Width of a full line of a stanza's body (C2SP age.md). */
 const columns = 64;
 const macBytes = 32;

@@ -1,26 +1,28 @@
-/** The CID of a stream of bytes, by the profile `unixfs-v1-2025` (IPIP-499): the balanced builder for this one layout. */
-import { cidOf, leafBytes } from './cid.ts';
-import { encodeNode, linksPerNode, type Link } from './unixfs.ts';
+/** The CID of a stream of bytes: a balanced tree, built for the one layout of `profile.ts`. */
+import { cidOf } from './cid.ts';
+import { leafBytes, linksPerNode } from './profile.ts';
+import { encodeNode, type Link } from './unixfs.ts';
 
-/** What a stream measured. */
-export type Measure = { cid: string; bytes: number };
+/** The CID of a stream and its length in bytes. */
+export type SizedCid = { cid: string; bytes: number };
 
 export type CidBuilderOptions = {
-  /** Told of each interior node and the bytes of the file below it, as soon as its last leaf is known, children before parents. */
+  /** Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the file below it. */
   onNode?(cid: string, block: Uint8Array, fileBytes: number): void | Promise<void>;
-  /** Told of each leaf, in order, with its number of bytes. */
+  /** Called for each leaf, in order, with its number of bytes. */
   onLeaf?(cid: string, bytes: number): void | Promise<void>;
-  /** SHA-256 of a block; must be done with the bytes of it when it returns, not only when it resolves. WebCrypto when left out. */
+  /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest;
 };
 
+/** SHA-256 of a block, 32 bytes. It must be done with the block when it returns, not only when it resolves. */
 export type Digest = (block: Uint8Array) => Uint8Array | Promise<Uint8Array>;
 
 export interface CidBuilder {
-  /** Takes bytes in. They may be changed once it resolves. */
+  /** Adds bytes. They may be changed once it resolves. */
   write(chunk: Uint8Array): Promise<void>;
   /** Ends the stream; nothing can be written after it. */
-  finish(): Promise<Measure>;
+  finish(): Promise<SizedCid>;
 }
 
 /** SHA-256 by WebCrypto, which by its specification (section 14.3.5) copies the bytes before it returns. */
@@ -31,10 +33,11 @@ export async function sha256(block: Uint8Array): Promise<Uint8Array> {
 /** Digests in flight: one runs while the next block is filled. */
 const digestsInFlight = 2;
 
-/** A builder for one stream. Constant memory: one leaf being filled, and at most 1,024 links a level. */
+/** A builder for one stream. It holds one leaf that is being filled and at most 1,024 links a level. */
 export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
   const digest = o.digest ?? sha256;
-  const levels: Link[][] = [[]];
+  /** The open node of each level: level 0 links to leaves. */
+  const levels: Link[][] = [];
   const pending: Promise<void>[] = [];
   let last: Promise<void> = Promise.resolve();
   let partial: Uint8Array | undefined;
@@ -49,7 +52,7 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
   }
 
   async function close(level: number): Promise<void> {
-    const links = levels[level]!;
+    const links = levels[level] ?? [];
     const block = encodeNode(links);
     const cid = cidOf('dag-pb', await digest(block));
     levels[level] = [];
@@ -59,7 +62,7 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
     await add({ cid, fileBytes, dagBytes }, level + 1);
   }
 
-  /** Starts the digest of a leaf at once; what follows from it happens in the order of the leaves. */
+  /** Starts the digest of a leaf at once; the leaves are added in their order. */
   async function leaf(block: Uint8Array): Promise<void> {
     const length = block.length;
     leaves += 1;
@@ -100,12 +103,12 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
       // An empty file is one empty leaf.
       if (filled > 0 || leaves === 0) await leaf((partial ?? new Uint8Array()).subarray(0, filled));
       await last;
-      // A file of one leaf is that leaf; else every level is closed up to one that holds a single node.
+      // A file of one leaf is that leaf; otherwise every level is closed up to one that holds a single node.
       for (let level = 0; ; level += 1) {
-        const links = levels[level]!;
-        const top = level === levels.length - 1;
-        if (top && links.length === 1) return { cid: links[0]!.cid.text, bytes };
-        if (links.length > 0) await close(level);
+        const [first, ...others] = levels[level] ?? [];
+        const isTop = level === levels.length - 1;
+        if (isTop && first && others.length === 0) return { cid: first.cid.text, bytes };
+        if (first) await close(level);
       }
     },
   };

@@ -1,13 +1,17 @@
 /** CARv1 (https://ipld.io/specs/transport/car/carv1/) as a stream of blocks, not verified. */
 import { SealpinError } from '../errors.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
-import { cidBytes, maxBlockBytes } from './cid.ts';
+import { cidBytes } from './cid.ts';
+import { maxBlockBytes } from './profile.ts';
 
-/** `cid` is binary: the first 36 bytes of the section, which is a whole CID only for those that we take. */
+/** `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind that Sealpin accepts. */
 export type CarBlock = { cid: Uint8Array; bytes: Uint8Array };
 
 export interface CarReader {
-  /** The next block, or undefined at the end. Asks once at a time. */
+  /**
+   * The next block; undefined at the end. One call at a time.
+   * @throws content_mismatch when the CAR is malformed or cut off; what the stream throws
+   */
   next(): Promise<CarBlock | undefined>;
   cancel(reason?: unknown): Promise<void>;
 }
@@ -15,10 +19,10 @@ export interface CarReader {
 /** A header with one root has 59 bytes. */
 const maxHeaderBytes = 65_536;
 
-/** CBOR of `"version": 1` (RFC 8949): a text of 7 characters, then 1. In a CARv2 pragma it is 2. */
+/** CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2. */
 const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 
-/** Reads a CAR. Its header's roots are not looked at: what is wanted is known. */
+/** Reads a CAR. The roots in its header are ignored: the caller knows what it needs. */
 export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
   const reader = byteReader(stream);
   let started = false;
@@ -26,9 +30,9 @@ export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
   async function header(): Promise<void> {
     let length = 0;
     for (let shift = 0; ; shift += 7) {
-      const [byte] = await exactly(reader, 1);
-      length |= (byte! & 0x7f) << shift;
-      if (byte! < 0x80) break;
+      const [byte = 0] = await exactly(reader, 1);
+      length |= (byte & 0x7f) << shift;
+      if (byte < 0x80) break;
       if (shift >= 14) throw invalid('its header has no length');
     }
     if (length > maxHeaderBytes) throw invalid('its header is too large');
@@ -45,23 +49,28 @@ export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
       // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always there.
       const front = await reader.read(1 + cidBytes);
       if (front.length === 0) return undefined;
-      let used = 0;
-      let length = 0;
-      for (; used === 0 || front[used - 1]! >= 0x80; used += 1) {
-        if (used === 4) throw invalid('a section has no length');
-        length |= (front[used]! & 0x7f) << (7 * used);
-      }
+      const { length, lengthBytes } = sectionLength(front);
       if (front.length < 1 + cidBytes) throw invalid('it is cut off');
       if (length < cidBytes || length > cidBytes + maxBlockBytes) throw invalid(`a section of ${length} bytes`);
-      const had = front.subarray(used);
-      const rest = await exactly(reader, length - had.length);
+      const begun = front.subarray(lengthBytes);
+      const rest = await exactly(reader, length - begun.length);
       const cid = new Uint8Array(cidBytes);
-      cid.set(had);
-      cid.set(rest.subarray(0, cidBytes - had.length), had.length);
-      return { cid, bytes: rest.subarray(cidBytes - had.length) };
+      cid.set(begun);
+      cid.set(rest.subarray(0, cidBytes - begun.length), begun.length);
+      return { cid, bytes: rest.subarray(cidBytes - begun.length) };
     },
     cancel: (reason) => reader.cancel(reason),
   };
+}
+
+/** The length of a section: an unsigned varint (https://github.com/multiformats/unsigned-varint), here of 4 bytes at most. */
+function sectionLength(front: Uint8Array): { length: number; lengthBytes: number } {
+  let length = 0;
+  for (const [index, byte] of front.subarray(0, 4).entries()) {
+    length |= (byte & 0x7f) << (7 * index);
+    if (byte < 0x80) return { length, lengthBytes: index + 1 };
+  }
+  throw invalid(front.length < 4 ? 'it is cut off' : 'a section has no length');
 }
 
 async function exactly(reader: ByteReader, length: number): Promise<Uint8Array> {

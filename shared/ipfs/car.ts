@@ -1,25 +1,26 @@
-/** CARv1 files (https://ipld.io/specs/transport/car/carv1/): writing one, and reading the file in one that nobody has to trust. */
+/** CARv1 files (https://ipld.io/specs/transport/car/carv1/): writing one, and reading the verified file in one. */
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
-import { openDag, openFile, type BlockSource, type Dag, type OpenOptions } from './file.ts';
+import type { BlockSource } from './block-source.ts';
+import { openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
 
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all';
-  /** The bytes that are wanted, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from the end. */
+  /** Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from the end. */
   entityBytes?: { from: number; to?: number };
-  /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when left out. */
+  /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when undefined. */
   dups?: boolean;
 };
 
 /**
- * A CAR of the file: the root first, then depth first. Every block is
- * verified before it goes out. When a block cannot be had the stream fails; whoever reads a CAR must check that it is complete.
+ * A CAR of a file, its blocks in depth-first order. Every block is verified before it goes out. The stream fails as `openFile` when
+ * a block is missing; a CAR does not show that it is complete, so its reader must check that.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
-  let blocks: ReturnType<Dag['blocks']> | undefined;
+  let blocks: BlockIterator | undefined;
   const sent = new Set<string>();
-  const { stop, signal } = stoppable(o.signal);
+  const { stop, signal } = withStop(o.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       if (!blocks) {
@@ -49,28 +50,28 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
 }
 
 /**
- * The verified bytes of a file from a CAR that begins with its root and goes depth first; what is not of the file is passed
- * over, within bounds.
- * The stream fails with content_mismatch when the CAR is incomplete or wrong, else as `openFile`.
+ * The verified bytes of a file from a CAR that begins with its root and is in depth-first order. Blocks that are not of the file are
+ * skipped, within bounds.
+ * The stream fails with content_mismatch when the CAR is incomplete or wrong, otherwise as `openFile`.
  */
 export function fileFromCar(
   cid: string,
   car: ReadableStream<Uint8Array>,
   o: OpenOptions = {},
 ): ReadableStream<Uint8Array> {
-  let given: ReadableStream<Uint8Array> | undefined = car;
+  let unread: ReadableStream<Uint8Array> | undefined = car;
   const source: BlockSource = {
     id: 'CAR',
     block: () => Promise.reject(new SealpinError('content_mismatch', 'there is only a CAR')),
     async car() {
-      if (!given) throw new SealpinError('content_mismatch', 'the CAR broke off');
-      const once = given;
-      given = undefined;
-      return once;
+      if (!unread) throw new SealpinError('content_mismatch', 'the CAR is incomplete');
+      const stream = unread;
+      unread = undefined;
+      return stream;
     },
   };
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  const { stop, signal } = stoppable(o.signal);
+  const { stop, signal } = withStop(o.signal);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       reader ??= (await openFile(cid, [source], { ...o, signal })).read().getReader();
@@ -80,18 +81,18 @@ export function fileFromCar(
     },
     async cancel(reason) {
       stop(reason);
-      await (reader ?? given)?.cancel(reason);
+      await (reader ?? unread)?.cancel(reason);
     },
   });
 }
 
-/** The signal of whoever asked, or the end of interest in the stream. */
-function stoppable(signal: AbortSignal | undefined): { stop(reason: unknown): void; signal: AbortSignal } {
+/** A signal that aborts with the caller's, or on `stop`. */
+function withStop(signal: AbortSignal | undefined): { stop(reason: unknown): void; signal: AbortSignal } {
   const own = new AbortController();
   return { stop: (reason) => own.abort(reason), signal: signal ? AbortSignal.any([signal, own.signal]) : own.signal };
 }
 
-/** The bytes of a file that `entity-bytes` means: from start up to end, exclusive. */
+/** Resolves `entity-bytes`: from start up to end, exclusive; an empty range when it lies outside of the file. */
 function range(size: number, o: { from: number; to?: number } | undefined): [start: number, end: number] {
   const from = o?.from ?? 0;
   const to = o?.to ?? size - 1;
@@ -100,12 +101,12 @@ function range(size: number, o: { from: number; to?: number } | undefined): [sta
   return start < end ? [start, end] : [0, 0];
 }
 
-/** `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and itself. */
+/** `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and its bytes. */
 function header(cid: Cid): Uint8Array {
-  const text = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
+  const textString = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
   const map = [
     0xa2,
-    ...text('roots'),
+    ...textString('roots'),
     0x81,
     0xd8,
     0x2a,
@@ -113,13 +114,13 @@ function header(cid: Cid): Uint8Array {
     1 + cidBytes,
     0,
     ...bytesOfCid(cid),
-    ...text('version'),
+    ...textString('version'),
     1,
   ];
   return Uint8Array.from([map.length, ...map]);
 }
 
-/** What stands before a block: the length of the section as a varint, and the CID. */
+/** What precedes a block: the length of the section as an unsigned varint, and the CID. */
 function prefix(cid: Cid, blockBytes: number): Uint8Array {
   const length: number[] = [];
   let rest = cidBytes + blockBytes;

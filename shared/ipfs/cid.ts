@@ -1,20 +1,14 @@
-/** CIDs, as strictly as Sealpin takes them: CIDv1, lower-case base32, sha2-256, raw or dag-pb. */
+/** CIDs, as strictly as Sealpin accepts them: CIDv1, lower-case base32, sha2-256, raw or dag-pb. */
 import { base32 } from 'multiformats/bases/base32';
 import { SealpinError } from '../errors.ts';
 
-/** Bytes of a leaf: the chunk size of `unixfs-v1-2025` (IPIP-499). */
-export const leafBytes = 1_048_576;
-
-/** The largest block that is read from anyone (trustless gateway specification: 2 MiB). */
-export const maxBlockBytes = 2_097_152;
-
-/** `digest` is the SHA-256 of the block, 32 bytes. */
+/** A CID and its parts; `digest` is the SHA-256 of the block, 32 bytes. */
 export type Cid = { readonly text: string; readonly codec: 'raw' | 'dag-pb'; readonly digest: Uint8Array };
 
-/** Codes of the multicodec table. */
+/** Codes of the multicodec table (https://github.com/multiformats/multicodec). */
 const codes = { raw: 0x55, 'dag-pb': 0x70 } as const;
 
-/** Bytes of a CID as we take them: version 1, codec, sha2-256 (0x12), length 32, digest. */
+/** Bytes of a binary CID: version 1, codec, sha2-256 (0x12), length 32, digest. */
 export const cidBytes = 36;
 
 /** The binary form, 36 bytes. */
@@ -31,7 +25,7 @@ export function cidOf(codec: Cid['codec'], digest: Uint8Array): Cid {
   return { ...cid, text: base32.encode(bytesOfCid(cid)) };
 }
 
-/** A CID from its binary form, or undefined when it is of a kind that we do not take. */
+/** A CID from its binary form; undefined when it is of a kind that Sealpin does not accept. */
 export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
   if (bytes.length !== cidBytes || bytes[0] !== 1 || bytes[2] !== 0x12 || bytes[3] !== 32) return undefined;
   const codec = bytes[1] === codes.raw ? 'raw' : bytes[1] === codes['dag-pb'] ? 'dag-pb' : undefined;

@@ -1,141 +1,287 @@
-/** Blocks from a list of sources, each hashed before it is passed on: the next source on any fault, at the block that failed. */
+/** The next block from the next source: each block is hashed, and after a failure another source continues at that block. */
 import { isSealpinError, SealpinError } from '../errors.ts';
+import { byteReader, type ByteReader } from '../streams/reader.ts';
+import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
 import { sha256, type Digest } from './builder.ts';
-import { maxBlockBytes, type Cid } from './cid.ts';
-import { feed, sameBytes, type Feed } from './feed.ts';
-import type { BlockSource } from './file.ts';
-import type { Take, Want } from './walk.ts';
+import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
+import { bytesOfCid, type Cid } from './cid.ts';
+import { maxBlockBytes } from './profile.ts';
 
-export interface Supply {
-  take: Take;
-  /** Ends what is open. */
+export interface FailoverReader {
+  /** @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of the last failure */
+  fetchBlock: FetchBlock;
+  /** Ends all open requests. */
   close(reason?: unknown): void;
 }
 
-/** Faults that one source may have in one file; a lie is as bad as all of them. */
-const maxFaults = 3;
+export type FailoverOptions = {
+  /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
+  end?: number;
+  signal: AbortSignal;
+  /** The longest wait for one block. */
+  idleMs: number;
+  /** What is remembered of the sources; all reads of one file share it. */
+  strikes: Strikes;
+  /** SHA-256; WebCrypto when undefined. */
+  digest: Digest | undefined;
+};
 
-/** What is remembered of the sources, for all reads of one file: how often one failed, and how it did last. */
-export type Faults = Map<BlockSource, { count: number; error: SealpinError }>;
+/** How often each source failed in one file, and how it failed last. */
+export type Strikes = Map<BlockSource, { count: number; error: SealpinError }>;
 
-/** A block that is not the one of its CID. */
-class Lie extends SealpinError {
-  constructor(want: Want) {
-    super('content_mismatch', `what it gave for ${want.cid.text} is something else`);
+/** A source that has so many strikes is not asked again. Wrong bytes are as bad as all of them. */
+const maxStrikes = 3;
+
+/** A block that does not have the hash in its CID. */
+class IntegrityError extends SealpinError {
+  constructor({ cid }: BlockRequest) {
+    super('content_mismatch', `what it gave for ${cid.text} is something else`);
   }
 }
 
 type Failure = { id: string; error: SealpinError };
 
-/** A feed, what ends its requests, and the signal that they get. */
-type Open = { feed: Feed; stop: AbortController; signal: AbortSignal };
+/** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
+type Connection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
 /**
- * Blocks of the file of `root` up to byte `end`.
- * Each source is asked once for a block; the one whose stream broke off after it had given good blocks once more, at last.
+ * Reads blocks of the file below `root`, in order, from the first source that gives them.
+ * For each block every source is asked once, and the one that gave the block before it a second time: its stream may have broken.
  */
-export function supply(
-  root: Cid,
-  sources: readonly BlockSource[],
-  o: { end?: number; signal: AbortSignal; idleMs: number; faults: Faults; digest: Digest | undefined },
-): Supply {
+export function failoverReader(root: Cid, sources: readonly BlockSource[], o: FailoverOptions): FailoverReader {
   const digest = o.digest ?? sha256;
-  const open = new Map<BlockSource, Open>();
+  const connections = new Map<BlockSource, Connection>();
   let current = sources[0];
-  let proven = false;
-  let interrupt: ((reason: Error) => void) | undefined;
-  const aborted = () => interrupt?.(o.signal.reason as Error);
-  o.signal.addEventListener('abort', aborted);
+  let hasDelivered = false;
+  let rejectWaiting: ((reason: Error) => void) | undefined;
+  const onAbort = () => rejectWaiting?.(o.signal.reason as Error);
+  o.signal.addEventListener('abort', onAbort);
 
-  async function take(want: Want): Promise<Uint8Array> {
+  async function fetchBlock(request: BlockRequest): Promise<Uint8Array> {
     o.signal.throwIfAborted();
     const failures: Failure[] = [];
-    const order = [current, ...sources.filter((source) => source !== current), proven ? current : undefined];
+    const order = [current, ...sources.filter((source) => source !== current), hasDelivered ? current : undefined];
     for (const source of order) {
       if (!source) continue;
-      const known = o.faults.get(source);
-      if (known && known.count >= maxFaults) {
-        failures.push({ id: source.id, error: known.error });
+      const strikes = o.strikes.get(source);
+      if (strikes && strikes.count >= maxStrikes) {
+        failures.push({ id: source.id, error: strikes.error });
         continue;
       }
       try {
-        const bytes = await ask(source, want);
+        const bytes = await fetchFrom(source, request);
         current = source;
-        proven = true;
+        hasDelivered = true;
         return bytes;
       } catch (cause) {
-        leave(source, cause);
+        disconnect(source, cause);
         o.signal.throwIfAborted();
         const error = isSealpinError(cause)
           ? cause
           : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
         failures.push({ id: source.id, error });
-        o.faults.set(source, { count: cause instanceof Lie ? maxFaults : (known?.count ?? 0) + 1, error });
+        o.strikes.set(source, {
+          count: cause instanceof IntegrityError ? maxStrikes : (strikes?.count ?? 0) + 1,
+          error,
+        });
       }
     }
-    throw summary(failures);
+    throw summaryOf(failures);
   }
 
-  async function ask(source: BlockSource, want: Want): Promise<Uint8Array> {
-    let asked = open.get(source);
-    if (!asked) {
-      const stop = new AbortController();
-      open.set(
-        source,
-        (asked = { feed: feed(root, o.end, source), stop, signal: AbortSignal.any([o.signal, stop.signal]) }),
-      );
-    }
-    const bytes = await timely(asked.feed.take(want, asked.signal));
-    if (bytes.length > maxBlockBytes || !sameBytes(await digest(bytes), want.cid.digest)) throw new Lie(want);
+  async function fetchFrom(source: BlockSource, request: BlockRequest): Promise<Uint8Array> {
+    const { requests, signal } = connections.get(source) ?? connect(source);
+    const bytes = await withTimeout(requests.fetchBlock(request, signal));
+    if (bytes.length > maxBlockBytes || !equalBytes(await digest(bytes), request.cid.digest))
+      throw new IntegrityError(request);
     return bytes;
   }
 
-  /** Also ends the wait for a source that does not heed its signal. */
-  async function timely(block: Promise<Uint8Array>): Promise<Uint8Array> {
+  function connect(source: BlockSource): Connection {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([o.signal, stop.signal]);
+    const connection = { requests: sourceReader(root, o.end, source), stop, signal };
+    connections.set(source, connection);
+    return connection;
+  }
+
+  /** Ends the wait also for a source that ignores its signal. */
+  async function withTimeout(block: Promise<Uint8Array>): Promise<Uint8Array> {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     const timer = setTimeout(
       () => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)),
       o.idleMs,
     );
-    interrupt = reject;
+    rejectWaiting = reject;
     block.then(resolve, reject);
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      interrupt = undefined;
+      rejectWaiting = undefined;
     }
   }
 
-  function leave(source: BlockSource, reason: unknown): void {
-    const left = open.get(source);
-    open.delete(source);
-    left?.stop.abort(reason);
-    // What a stream that is not wanted any more says to its end is no news.
-    left?.feed.close(reason).catch(() => undefined);
+  function disconnect(source: BlockSource, reason: unknown): void {
+    const connection = connections.get(source);
+    connections.delete(source);
+    connection?.stop.abort(reason);
+    // The stream is not needed any more, and so an error of its cancel is not, either.
+    connection?.requests.close(reason).catch(() => undefined);
   }
 
   return {
-    take,
+    fetchBlock,
     close(reason) {
-      o.signal.removeEventListener('abort', aborted);
-      for (const source of open.keys()) leave(source, reason);
+      o.signal.removeEventListener('abort', onAbort);
+      for (const source of connections.keys()) disconnect(source, reason);
     },
   };
 }
 
-/** One error for the failures of all sources: a lie is told first, else the last failure decides. */
-function summary(failures: readonly Failure[]): SealpinError {
-  const told = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
-  if (!told) return new SealpinError('not_found', 'there is no source to ask');
-  const { code, reason, hint, retryAfterSeconds } = told.error;
+/** One error for the failures of all sources: wrong bytes are reported first, otherwise the last failure decides. */
+function summaryOf(failures: readonly Failure[]): SealpinError {
+  const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
+  if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
+  const { code, reason, hint, retryAfterSeconds } = decisive.error;
   // A source that was asked again and failed in the same way is named once.
   const detail = [...new Set(failures.map(({ id, error }) => `${id}: ${error.message}`))].join('; ');
-  const cause = failures.length === 1 ? told.error : new AggregateError(failures.map(({ error }) => error));
+  const cause = failures.length === 1 ? decisive.error : new AggregateError(failures.map(({ error }) => error));
   return new SealpinError(code, detail, {
     cause,
     ...(reason !== undefined && { reason }),
     ...(hint !== undefined && { hint }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   });
+}
+
+/** Unverified blocks from one source. */
+interface SourceReader {
+  fetchBlock(request: BlockRequest, signal: AbortSignal): Promise<Uint8Array>;
+  /** Cancels an open stream; the next `fetchBlock` opens another. */
+  close(reason?: unknown): Promise<void>;
+}
+
+/** Uses the best that a source offers: CARs, else byte ranges for leaves, else single blocks. */
+function sourceReader(root: Cid, end: number | undefined, source: BlockSource): SourceReader {
+  const { car, read } = source;
+  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal));
+  if (read) {
+    return rangeSourceReader(source, ({ start, contiguousBytes }, signal) =>
+      read.call(source, root.text, start, contiguousBytes, signal),
+    );
+  }
+  return {
+    fetchBlock: ({ cid }, signal) => source.block(cid.text, signal),
+    close: async () => undefined,
+  };
+}
+
+/** Leaves come from one stream for as many as follow each other, interior nodes one by one. */
+function rangeSourceReader(
+  source: BlockSource,
+  open: (request: BlockRequest, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
+): SourceReader {
+  let reader: ByteReader | undefined;
+  let position = 0;
+  let remaining = 0;
+
+  async function close(reason?: unknown): Promise<void> {
+    const closing = reader;
+    reader = undefined;
+    await closing?.cancel(reason);
+  }
+
+  return {
+    async fetchBlock(request, signal) {
+      const { cid, start, fileBytes, contiguousBytes } = request;
+      if (fileBytes === undefined || contiguousBytes === 0) return source.block(cid.text, signal);
+      if (!reader || start !== position || fileBytes > remaining) {
+        await close();
+        reader = byteReader(await open(request, signal));
+        position = start;
+        remaining = contiguousBytes;
+      }
+      const bytes = await reader.read(fileBytes);
+      if (bytes.length < fileBytes) throw new SealpinError('pinning_failed', 'its stream ended early');
+      position += bytes.length;
+      remaining -= bytes.length;
+      if (remaining === 0) await close();
+      return bytes;
+    },
+    close,
+  };
+}
+
+/** Unneeded blocks that a CAR may have before a needed one: the path to a range, say. A gateway without ranges sends the file from its start. */
+const maxUnneededBytes = 16_777_216;
+const maxUnneededBlocks = 4096;
+
+/** The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at most. */
+const smallLeafBytes = 16_384;
+
+/** Leaves that are remembered: a CAR without duplicates has a leaf once that the file has often. */
+const rememberedBlocks = 4;
+
+/** All blocks come from CARs that begin with the root and are in depth-first order. */
+function carSourceReader(
+  open: (start: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
+): SourceReader {
+  let reader: CarReader | undefined;
+  /** A block that was read and not asked for yet. */
+  let lookahead: CarBlock | undefined;
+  let recent: CarBlock[] = [];
+  let position = 0;
+  let unneededBytesLeft = 0;
+  let unneededBlocksLeft = 0;
+
+  async function close(reason?: unknown): Promise<void> {
+    const closing = reader;
+    reader = undefined;
+    lookahead = undefined;
+    recent = [];
+    await closing?.cancel(reason);
+  }
+
+  async function openAt(start: number, signal: AbortSignal): Promise<CarReader> {
+    await close();
+    reader = carReader(await open(start, signal));
+    position = start;
+    unneededBytesLeft = start + maxUnneededBytes;
+    unneededBlocksLeft = Math.ceil(start / smallLeafBytes) + maxUnneededBlocks;
+    return reader;
+  }
+
+  return {
+    async fetchBlock({ cid, start, fileBytes = 0 }, signal) {
+      const blocks = reader && start === position ? reader : await openAt(start, signal);
+      const wanted = bytesOfCid(cid);
+      const isWanted = (block: CarBlock) => equalBytes(block.cid, wanted);
+      for (;;) {
+        const block = lookahead ?? (await blocks.next());
+        lookahead = undefined;
+        if (block && isWanted(block)) {
+          recent = [block, ...recent].slice(0, rememberedBlocks);
+          position += fileBytes;
+          return block.bytes;
+        }
+        const repeated = recent.find(isWanted);
+        if (repeated) {
+          lookahead = block;
+          position += fileBytes;
+          return repeated.bytes;
+        }
+        if (!block) throw new SealpinError('content_mismatch', `the CAR ends without ${cid.text}`);
+        unneededBytesLeft -= block.bytes.length;
+        unneededBlocksLeft -= 1;
+        if (unneededBytesLeft < 0 || unneededBlocksLeft < 0)
+          throw new SealpinError('content_mismatch', `the CAR has other blocks instead of ${cid.text}`);
+      }
+    },
+    close,
+  };
+}
+
+function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, index) => byte === b[index]);
 }

@@ -1,58 +1,54 @@
-/** Reading a file by its CID from sources that nobody has to trust. */
+/** Reading a file by its CID from sources that are not trusted. */
 import { SealpinError } from '../errors.ts';
+import type { BlockSource } from './block-source.ts';
 import type { Digest } from './builder.ts';
 import { parseCid } from './cid.ts';
-import { supply, type Faults, type Supply } from './failover-reader.ts';
-import { takeRoot, walk, type Block, type Root } from './walk.ts';
-
-/** Where blocks may come from. Nothing that it gives is believed: each block is hashed before a byte of it leaves. */
-export interface BlockSource {
-  /** Its name in errors. */
-  readonly id: string;
-  /** One block. */
-  block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
-  /** `length` bytes of the file from byte `offset`: many leaves in one request. */
-  read?(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-  /** A CAR that goes depth first, with the blocks that bytes from `start` up to `end` (exclusive; undefined: all) need. It is preferred. */
-  car?(cid: string, start: number, end: number | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-}
+import { failoverReader, type FailoverReader, type Strikes } from './failover-reader.ts';
+import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 
 /** Caps on what a source may cost. */
 export type Limits = {
-  /** The largest file; `too_large` beyond it. No cap when left out. */
+  /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
   fileBytes?: number;
-  /** The longest wait for a whole block, connecting included: 60 s when left out. */
+  /** The longest wait for a whole block, connecting included: 60 s when undefined. */
   idleMs?: number;
-  /** The longest that one read of the file may take in all: 24 h when left out. */
+  /** The longest that one read of the file may take in all: 24 h when undefined. */
   totalMs?: number;
 };
 
-const usualIdleMs = 60_000;
+const defaultIdleMs = 60_000;
+const defaultTotalMs = 86_400_000;
 
 export type OpenOptions = {
   signal?: AbortSignal;
   limits?: Limits;
-  /** SHA-256 of a block: WebCrypto when left out. */
+  /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest;
 };
 
 export type IpfsFile = {
   /** Bytes of the file. */
   size: number;
-  /** Its verified bytes from `start` (0) up to `end` (the size), exclusive. Only the blocks of the range are fetched. */
+  /**
+   * Its verified bytes from `start` (default 0) up to `end` (exclusive; default `size`), a leaf or a part of one in each chunk. Only
+   * the blocks of the range are fetched. The chunks must not be changed: a leaf that the file repeats is kept for its next use.
+   */
   read(start?: number, end?: number): ReadableStream<Uint8Array>;
 };
 
-/** A file whose root is verified. */
+/** A file whose root is verified, as blocks. */
 export type Dag = {
   root: Root;
-  blocks(start: number, end: number): { next(): Promise<Block | undefined>; close(reason?: unknown): void };
+  blocks(start: number, end: number): BlockIterator;
 };
 
+/** The verified blocks of a range, in depth-first order; `next` gives undefined at the end. */
+export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?: unknown): void };
+
 /**
- * Opens the file of a CID. Reads its root only; abort the signal if nothing is to be read after all.
- * @throws invalid_cid, too_large, content_mismatch (also for a source that ends early), pinning_timeout for one that stalls,
- *   and what the sources throw. When all of them failed, the detail names each. The streams fail with the same.
+ * Opens the file of a CID. Only its root is fetched; abort the signal if nothing else is needed.
+ * @throws invalid_cid, too_large, content_mismatch (also when a source ends early), pinning_timeout when a source stalls,
+ *   and what the sources throw. When all of them failed, the message names each. The streams fail with the same codes.
  */
 export async function openFile(cid: string, sources: readonly BlockSource[], o: OpenOptions = {}): Promise<IpfsFile> {
   const { root, blocks } = await openDag(cid, sources, o);
@@ -61,13 +57,13 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
     read(start = 0, end = root.size) {
       if (!(start >= 0 && start <= end && end <= root.size))
         throw new TypeError(`no range of ${root.size} bytes: ${start} to ${end}`);
-      const reading = blocks(start, end);
+      const iterator = blocks(start, end);
       return new ReadableStream<Uint8Array>({
         async pull(controller) {
           for (;;) {
-            const block = end > start ? await reading.next() : undefined;
+            const block = end > start ? await iterator.next() : undefined;
             if (!block) {
-              reading.close();
+              iterator.close();
               controller.close();
               return;
             }
@@ -76,7 +72,7 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
             return;
           }
         },
-        cancel: (reason) => reading.close(reason),
+        cancel: (reason) => iterator.close(reason),
       });
     },
   };
@@ -89,34 +85,46 @@ export async function readBlock(
   { signal = new AbortController().signal, limits = {}, digest }: OpenOptions = {},
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
-  const source = supply(cid, sources, { signal, idleMs: limits.idleMs ?? usualIdleMs, faults: new Map(), digest });
+  const idleMs = limits.idleMs ?? defaultIdleMs;
+  const reader = failoverReader(cid, sources, { signal, idleMs, strikes: new Map(), digest });
   try {
-    return await source.take({ cid, start: 0, fileBytes: undefined, run: 0 });
+    return await reader.fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   } finally {
-    source.close();
+    reader.close();
   }
 }
 
-/** Opens the blocks of a file. */
+/** Opens the blocks of a file. Fails as `openFile`. */
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
   { signal = new AbortController().signal, limits = {}, digest }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
-  const { fileBytes = Infinity, idleMs = usualIdleMs, totalMs = 86_400_000 } = limits;
-  const faults: Faults = new Map();
-  // The stream that the root came in may go on with the rest of the file.
-  let first: Supply | undefined = supply(cid, sources, { signal, idleMs, faults, digest });
+  const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
+  const strikes: Strikes = new Map();
+  // The stream that the root came in may continue with the rest of the file.
+  let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { signal, idleMs, strikes, digest });
   let root: Root;
   try {
-    root = await takeRoot(cid, first.take);
+    root = await fetchRoot(cid, rootReader.fetchBlock);
     if (root.size > fileBytes)
       throw new SealpinError('too_large', `the file has ${root.size} bytes, more than ${fileBytes}`);
   } catch (cause) {
-    first.close(cause);
+    rootReader.close(cause);
     throw cause;
   }
+
+  function readerFor(start: number, end: number, stop: AbortSignal): FailoverReader {
+    const reusable = start === 0 ? rootReader : undefined;
+    if (!reusable) rootReader?.close();
+    rootReader = undefined;
+    return (
+      reusable ??
+      failoverReader(cid, sources, { end, signal: AbortSignal.any([signal, stop]), idleMs, strikes, digest })
+    );
+  }
+
   return {
     root,
     blocks(start, end) {
@@ -125,17 +133,12 @@ export async function openDag(
         () => stop.abort(new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`)),
         totalMs,
       );
-      if (start > 0) first?.close();
-      const source =
-        first && start === 0
-          ? first
-          : supply(cid, sources, { end, signal: AbortSignal.any([signal, stop.signal]), idleMs, faults, digest });
-      first = undefined;
-      const order = walk(root, start, end, source.take);
+      const reader = readerFor(start, end, stop.signal);
+      const order = walk(root, start, end, reader.fetchBlock);
 
       function close(reason?: unknown): void {
         clearTimeout(timer);
-        source.close(reason);
+        reader.close(reason);
       }
       return {
         close,

@@ -1,52 +1,88 @@
-/** A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. */
-import { SealpinError } from '../errors.ts';
-import { maxBlockBytes } from './cid.ts';
+/**
+ * A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. A Sealpin service is such a
+ * gateway, too.
+ */
+import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
-import type { BlockSource } from './file.ts';
+import type { BlockSource } from './block-source.ts';
+import { maxBlockBytes } from './profile.ts';
+
+/** What is used of a response; the `Response` of `fetch` is one. */
+export type GatewayResponse = {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  readonly body: ReadableStream<Uint8Array> | null;
+};
+
+/** One GET request. What is used of `fetch`; another HTTP client needs only a small adapter. */
+export type GatewayFetch = (
+  url: string,
+  init: { headers: Record<string, string>; redirect: 'manual'; signal: AbortSignal },
+) => Promise<GatewayResponse>;
+
+/** What a refusal says beyond its status: one of our codes, and a sentence. */
+export type GatewayProblem = { readonly code: Code; readonly detail: string };
 
 export type GatewayOptions = {
   /** Its root: `/ipfs/{cid}` comes after it. */
   url: string;
-  fetch?: typeof fetch;
+  /** Its name in errors; the URL when undefined. */
+  id?: string;
+  fetch?: GatewayFetch;
   headers?: Readonly<Record<string, string>>;
+  /** Reads the body of a refusal, in the format of a Sealpin service; undefined when it is in no known format. */
+  readProblem?(response: GatewayResponse): Promise<GatewayProblem | undefined>;
 };
 
+/** Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not implemented. */
+const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
+
 /**
- * Blocks and CARs of a gateway. A redirect is refused: it could lead anywhere, also into the network of whoever asks.
- * What it throws: not_found (404, 410), rate_limited (429), service_unreachable (no answer, 5xx), content_mismatch for any other answer.
+ * Blocks and CARs of a gateway. A redirect is refused: it could lead anywhere, also into a private network.
+ *
+ * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response), pinning_unavailable and
+ * content_mismatch (a Sealpin service says so), service_answer for any other response, and the errors of `fetch` that are a
+ * SealpinError.
  */
-export function gateway(o: GatewayOptions): BlockSource {
-  const { fetch: ask = fetch, headers = {} } = o;
-  const root = o.url.replace(/\/+$/, '');
+export function gateway({
+  url,
+  id = url.replace(/\/+$/, ''),
+  fetch: fetchFrom = fetch,
+  headers = {},
+  readProblem = async () => undefined,
+}: GatewayOptions): BlockSource {
+  const root = url.replace(/\/+$/, '');
 
   async function get(
     cid: string,
     query: Record<string, string>,
-    accept: string,
+    type: string,
+    parameters: string,
     signal: AbortSignal,
   ): Promise<ReadableStream<Uint8Array>> {
-    let response: Response;
-    try {
-      response = await ask(`${root}/ipfs/${cid}?${new URLSearchParams(query).toString()}`, {
-        headers: { ...headers, accept },
-        redirect: 'manual',
-        signal,
-      });
-    } catch (cause) {
+    const response = await fetchFrom(`${root}/ipfs/${cid}?${new URLSearchParams(query).toString()}`, {
+      headers: { ...headers, accept: `${type}${parameters}` },
+      redirect: 'manual',
+      signal,
+    }).catch((cause: unknown) => {
       signal.throwIfAborted();
-      throw new SealpinError('service_unreachable', `${root} cannot be reached`, { cause });
-    }
-    const type = response.headers.get('content-type') ?? '';
-    // A page in HTML with status 200 is no block; the type alone would not do, hence the hash.
-    if (response.status === 200 && response.body && type.startsWith(accept.split(';')[0]!)) return response.body;
-    await response.body?.cancel();
-    throw refusal(response, `${root} answered ${response.status || 'a redirect'} ${type}`.trim());
+      if (cause instanceof SealpinError) throw cause;
+      throw new SealpinError('service_unreachable', 'it cannot be reached', { cause });
+    });
+    // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a damaged block.
+    if (response.status === 200 && response.body && response.headers.get('content-type')?.startsWith(type))
+      return response.body;
+    const problem = await readProblem(response);
+    // What read the problem has finished with the body.
+    if (response.body?.locked === false) await response.body.cancel();
+    throw refusalOf(response, type, problem);
   }
 
   return {
-    id: root,
+    id,
     async block(cid, signal) {
-      const reader = byteReader(await get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', signal));
+      const reader = byteReader(await get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
+      // One byte too many is enough to see that it is no block.
       const bytes = await reader.read(maxBlockBytes + 1);
       await reader.cancel();
       return bytes;
@@ -54,16 +90,41 @@ export function gateway(o: GatewayOptions): BlockSource {
     car(cid, start, end, signal) {
       const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
       if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
-      return get(cid, query, 'application/vnd.ipld.car;version=1;order=dfs;dups=y', signal);
+      return get(cid, query, 'application/vnd.ipld.car', ';version=1;order=dfs;dups=y', signal);
     },
   };
 }
 
-function refusal({ status, headers }: Response, detail: string): SealpinError {
-  if (status === 404 || status === 410) return new SealpinError('not_found', detail);
+/** The error for a response that has no block. Nothing of the response but its status and its problem goes into it. */
+function refusalOf(
+  { status, headers }: GatewayResponse,
+  type: string,
+  problem: GatewayProblem | undefined,
+): SealpinError {
+  const retryAfter = retryAfterOf(headers);
+  if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
+    return new SealpinError('pinning_unavailable', problem.detail, { reason: 'blob_unavailable', ...retryAfter });
+  if (status === 404 || status === 410)
+    return new SealpinError('not_found', 'it does not have this blob', { reason: 'blob_absent' });
+  if (status === 200)
+    return new SealpinError('service_answer', 'it returned something that is not IPFS data', {
+      reason: 'not_a_gateway',
+    });
+  if (status === 0 || (status >= 300 && status < 400))
+    return new SealpinError('service_answer', 'it redirects to another address', { reason: 'redirected' });
+  if (type.endsWith('.car') && statusesWithoutCar.includes(status))
+    return new SealpinError('service_answer', `it does not give CAR files (status ${status}), which Sealpin asks for`, {
+      reason: 'not_a_gateway',
+    });
+  const detail = `it answered with status ${status}${problem === undefined ? '' : `: ${problem.detail}`}`;
+  if (problem?.code === 'content_mismatch') return new SealpinError('content_mismatch', detail);
+  if (status === 429) return new SealpinError('rate_limited', detail, retryAfter);
+  const reason = status >= 500 ? 'server_error' : 'not_a_gateway';
+  return new SealpinError('service_answer', detail, { reason, ...retryAfter });
+}
+
+/** `Retry-After` in seconds (RFC 9110 section 10.2.3); a date is ignored. */
+function retryAfterOf(headers: GatewayResponse['headers']): { retryAfterSeconds?: number } {
   const seconds = Number(headers.get('retry-after') ?? NaN);
-  const options = Number.isSafeInteger(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {};
-  if (status === 429) return new SealpinError('rate_limited', detail, options);
-  if (status >= 500) return new SealpinError('service_unreachable', detail, options);
-  return new SealpinError('content_mismatch', detail);
+  return Number.isSafeInteger(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {};
 }

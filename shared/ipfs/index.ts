@@ -1,10 +1,21 @@
 /**
- * IPFS as Sealpin uses it: the CID of a stream of bytes, CAR files, and reading from sources that nobody has to trust.
- * One layout only, the profile `unixfs-v1-2025` of IPIP-499: CIDv1, sha2-256, raw leaves of 1 MiB, 1,024 links, balanced.
+ * IPFS as Sealpin uses it: the CID of a stream of bytes, CAR files, and reading from sources that are not trusted. There is one
+ * layout, the profile `unixfs-v1-2025` (`profile.ts`).
+ *
+ * To read a file, give `openFile` its CID and its sources, in order of preference. `gateway` is a source, `fileFromCar` reads a CAR
+ * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
  */
-export { bytesOfCid, cidOf, leafBytes, parseCid, type Cid } from './cid.ts';
-export { cidBuilder, type CidBuilder, type CidBuilderOptions, type Measure } from './builder.ts';
-export { measured } from './hashing-stream.ts';
-export { openFile, readBlock, type BlockSource, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
+export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
+export { bytesOfCid, cidOf, parseCid, type Cid } from './cid.ts';
+export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
+export { hashingStream, type HashingStream } from './hashing-stream.ts';
+export { type BlockSource } from './block-source.ts';
+export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
 export { carOf, fileFromCar, type CarOptions } from './car.ts';
-export { gateway, type GatewayOptions } from './gateway.ts';
+export {
+  gateway,
+  type GatewayFetch,
+  type GatewayOptions,
+  type GatewayProblem,
+  type GatewayResponse,
+} from './gateway.ts';

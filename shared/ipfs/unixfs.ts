@@ -1,14 +1,11 @@
-/** Interior nodes: a UnixFS file in dag-pb, whose links are its parts in order. Only this kind of node is written or read. */
+/** Interior nodes: a UnixFS file in dag-pb whose links are its parts in order. No other kind of node is written or read. */
 import { decode, encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidFromBytes, type Cid } from './cid.ts';
 
-/** Links of a full node: `unixfs-v1-2025` (IPIP-499). */
-export const linksPerNode = 1024;
-
-/** One part: `fileBytes` of the file lie under it, and its blocks take `dagBytes` together. */
+/** A link to a part: `fileBytes` of the file lie below it, and its blocks have `dagBytes` together. */
 export type Link = { cid: Cid; fileBytes: number; dagBytes: number };
 
 /** The block of a node with these links. */
@@ -21,8 +18,9 @@ export function encodeNode(links: readonly Link[]): Uint8Array {
 }
 
 /**
- * The links of a block that is known to be the one of its CID: so a fault in it is its maker's, and no other source helps.
- * @throws invalid_cid when it is not a node of a file, or contradicts itself
+ * The links of a verified block. A fault in it is the fault of the program that wrote the file: no other source helps.
+ * @param name the CID of the file, for errors
+ * @throws invalid_cid when the block is not a node of a file, or contradicts itself
  */
 export function decodeNode(block: Uint8Array, name: string): Link[] {
   try {
@@ -41,6 +39,9 @@ export function decodeNode(block: Uint8Array, name: string): Link[] {
       return { cid, fileBytes, dagBytes: link.Tsize ?? 0 };
     });
   } catch (cause) {
-    throw new SealpinError('invalid_cid', `${name} does not name a file as Sealpin stores them`, { cause });
+    throw new SealpinError('invalid_cid', `${name} does not name a file as Sealpin stores them`, {
+      reason: 'foreign_layout',
+      cause,
+    });
   }
 }

@@ -1,72 +1,85 @@
-/** The order of the blocks of a file: depth first, parents before children, those of a range only. */
+/** The order of the blocks of a file: depth first, parents before children, and only those that a range needs. */
 import { SealpinError } from '../errors.ts';
-import { maxBlockBytes, type Cid } from './cid.ts';
-import { decodeNode } from './unixfs.ts';
+import type { FetchBlock } from './block-source.ts';
+import type { Cid } from './cid.ts';
+import { maxBlockBytes } from './profile.ts';
+import { decodeNode, type Link } from './unixfs.ts';
 
-/** A block on its way out: `start` and `fileBytes` say which part of the file lies in or under it. */
-export type Block = { cid: Cid; bytes: Uint8Array; start: number; fileBytes: number };
+/** A verified block: the part of the file from byte `start`, `fileBytes` long, lies in it or below it. */
+export type Block = {
+  readonly cid: Cid;
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly fileBytes: number;
+};
 
-/** What is wanted next. `run`: bytes of the file from `start` that lie in leaves of known length one after the other, as far as they are wanted. */
-export type Want = { cid: Cid; start: number; fileBytes: number | undefined; run: number };
+/** The verified root of a file of `size` bytes. */
+export type Root = { readonly cid: Cid; readonly block: Uint8Array; readonly size: number };
 
-/** Gives a block that is already known to be the one of its CID. */
-export type Take = (want: Want) => Promise<Uint8Array>;
-
-/** A file whose root is known. */
-export type Root = { cid: Cid; block: Uint8Array; size: number };
-
-/** The levels of a tree over 2^53 bytes in leaves of 1 MiB are 4; more is a bomb. */
+/** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
 const maxDepth = 8;
 
-/** Fetches the root. */
-export async function takeRoot(cid: Cid, take: Take): Promise<Root> {
-  const block = await take({ cid, start: 0, fileBytes: undefined, run: 0 });
-  const size =
-    cid.codec === 'raw' ? block.length : decodeNode(block, cid.text).reduce((sum, link) => sum + link.fileBytes, 0);
-  if (!Number.isSafeInteger(size)) throw new SealpinError('invalid_cid', `${cid.text} names a file of impossible size`);
+/**
+ * Fetches the root of a file.
+ * @throws invalid_cid when it is not a file as Sealpin stores them; what `fetchBlock` throws
+ */
+export async function fetchRoot(cid: Cid, fetchBlock: FetchBlock): Promise<Root> {
+  const block = await fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
+  const size = cid.codec === 'raw' ? block.length : totalBytes(decodeNode(block, cid.text));
+  if (!Number.isSafeInteger(size))
+    throw new SealpinError('invalid_cid', `${cid.text} names a file of impossible size`, { reason: 'foreign_layout' });
   return { cid, block, size };
 }
 
 /**
  * The blocks that bytes from `start` up to `end` (exclusive) of the file need, the root first.
- * @throws invalid_cid when the blocks, all of them genuine, contradict each other
+ * @throws invalid_cid when the blocks, all of them genuine, contradict each other; what `fetchBlock` throws
  */
-export async function* walk(root: Root, start: number, end: number, take: Take): AsyncGenerator<Block> {
-  yield* below({ cid: root.cid, bytes: root.block, start: 0, fileBytes: root.size }, 0);
+export async function* walk(root: Root, start: number, end: number, fetchBlock: FetchBlock): AsyncGenerator<Block> {
+  yield* subtree({ cid: root.cid, bytes: root.block, start: 0, fileBytes: root.size }, 0);
 
-  async function* below(node: Block, depth: number): AsyncGenerator<Block> {
+  async function* subtree(node: Block, depth: number): AsyncGenerator<Block> {
     yield node;
     if (node.cid.codec === 'raw') return;
     if (depth === maxDepth) throw contradiction();
     const links = decodeNode(node.bytes, root.cid.text);
-    if (links.reduce((sum, link) => sum + link.fileBytes, 0) !== node.fileBytes) throw contradiction();
-    let position = node.start;
-    for (const [i, link] of links.entries()) {
-      const at = position;
-      position += link.fileBytes;
-      if (position <= start || at >= end) continue;
-      const leaf = link.cid.codec === 'raw';
-      if (leaf && link.fileBytes > maxBlockBytes) throw contradiction();
-      const bytes = await take({
-        cid: link.cid,
-        start: at,
-        fileBytes: leaf ? link.fileBytes : undefined,
-        run: leaf ? run(i, at) : 0,
+    if (totalBytes(links) !== node.fileBytes) throw contradiction();
+    let next = node.start;
+    for (const [index, { cid, fileBytes }] of links.entries()) {
+      const position = next;
+      next += fileBytes;
+      if (next <= start || position >= end) continue;
+      const isLeaf = cid.codec === 'raw';
+      if (isLeaf && fileBytes > maxBlockBytes) throw contradiction();
+      const bytes = await fetchBlock({
+        cid,
+        start: position,
+        fileBytes: isLeaf ? fileBytes : undefined,
+        contiguousBytes: isLeaf ? contiguousBytes(links, index, end - position) : 0,
       });
-      if (leaf && bytes.length !== link.fileBytes) throw contradiction();
-      const child = { cid: link.cid, bytes, start: at, fileBytes: link.fileBytes };
-      yield* below(child, depth + 1);
-    }
-
-    function run(from: number, at: number): number {
-      let bytes = 0;
-      for (let i = from; i < links.length && links[i]!.cid.codec === 'raw' && at + bytes < end; i += 1)
-        bytes += links[i]!.fileBytes;
-      return bytes;
+      if (isLeaf && bytes.length !== fileBytes) throw contradiction();
+      yield* subtree({ cid, bytes, start: position, fileBytes }, depth + 1);
     }
   }
 
   function contradiction(): SealpinError {
-    return new SealpinError('invalid_cid', `${root.cid.text} names a file that contradicts itself`);
+    return new SealpinError('invalid_cid', `${root.cid.text} names a file that contradicts itself`, {
+      reason: 'foreign_layout',
+    });
   }
+}
+
+function totalBytes(links: readonly Link[]): number {
+  return links.reduce((sum, link) => sum + link.fileBytes, 0);
+}
+
+/** Bytes of the leaves from link `first` on that follow each other without an interior node between, until `neededBytes` are covered. */
+function contiguousBytes(links: readonly Link[], first: number, neededBytes: number): number {
+  let bytes = 0;
+  for (let index = first; bytes < neededBytes; index += 1) {
+    const link = links[index];
+    if (link?.cid.codec !== 'raw') break;
+    bytes += link.fileBytes;
+  }
+  return bytes;
 }

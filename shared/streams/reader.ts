@@ -1,44 +1,80 @@
-/** Reading a stream in pieces of a wanted length, with as few copies as the stream allows. */
+/**
+ * Reading a stream of bytes: the one place that decides between a BYOB reader, which fills buffers of the caller, and a default
+ * reader, which gives chunks as the source cut them.
+ */
 
 type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 
-/** The part of a BYOB reader that is used. `readAtLeast` is workerd's: one crossing into its streams instead of many. */
-type ByobReader = {
-  read(view: Uint8Array): ByobRead;
+/**
+ * What is used of a BYOB reader (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and gives it back in
+ * `value`, at the end of the stream, too.
+ */
+export interface ByobReader {
+  read(view: Uint8Array, options?: { min?: number }): ByobRead;
+  /** workerd's: waits for so many bytes, which is one crossing into its streams instead of many. */
   readAtLeast?(minBytes: number, view: Uint8Array): ByobRead;
   cancel(reason?: unknown): Promise<void>;
-};
+}
+
+/** A locked stream, by the way that it is read. */
+export type AcquiredReader =
+  | { readonly byob: true; readonly reader: ByobReader }
+  | { readonly byob: false; readonly reader: ReadableStreamDefaultReader<Uint8Array> };
+
+/**
+ * Locks a stream for reading: a byte stream with a BYOB reader, any other stream with a default reader.
+ * @throws TypeError when the stream is locked
+ */
+export function acquireReader(stream: ReadableStream<Uint8Array>): AcquiredReader {
+  try {
+    return { byob: true, reader: stream.getReader({ mode: 'byob' }) as ByobReader };
+  } catch (cause) {
+    // The platform has no other way to ask whether it is a byte stream (Streams standard, SetUpReadableStreamBYOBReader).
+    if (!(cause instanceof TypeError)) throw cause;
+    return { byob: false, reader: stream.getReader() };
+  }
+}
 
 export interface ByteReader {
   /**
-   * The next `length` bytes, in a buffer of their own that holds nothing else; fewer at the end of the stream, none after it.
-   * Asks once at a time.
+   * The next `length` bytes, in a buffer that holds nothing else; fewer at the end of the stream, none after it. One call at a time.
    */
   read(length: number): Promise<Uint8Array>;
-  /** Gives the stream up. */
   cancel(reason?: unknown): Promise<void>;
 }
 
-/** Locks a stream for reading by length. A byte stream fills our buffers itself; of any other, chunks are copied together. */
+/** Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are copied together. */
 export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
-  const byob = byobReader(stream);
-  return byob ? fillingReader(byob) : copyingReader(stream.getReader());
+  const acquired = acquireReader(stream);
+  return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);
 }
 
 export interface PieceReader {
-  /** The next piece, which has bytes; undefined at the end. Asks once at a time. */
+  /** The next piece, which is never empty; undefined at the end. One call at a time. */
   next(): Promise<Uint8Array | undefined>;
   cancel(reason?: unknown): Promise<void>;
 }
 
-/** Locks a stream for reading it in pieces: a byte stream fills buffers of `length`; what any other gives comes as it is. */
-export function pieceReader(stream: ReadableStream<Uint8Array>, length: number): PieceReader {
-  const byob = byobReader(stream);
-  if (byob) {
-    const { read, cancel } = fillingReader(byob);
-    return { next: async () => ofAny(await read(length)), cancel };
+/**
+ * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks of any other stream stay as they are.
+ * @param length bytes of a buffer
+ * @param o.eager gives a buffer as soon as it has a byte, and does not wait until it is full
+ */
+export function pieceReader(
+  stream: ReadableStream<Uint8Array>,
+  length: number,
+  { eager = false }: { eager?: boolean } = {},
+): PieceReader {
+  const acquired = acquireReader(stream);
+  if (acquired.byob) {
+    const { reader } = acquired;
+    const { read } = fillingReader(reader);
+    return {
+      next: async () => nonEmpty(await (eager ? readOnce(reader, length) : read(length))),
+      cancel: (reason) => reader.cancel(reason),
+    };
   }
-  const reader = stream.getReader();
+  const { reader } = acquired;
   return {
     async next() {
       for (;;) {
@@ -50,18 +86,13 @@ export function pieceReader(stream: ReadableStream<Uint8Array>, length: number):
   };
 }
 
-function ofAny(bytes: Uint8Array): Uint8Array | undefined {
-  return bytes.length === 0 ? undefined : bytes;
+async function readOnce(reader: ByobReader, length: number): Promise<Uint8Array | undefined> {
+  const { value } = await reader.read(new Uint8Array(length));
+  return value;
 }
 
-function byobReader(stream: ReadableStream<Uint8Array>): ByobReader | undefined {
-  try {
-    return stream.getReader({ mode: 'byob' }) as ByobReader;
-  } catch (cause) {
-    // Not a byte stream (Streams standard, SetUpReadableStreamBYOBReader). A locked stream fails again below.
-    if (cause instanceof TypeError) return undefined;
-    throw cause;
-  }
+function nonEmpty(bytes: Uint8Array | undefined): Uint8Array | undefined {
+  return bytes === undefined || bytes.length === 0 ? undefined : bytes;
 }
 
 function fillingReader(reader: ByobReader): ByteReader {
@@ -72,7 +103,6 @@ function fillingReader(reader: ByobReader): ByteReader {
       while (filled < length) {
         const view = buffer.subarray(filled);
         const { done, value } = await (reader.readAtLeast?.(view.length, view) ?? reader.read(view));
-        // Each read detaches the buffer and gives it back under a new name, also at the end.
         if (value) {
           filled += value.length;
           buffer = new Uint8Array(value.buffer as ArrayBuffer);

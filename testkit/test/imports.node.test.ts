@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 const root = resolve(import.meta.dirname, '../..');
 
 /**
- * Who may import what: rooms of the house by their path, and packages of npm. The most specific room wins. A room may always
+ * What each room may import: other rooms, by their path, and npm packages. The most specific room of a file wins. A room may always
  * import itself. `docs/architecture.md` draws the same arrows.
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
@@ -18,14 +18,17 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/ipfs': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },
   worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
   cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
+  // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
+  'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
   'cli/test': { rooms: ['shared', 'cli', 'testkit'], npm: /./, node: true },
 };
 
-/** What is imported although it is no source: the manifest, and the Worker that is bundled beside the guard at run time. */
+/** Imports that are no source files: the manifest, and the bundled Worker that the guard imports at run time. */
 const notSources = new Set(['package.json', 'cli/local/worker.js']);
 
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
@@ -43,7 +46,7 @@ function roomOf(path: string): string {
   return room;
 }
 
-/** What a source imports, types and dynamic imports included. An import in a comment counts, too. */
+/** The specifiers that a source imports, of types and dynamic imports, too. An import in a comment counts as well. */
 function importsOf(source: string): string[] {
   const forms = [
     /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
@@ -126,7 +129,7 @@ describe('the rooms of the house', () => {
   });
 
   test('construct Miniflare in one file', () => {
-    const places = files.filter((path) => readFileSync(join(root, path), 'utf8').includes(`new ${'Miniflare'}(`));
+    const places = files.filter((path) => /\bnew Miniflare\(/.test(readFileSync(join(root, path), 'utf8')));
     expect(places).toEqual(['cli/local/miniflare.ts']);
   });
 
@@ -145,6 +148,12 @@ describe('the checks themselves', () => {
     expect(offence('shared/crypto/header.ts', '../ipfs/cid.ts')).toBe('shared/crypto/header.ts → shared/ipfs/cid.ts');
     expect(offence('shared/crypto/header.ts', 'node:crypto')).toBe('shared/crypto/header.ts → node:crypto');
     expect(offence('worker/index.ts', 'miniflare')).toBe('worker/index.ts → miniflare');
+    expect(offence('cli/main.ts', '../testkit/workerd.ts')).toBe('cli/main.ts → testkit/workerd.ts');
+    expect(offence('worker/index.ts', '../bench/figure.ts')).toBe('worker/index.ts → bench/figure.ts');
+    expect(offence('testkit/service.ts', '../bench/figure.ts')).toBe('testkit/service.ts → bench/figure.ts');
+    expect(offence('cli/test/a.ts', '../../bench/figure.ts')).toBe('cli/test/a.ts → bench/figure.ts');
+    expect(offence('worker/test/a.ts', '../../testkit/service.ts')).toBeUndefined();
+    expect(offence('bench/ipfs.bench.ts', '../testkit/kubo.ts')).toBeUndefined();
     expect(offence('worker/test/a.ts', '../../cli/main.ts')).toBe('worker/test/a.ts → cli/main.ts');
     expect(offence('shared/test/a.ts', '../../cli/test/b.ts')).toBe('shared/test/a.ts → cli/test/b.ts');
     expect(offence('cli/main.ts', './test/pty.ts')).toBe('cli/main.ts → cli/test/pty.ts');

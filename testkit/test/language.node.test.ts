@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Forms that native readers stop at, each with what to write. They hold for documents, comments, messages and test names alike. */
+/** Unidiomatic forms, each with a better one. They are forbidden in documents, comments, messages and test names alike. */
 const forms: ReadonlyMap<RegExp, string> = new Map([
   [/\banew\b/i, 'again'],
   [/\b(?:is|are|was|be) told of\b/i, 'reported, warned about'],
@@ -25,7 +25,7 @@ const forms: ReadonlyMap<RegExp, string> = new Map([
   [/\b(?:gave|gives) an answer that is not\b/i, 'unexpected response'],
 ]);
 
-/** Where the forms have to stand: this list. */
+/** The file that must contain the forms: this one. */
 const exempt = new Set(['testkit/test/language.node.test.ts']);
 
 const files = execFileSync(

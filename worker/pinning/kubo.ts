@@ -3,7 +3,7 @@
  * https://docs.ipfs.tech/reference/kubo/rpc/. An old Kubo ignores flags that it does not know, so the caller of `put` compares CIDs.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { parseCid } from '../../shared/ipfs/index.ts';
+import { addOptions, maxBlockBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { anchorOf } from './anchor.ts';
 import type { Held, PendingPut, PinningService } from './contract.ts';
 import { multipart } from './kubo-upload.ts';
@@ -22,24 +22,11 @@ export type Timeouts = {
   pinMs: number;
 };
 
-/** Options of `add` that make its CID that of `unixfs-v1-2025` whatever the node's own settings are (IPIP-499). */
-const profile = {
-  'cid-version': '1',
-  'raw-leaves': 'true',
-  chunker: 'size-1048576',
-  'max-file-links': '1024',
-  hash: 'sha2-256',
-  trickle: 'false',
-};
-
 /** The name that earlier versions gave to pins, whatever the service. */
 const earlierName = 'sealpin';
 
 /** The form of a CID of an unknown kind, in any encoding: enough to unpin what was pinned under it. */
 const anyCid = /^[A-Za-z0-9]{32,128}$/;
-
-/** The largest block that is accepted (trustless gateway specification: 2 MiB). */
-const maxBlockBytes = 2_097_152;
 
 /** A pinning service behind Kubo's RPC. */
 export function kubo(o: KuboOptions): PinningService {
@@ -162,7 +149,7 @@ export function kubo(o: KuboOptions): PinningService {
     }
 
     const { sent, finish, ...body } = multipart(file, { bytes, signal: either, forward });
-    const query = { ...profile, pin: 'true', 'pin-name': pinName, progress: 'false' };
+    const query = { ...addOptions, pin: 'true', 'pin-name': pinName, progress: 'false' };
     const added = send('add', query, either, { upload: body }).then(async (response) => {
       const result = await parse(response);
       if ('message' in result) throw refused(result.message);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
-import { measured } from '../../shared/ipfs/index.ts';
+import { hashingStream } from '../../shared/ipfs/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
@@ -43,7 +43,7 @@ beforeEach(async () => {
   count += 1;
   owner = await newOwner(service);
   bytes = `bytes ${count} `.repeat(1000);
-  const { stream, result } = measured(new Blob([bytes]).stream());
+  const { stream, result } = hashingStream(new Blob([bytes]).stream());
   await stream.pipeTo(new WritableStream());
   ({ cid } = await result);
   peer.onCommand = undefined;
@@ -259,7 +259,7 @@ it('a request for something that does not exist writes nothing', async () => {
   const stranger = await accountObject(service, 'A'.repeat(22));
   expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
   expect(await stranger.tables()).toBe(0);
-  const { stream, result } = measured(new Blob(['nowhere']).stream());
+  const { stream, result } = hashingStream(new Blob(['nowhere']).stream());
   await stream.pipeTo(new WritableStream());
   const unknown = await result;
   expect(await problemOf(fetch(`${service.url}/ipfs/${unknown.cid}`))).toEqual([404, 'not_found']);

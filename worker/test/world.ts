@@ -17,7 +17,7 @@ type Rows = {
 export type Owner = { id: string; call: Client; object: Rows };
 
 /** Far beyond every time limit of the protocol. */
-export const longMs = 2 * 3_600_000;
+const longMs = 2 * 3_600_000;
 
 export async function newOwner(service: Service): Promise<Owner> {
   const { account, apiKey }: NewAccountResponse = await service.account();

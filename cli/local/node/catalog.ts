@@ -8,15 +8,15 @@ import { SealpinError } from '../../../shared/errors.ts';
 /** A block of a file on disk: a leaf is its bytes; an interior node has `node`, and covers the bytes below it. */
 export type BlockRow = { cid: string; offset: number; bytes: number; node: Uint8Array | null };
 
-/** Where a block lies: `file` is the name on disk. */
-export type Place = { file: string; offset: number; bytes: number; node: Uint8Array | null };
+/** Where a block is: `file` is the name on disk. */
+export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-export type Pin = { cid: string; name: string };
+type Pin = { cid: string; name: string };
 
-export type Indirect = { cid: string; through: string };
+type Indirect = { cid: string; through: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-export type NewFile = {
+type NewFile = {
   file: string;
   cid: string;
   blocks: readonly BlockRow[];
@@ -25,24 +25,25 @@ export type NewFile = {
 };
 
 export interface Catalog {
-  /** Rows ahead of their file, so that a huge one needs no memory; not visible before `publish`. */
+  /** Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before `publish`. */
   stage(file: string, blocks: readonly BlockRow[]): void;
-  /** Forgets the rows ahead of a file that will not come. */
+  /** Forgets the staged rows of a file that was given up. */
   unstage(file: string): void;
   /**
-   * Takes files in, all or none. A file whose bytes are held already replaces the older copy, which may be damaged or
-   * missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
+   * Adds files, all or none. A file that the catalog has already replaces the older copy, which may be damaged or missing.
+   * Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
    * @param forget dropped names whose removal is on the disk
    */
   publish(files: readonly NewFile[], forget?: readonly string[]): string[];
-  find(cid: string): Place | undefined;
+  /** Where a block of a complete file is; undefined when there is none. */
+  find(cid: string): BlockLocation | undefined;
   pin(cid: string, name: string): void;
-  /** Removes pins, all or none; the first that is none is returned, and nothing was removed then. */
+  /** Removes pins, all or none. When a CID has no pin, nothing is removed and that CID is returned. */
   unpin(cids: readonly string[]): string | undefined;
   pins(cid?: string): Pin[];
   /** Blocks under pins that are not pinned themselves. */
   indirect(cid?: string): Indirect[];
-  /** Drops every file that nothing pins and whose time is over. Returns its blocks' CIDs and names on disk, as `publish` does. */
+  /** Drops every unpinned file whose time is over. Returns the CIDs of its blocks, and names on disk as `publish` does. */
   collect(now: number): { cids: string[]; files: string[] };
   /** The names on disk that belong to complete files. */
   files(): Set<string>;
@@ -119,14 +120,14 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     'INSERT INTO block (cid, file, start, bytes, node) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   );
   const complete = db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?');
-  const place = db.prepare(
+  const location = db.prepare(
     'SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE block.cid = ? AND file.cid IS NOT NULL LIMIT 1',
   );
   const insertPin = db.prepare(
     'INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name',
   );
   const deletePin = db.prepare('DELETE FROM pin WHERE cid = ?');
-  const settle = db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?');
+  const expireNow = db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?');
   const pins = db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1');
   // A file holds every block below each of its blocks, so a pin reaches the blocks of that part of the file.
   const indirect = db.prepare(`
@@ -134,11 +135,11 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     JOIN block AS root ON root.cid = pin.cid
     JOIN block AS part ON part.file = root.file AND part.start >= root.start AND part.start + part.bytes <= root.start + root.bytes
     WHERE (?1 IS NULL OR part.cid = ?1) AND part.cid NOT IN (SELECT cid FROM pin) AND root.node IS NOT NULL`);
-  const loose = db.prepare(
+  const unpinned = db.prepare(
     'SELECT id, name FROM file WHERE cid IS NOT NULL AND keep_until <= ? AND cid NOT IN (SELECT cid FROM pin)',
   );
   // A pin below the root of a file holds the whole file while no other file has that block.
-  const held = db.prepare(`
+  const heldByPin = db.prepare(`
     SELECT 1 FROM block JOIN pin ON pin.cid = block.cid WHERE block.file = ?1
     AND NOT EXISTS (SELECT 1 FROM block AS other JOIN file ON file.id = other.file
       WHERE other.cid = block.cid AND other.file <> ?1 AND file.cid IS NOT NULL) LIMIT 1`);
@@ -167,7 +168,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
 
   function insert(file: string, blocks: readonly BlockRow[]): number {
     insertFile.run(file);
-    const id = Number(fileId.get(file)!['id']);
+    const id = Number(fileId.get(file)?.['id']);
     for (const block of blocks) insertBlock.run(block.cid, id, block.offset, block.bytes, block.node);
     return id;
   }
@@ -179,8 +180,8 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
 
   function setPin(cid: string, name: string): void {
     insertPin.run(cid, name);
-    // From now on the pin decides: without it the file goes at once.
-    settle.run(cid);
+    // From now on the pin decides: once it is removed, the file is, too.
+    expireNow.run(cid);
   }
 
   return {
@@ -189,19 +190,19 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     publish: (files, forget = []) =>
       transaction(() => {
         for (const name of forget) deleteRemoved.run(name);
-        const spare: string[] = [];
+        const redundant: string[] = [];
         for (const { file, cid, blocks, pin, keepUntil } of files) {
           const older = copyOf.get(cid);
           if (older) {
             drop(Number(older['id']), String(older['name']));
-            spare.push(String(older['name']));
+            redundant.push(String(older['name']));
           }
           complete.run(cid, Math.max(keepUntil, Number(older?.['keep_until'] ?? 0)), insert(file, blocks));
           if (pin) setPin(cid, pin.name);
         }
-        return spare;
+        return redundant;
       }),
-    find: (cid) => place.get(cid) as Place | undefined,
+    find: (cid) => location.get(cid) as BlockLocation | undefined,
     pin: (cid, name) => transaction(() => setPin(cid, name)),
     unpin: (cids) => {
       const missing = cids.find((cid) => pins.get(cid) === undefined);
@@ -212,14 +213,14 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     indirect: (cid) => indirect.all(cid ?? null) as Indirect[],
     collect: (now) =>
       transaction(() => {
-        const gone = { cids: [] as string[], files: [] as string[] };
-        for (const { id, name } of loose.all(now)) {
-          if (held.get(Number(id))) continue;
-          gone.cids.push(...cidsOf.all(Number(id)).map((row) => String(row['cid'])));
-          gone.files.push(String(name));
+        const collected = { cids: [] as string[], files: [] as string[] };
+        for (const { id, name } of unpinned.all(now)) {
+          if (heldByPin.get(Number(id))) continue;
+          collected.cids.push(...cidsOf.all(Number(id)).map((row) => String(row['cid'])));
+          collected.files.push(String(name));
           drop(Number(id), String(name));
         }
-        return gone;
+        return collected;
       }),
     files: () => names('file'),
     removed: () => names('removed'),

@@ -4,14 +4,14 @@ import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import { errnoOf } from '../../io/errno.ts';
 import { add } from './add.ts';
-import type { Place } from './catalog.ts';
+import type { BlockLocation } from './catalog.ts';
 import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';
 import type { Store } from './store.ts';
 
 export type Command = (call: Call) => Promise<void> | void;
 
 /** The version of this node, in Kubo's form. */
-export const version = '1.0.0-sealpin';
+const version = '1.0.0-sealpin';
 
 /** Bytes of one read from the disk. */
 const readBytes = 1_048_576;
@@ -20,16 +20,16 @@ const readBytes = 1_048_576;
 export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   const { catalog } = store;
 
-  function find(wanted: string): Place {
-    const place = catalog.find(wanted);
-    if (!place) throw new RpcError(`block was not found locally (offline): ipld: could not find ${wanted}`);
-    return place;
+  function find(wanted: string): BlockLocation {
+    const location = catalog.find(wanted);
+    if (!location) throw new RpcError(`block was not found locally (offline): ipld: could not find ${wanted}`);
+    return location;
   }
 
-  /** A file that is missing on the disk is as lost as one that never was here. */
-  function opened(place: Place): number {
+  /** A file that is missing on the disk is reported like a block that the catalog does not have. */
+  function openFile(location: BlockLocation): number {
     try {
-      return store.open(place);
+      return store.open(location);
     } catch (cause) {
       if (errnoOf(cause) !== 'ENOENT') throw cause;
       throw new RpcError('block was not found locally (offline): its data file is missing', { cause });
@@ -37,10 +37,10 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   async function cat({ query, response }: Call): Promise<void> {
-    const place = find(cid(query));
-    const offset = Math.min(count(query, 'offset') ?? 0, place.bytes);
-    const length = Math.min(count(query, 'length') ?? place.bytes, place.bytes - offset);
-    const fd = opened(place);
+    const location = find(cid(query));
+    const offset = Math.min(count(query, 'offset') ?? 0, location.bytes);
+    const length = Math.min(count(query, 'length') ?? location.bytes, location.bytes - offset);
+    const fd = openFile(location);
     response.writeHead(200, {
       'content-type': 'text/plain',
       'content-length': length,
@@ -52,13 +52,13 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
       response.end();
       return;
     }
-    const start = place.offset + offset;
+    const start = location.offset + offset;
     await pipeline(createReadStream('', { fd, start, end: start + length - 1, highWaterMark: readBytes }), response);
   }
 
   function blockGet({ query, response }: Call): void {
-    const place = find(cid(query));
-    const block = place.node ?? leaf(place);
+    const location = find(cid(query));
+    const block = location.node ?? leaf(location);
     response
       .writeHead(200, {
         'content-type': 'application/vnd.ipld.raw',
@@ -68,11 +68,11 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
       .end(block);
   }
 
-  function leaf(place: Place): Uint8Array {
-    const fd = opened(place);
+  function leaf(location: BlockLocation): Uint8Array {
+    const fd = openFile(location);
     try {
-      const block = Buffer.alloc(place.bytes);
-      if (readSync(fd, block, 0, place.bytes, place.offset) !== place.bytes)
+      const block = Buffer.alloc(location.bytes);
+      if (readSync(fd, block, 0, location.bytes, location.offset) !== location.bytes)
         throw new RpcError('the data file on disk is too short');
       return block;
     } finally {
@@ -82,8 +82,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
 
   function blockStat({ query, response }: Call): void {
     const wanted = cid(query);
-    const place = find(wanted);
-    json(response, { Key: wanted, Size: place.node?.length ?? place.bytes });
+    const location = find(wanted);
+    json(response, { Key: wanted, Size: location.node?.length ?? location.bytes });
   }
 
   function pinAdd({ query, response }: Call): void {
@@ -108,8 +108,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
       throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
     const names = flag(query, 'names');
-    const only = query.has('arg') ? cids(query) : [undefined];
-    const found = only.flatMap((one) => {
+    const wanted = query.has('arg') ? cids(query) : [undefined];
+    const found = wanted.flatMap((one) => {
       const recursive =
         type === 'direct' || type === 'indirect'
           ? []
@@ -131,10 +131,10 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   async function gc({ response }: Call): Promise<void> {
-    const gone = await store.collect({ all: true });
+    const collected = await store.collect({ all: true });
     lines(
       response,
-      gone.map((one) => ({ Key: { '/': one } })),
+      collected.map((one) => ({ Key: { '/': one } })),
     );
   }
 
@@ -169,11 +169,11 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** A peer id in the form sha2-256 (libp2p peer-ids specification): this node has no key and no peers, so any name will do. */
+/** A peer ID of the sha2-256 form (libp2p peer-ids specification). This node has no key and no peers, so any name works. */
 function peerId(id: Uint8Array): string {
   const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);
   let value = BigInt(`0x${multihash.toString('hex')}`);
-  let out = '';
-  for (; value > 0n; value /= 58n) out = base58[Number(value % 58n)]! + out;
-  return out;
+  let digits = '';
+  for (; value > 0n; value /= 58n) digits = base58.charAt(Number(value % 58n)) + digits;
+  return digits;
 }

@@ -1,6 +1,6 @@
 /**
  * multipart/form-data (RFC 7578 on RFC 2046 section 5.1) as a stream, in constant memory. It ends without an error only when
- * the closing boundary has come: what was cut off before it must not look complete.
+ * the closing boundary has arrived: a body that was cut off must not look complete.
  */
 
 import { release } from '../../io/byte-stream.ts';
@@ -16,7 +16,7 @@ export class MultipartError extends Error {
   override readonly name = 'MultipartError';
 }
 
-/** Bytes of the headers of one part: more is no upload. */
+/** The most bytes of the headers of one part. */
 const headerBytes = 16 * 1024;
 
 /**
@@ -33,11 +33,11 @@ export function boundaryOf(contentType: string | undefined): string {
   return boundary;
 }
 
-/** Splits a body into its parts. The chunks are used up, and the bytes of an event are good until the next one is asked for. */
+/** Splits a body into its parts. It consumes the chunks, and the bytes of an event are valid until the next event is requested. */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
   const chunks = body[Symbol.asyncIterator]();
-  // The first delimiter may stand at the very start, without the line break that belongs to the others.
+  // The first delimiter may be at the very start, without the line break that belongs to the others.
   let rest: Buffer = Buffer.from('\r\n');
   let chunk = rest;
 
@@ -63,7 +63,7 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
     }
   }
 
-  /** Everything up to the next delimiter, which is taken off. */
+  /** Everything up to the next delimiter, which is consumed. */
   async function* upToDelimiter(): AsyncGenerator<Buffer> {
     for (;;) {
       const at = rest.indexOf(delimiter);
@@ -72,15 +72,15 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
         rest = rest.subarray(at + delimiter.length);
         return;
       }
-      const keep = possible(rest, delimiter);
-      if (keep > 0) yield rest.subarray(0, keep);
-      rest = rest.subarray(keep);
+      const end = delimiterStart(rest, delimiter);
+      if (end > 0) yield rest.subarray(0, end);
+      rest = rest.subarray(end);
       await more();
     }
   }
 
   try {
-    // The preamble means nothing.
+    // The preamble is ignored.
     for await (const _ of upToDelimiter());
     for (;;) {
       while (rest.length < 2) await more();
@@ -89,10 +89,10 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
       // A part without headers has its empty line at once.
       while (rest.length < 2) await more();
       const headers = rest.toString('latin1', 0, 2) === '\r\n' ? await until('\r\n') : await until('\r\n\r\n');
-      yield { kind: 'part', ...described(headers) };
+      yield { kind: 'part', ...parseHeaders(headers) };
       for await (const bytes of upToDelimiter()) yield { kind: 'bytes', bytes };
     }
-    // Neither does the epilogue; but it is read, so that the connection can be used again.
+    // So is the epilogue, which is read nevertheless, so that the connection can be reused.
     for (let next = await chunks.next(); !next.done; next = await chunks.next());
     yield { kind: 'closed' };
   } finally {
@@ -101,7 +101,7 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
 }
 
 /** The index from which the end of `bytes` could be the beginning of the delimiter. */
-function possible(bytes: Buffer, delimiter: Buffer): number {
+function delimiterStart(bytes: Buffer, delimiter: Buffer): number {
   for (let at = Math.max(0, bytes.length - delimiter.length + 1); ; at += 1) {
     at = bytes.indexOf(13, at);
     if (at < 0) return bytes.length;
@@ -109,7 +109,7 @@ function possible(bytes: Buffer, delimiter: Buffer): number {
   }
 }
 
-function described(headers: string): { name: string; filename: string; type: string } {
+function parseHeaders(headers: string): { name: string; filename: string; type: string } {
   const fields = new Map<string, string>();
   for (const line of headers.split('\r\n')) {
     const colon = line.indexOf(':');

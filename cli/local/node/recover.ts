@@ -1,22 +1,22 @@
 /**
- * What a start does about files in `data/` and a catalog that do not agree: after a crash, after the catalog was lost, and after an
- * older one was put back. A file that the catalog does not know is indexed again, or kept aside in `data/lost/`. Two kinds alone
- * are removed, and the node marked both itself: uploads that never became complete, and files that the catalog says it dropped.
+ * Recovery at the start, when the files in `data/` and the catalog disagree: after a crash, after the catalog was lost, and after an
+ * older one was put back. A file that the catalog does not know is indexed again, or moved to `data/lost/`. Only two kinds are
+ * removed, both marked by the node itself: uploads that never became complete, and files that the catalog says it dropped.
  */
 import { mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { isDamage, type Catalog } from './catalog.ts';
+import { indexer } from './indexer.ts';
 import { isFull } from './reserve.ts';
-import type { Indexer } from './store.ts';
 
-/** At the end of the name of a file on its way in. */
+/** The suffix of a file that is being written. */
 export const partSuffix = '.part';
 
-/** What a complete file is called. */
+/** The name of a complete file. */
 const ownName = /^[0-9a-f]{32}$/;
 
-/** The name of the pin of a file that was indexed again: the one that services of Sealpin take as theirs, whatever their id. */
+/** The name of the pin of a file that was indexed again. Every Sealpin service accepts it as its own, whatever its id. */
 const recoveredPin = 'sealpin';
 
 export type RecoverOptions = {
@@ -24,13 +24,12 @@ export type RecoverOptions = {
   data: string;
   folder: FileHandle;
   catalog: Catalog;
-  indexer(file: string, keep: boolean): Indexer;
-  /** Gets a sentence for each thing that was found to be wrong. */
+  /** Called with a sentence for each problem that was found. */
   note(text: string): void;
 };
 
 /** Makes the catalog and the files agree. */
-export async function recover({ data, folder, catalog, indexer, note }: RecoverOptions): Promise<void> {
+export async function recover({ data, folder, catalog, note }: RecoverOptions): Promise<void> {
   const known = catalog.files();
   const removed = catalog.removed();
   const entries = (await readdir(data, { withFileTypes: true })).filter((entry) => entry.isFile());
@@ -71,7 +70,7 @@ export async function recover({ data, folder, catalog, indexer, note }: RecoverO
     note(`node.db names ${files(missing)} that data/ does not have: store the same bytes again, or put data/ back`);
 
   async function reindex(path: string, name: string): Promise<{ cid: string; bytes: number } | undefined> {
-    const index = indexer(name, true);
+    const index = indexer(catalog, name, { stage: true });
     const file = await open(path, 'r');
     try {
       for (;;) {

@@ -1,4 +1,4 @@
-/** Room that is set aside on the disk: to forget something the catalog must write, also when the disk is full. */
+/** Space that is reserved on the disk: to delete a file the catalog must write, also when the disk is full. */
 import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -17,22 +17,22 @@ export function isFull(thrown: unknown): boolean {
   );
 }
 
-/** Bytes that are free for us on the disk of a path. */
+/** Bytes that this process may still write to the disk of a path. */
 export function freeBytes(path: string): number {
   const { bavail, bsize } = statfsSync(path);
   return bavail * bsize;
 }
 
-/** Below this a disk counts as full: rows of the service need more than one page at a time. */
+/** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/** How often the disk is looked at. */
-const lookMs = 500;
+/** How often the disk is checked. */
+const checkMs = 500;
 
 /**
- * Sets room aside for the rows of the service, which runs in another process and cannot ask for it: when the disk is full the room
- * is given up, so that files can still be deleted, and when there is space again it is taken back.
- * @param note gets a sentence when the room is given up
+ * Reserves space for the rows of the service, which runs in another process and cannot ask for it. When the disk is full the space
+ * is released, so that files can still be deleted, and when there is enough again it is reserved again.
+ * @param note called with a sentence when the space is released
  */
 export function keepRoom(path: string, note: (text: string) => void): { close(): void } {
   const reserve = openReserve(path);
@@ -43,28 +43,36 @@ export function keepRoom(path: string, note: (text: string) => void): { close():
       if (isHeld && free < tightBytes) {
         truncateSync(path);
         isHeld = false;
-        note('the disk is full: the room that was set aside is given up, so that files can be deleted');
+        note('the disk is full: the reserved space is released, so that files can be deleted');
       } else if (!isHeld && free > 4 * reserveBytes) {
         reserve.fill();
         isHeld = true;
       }
     } catch {
-      // A disk that does not answer is looked at again.
+      // The next check tries again.
     }
-  }, lookMs);
+  }, checkMs);
   timer.unref();
   return { close: () => clearInterval(timer) };
 }
 
-/** Sets room aside in a file; what frees space runs through `freeing`, which gives the room up when there is no other. */
-export function openReserve(path: string) {
+/** Space that is reserved by a file of random bytes. */
+export interface Reserve {
+  /** Reserves the space again, if the disk has it. */
+  fill(): void;
+  /** Runs work that frees space; on a full disk the reserve is released for it. */
+  freeing<T>(work: () => T): T;
+}
+
+/** Opens the reserve in the file `path` and fills it. */
+export function openReserve(path: string): Reserve {
   function fill(): void {
     try {
       // Random, because some file systems keep no room for zeros.
       if (statSync(path, { throwIfNoEntry: false })?.size !== reserveBytes)
         writeFileSync(path, randomBytes(reserveBytes), { mode: 0o600 });
     } catch (cause) {
-      // On a disk that is full there is nothing to set aside; the next time that space was freed there may be.
+      // A full disk has nothing to reserve; there may be space after the next deletion.
       if (!isFull(cause)) throw cause;
     }
   }

@@ -1,4 +1,4 @@
-/** Kubo's RPC over HTTP as this node speaks it: requests, answers and errors in Kubo's own shapes (reference: Kubo's go-ipfs-cmds). */
+/** Kubo's RPC over HTTP: requests, responses and errors in Kubo's own shapes (reference: Kubo's go-ipfs-cmds). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
@@ -15,10 +15,10 @@ export class RpcError extends Error {
   }
 }
 
-/** One command as it was asked for. */
+/** The request of one command, and the response to it. */
 export type Call = { request: IncomingMessage; response: ServerResponse; query: URLSearchParams };
 
-/** A flag; absent or as Kubo's clients write it. */
+/** A boolean option, as Kubo's clients write it; `otherwise` when it is absent. */
 export function flag(query: URLSearchParams, name: string, otherwise = false): boolean {
   const text = query.get(name);
   if (text === null) return otherwise;
@@ -27,7 +27,7 @@ export function flag(query: URLSearchParams, name: string, otherwise = false): b
   return text !== 'false';
 }
 
-/** A count of bytes. */
+/** An option that is a number of bytes; undefined when it is absent. */
 export function count(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
@@ -37,7 +37,7 @@ export function count(query: URLSearchParams, name: string): number | undefined 
   return value;
 }
 
-/** The CIDs of `arg`, each bare or as /ipfs/<cid>. */
+/** The CIDs in `arg`, each bare or as /ipfs/<cid>. */
 export function cids(query: URLSearchParams): string[] {
   return query.getAll('arg').map((arg) => {
     try {
@@ -51,7 +51,7 @@ export function cids(query: URLSearchParams): string[] {
   });
 }
 
-/** The one CID of `arg`. */
+/** The CID in `arg`, which must be the only one. */
 export function cid(query: URLSearchParams): string {
   const [first, ...others] = cids(query);
   if (first === undefined || others.length > 0)
@@ -59,25 +59,25 @@ export function cid(query: URLSearchParams): string {
   return first;
 }
 
-/** Answers with one JSON record. */
+/** Sends one JSON record. */
 export function json(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(`${JSON.stringify(value)}\n`);
 }
 
-/** Answers with one JSON record a line. */
+/** Sends JSON records, one per line. */
 export function lines(response: ServerResponse, values: readonly unknown[]): void {
   response.writeHead(200, { 'content-type': 'application/json', 'x-chunked-output': '1' });
   response.end(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
 }
 
-/** Answers with text, as Kubo does where no command runs. */
+/** Sends text, as Kubo does when no command runs. */
 export function text(response: ServerResponse, status: number, message: string): void {
   response
     .writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
     .end(`${message}\n`);
 }
 
-/** Answers with the error of a command; after the first byte the connection breaks, so that nothing looks complete. */
+/** Sends the error of a command. After the first byte of a response it closes the connection, so that nothing looks complete. */
 export function fail(response: ServerResponse, thrown: unknown): void {
   if (response.headersSent) {
     response.destroy();

@@ -1,4 +1,4 @@
-/** The listener of the embedded node: who may ask, which command it is, and the errors of all of them. */
+/** The HTTP server of the embedded node: access control, dispatch of commands, and their errors. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -18,20 +18,20 @@ export type NodeOptions = {
   port?: number;
   /** The clock in milliseconds since 1970. */
   now?(): number;
-  /** Gets a sentence for each thing that the start found to be wrong with the files on disk, and what it did. */
+  /** Called with a sentence for each problem with the files on disk that the start found, and what it did about it. */
   note?(text: string): void;
 };
 
-/** A node that runs. */
+/** A running node; `url` is its RPC endpoint. */
 export type RunningNode = { url: string; close(): Promise<void> };
 
-/** How often what was never pinned is looked for. */
+/** How often files that were never pinned are collected. */
 const sweepMs = 60_000;
 
-/** How long the rest of a refused upload is read, so that the client sees the answer and not a broken connection. */
+/** How long the rest of a refused upload is read, so that the client sees the response and not a broken connection. */
 const drainMs = 2_000;
 
-/** Kubo's answer to a wrong or missing secret (core/corehttp/commands.go). */
+/** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
@@ -53,10 +53,11 @@ export async function startNode({
   const running = new Set<Promise<void>>();
   let ownPort = '';
 
-  function refused(request: IncomingMessage): string | undefined {
+  /** Why a request is refused; undefined when it is allowed. */
+  function refusalOf(request: IncomingMessage): string | undefined {
     const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
     if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
-    // A page whose request has neither is still a browser's (go-ipfs-cmds http/config.go, allowUserAgent).
+    // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds http/config.go, allowUserAgent).
     const agent = headers.get('user-agent') ?? '';
     const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
     const referer = headers.get('referer');
@@ -68,7 +69,7 @@ export async function startNode({
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const why = refused(request);
+    const why = refusalOf(request);
     if (why !== undefined) return text(response, 403, why);
     if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
     if (request.method !== 'POST')
@@ -105,7 +106,7 @@ export async function startNode({
   ownPort = String((server.address() as AddressInfo).port);
   await store.collect();
   const sweep = setInterval(() => {
-    // A disk that refuses now is asked again in a minute; what is due stays due.
+    // On an error of the disk the next sweep tries again.
     store.collect().catch(() => undefined);
   }, sweepMs);
   sweep.unref();

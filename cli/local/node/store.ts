@@ -1,31 +1,29 @@
 /**
- * Bytes on disk: each added file once, flat, in `data/`; its interior nodes and the place of each block in the catalog. A raw
- * leaf is a slice of its file. A file on its way in is called `<name>.part`. The commit of the catalog is the moment at which it
- * exists; before it, file and folder are on the disk (fsync), and after it the file loses its suffix.
+ * Bytes on disk: each added file once, flat, in `data/`; its interior nodes and the location of each block in the catalog. A raw
+ * leaf is a slice of its file. While a file is being written it is called `<name>.part`. It exists from the commit of the catalog
+ * on; before the commit, file and folder are synced to the disk (fsync), and after it the file loses its suffix.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdir, open, unlink } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
+import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { blockWriter } from '../../io/block-writer.ts';
 import { errnoOf } from '../../io/errno.ts';
-import { catalogError, openCatalog, type BlockRow, type Catalog, type Place } from './catalog.ts';
+import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
+import { indexer, type Written } from './indexer.ts';
 import { partSuffix, recover } from './recover.ts';
 import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
 import { RpcError } from './rpc.ts';
 
-/** A file on its way in. */
+/** A file that is being written. */
 export interface Writer {
   write(bytes: Uint8Array): Promise<void>;
-  /** Ends the bytes and brings them to the disk; `publish` makes the file exist. */
+  /** Ends the file and syncs it to the disk; `publish` makes it exist. */
   finish(): Promise<Written>;
-  /** Gives up and removes what is there; not after `publish`. */
+  /** Removes what was written; not after `publish`. */
   abort(): Promise<void>;
 }
-
-/** `dagBytes`: all blocks of the file together. */
-export type Written = { cid: string; bytes: number; dagBytes: number; file: string; blocks: BlockRow[] };
 
 export interface Store {
   readonly catalog: Catalog;
@@ -36,32 +34,20 @@ export interface Store {
    * Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed.
    * @throws ENOENT when the file is missing on the disk
    */
-  open(place: Place): number;
-  /** Removes what nothing holds; also what was added within the last hour, if `all`. Returns the CIDs of the blocks. */
+  open(location: BlockLocation): number;
+  /** Removes unpinned files, with `all` also those that were added within the last hour. Returns the CIDs of their blocks. */
   collect(o?: { all: boolean }): Promise<string[]>;
-  /** Removes pins and collects, also on a full disk. The first of the CIDs that has no pin is returned, and nothing was removed then. */
+  /** Removes pins and collects, also on a full disk. When a CID has no pin, nothing is removed and that CID is returned. */
   unpin(cids: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
-/** Computes the CID of a file from its leaves, in order. */
-export interface Indexer {
-  /** Takes the next leaf: `leafBytes`, or fewer at the end. */
-  write(leaf: Uint8Array): Promise<void>;
-  finish(): Promise<Written>;
-  /** Drops what went ahead to the catalog. */
-  abort(): void;
-}
-
-/** How long an added file that nobody pinned is kept. */
+/** How long an added file is kept that was never pinned. */
 export const unpinnedMs = 3_600_000;
 
-/** Rows that are kept in memory before they go to the catalog: those of 4 GiB. */
-const rowsAhead = 4096;
-
 /**
- * Opens the store in `dir`, and puts right what an interrupted process or a lost catalog left.
- * @param note gets a sentence for each thing that was found to be wrong
+ * Opens the store in `dir`, and repairs what an interrupted process or a lost catalog left behind.
+ * @param note called with a sentence for each problem that was found
  * @throws config_invalid when the catalog is damaged or of a newer sealpin
  */
 export async function openStore(
@@ -74,7 +60,7 @@ export async function openStore(
   const catalog = openCatalog(join(dir, 'node.db'));
   const folder = await open(data, 'r');
   try {
-    await recover({ data, folder, catalog, indexer, note });
+    await recover({ data, folder, catalog, note });
   } catch (cause) {
     catalog.close();
     await folder.close();
@@ -82,7 +68,7 @@ export async function openStore(
   }
 
   const reserve = openReserve(join(dir, 'reserve'));
-  /** Dropped names whose file is gone from the folder, though perhaps not yet from the disk. */
+  /** Dropped names whose file is unlinked; the removal may not be on the disk yet. */
   let unlinked: string[] = [];
 
   async function remove(names: readonly string[]): Promise<void> {
@@ -103,45 +89,13 @@ export async function openStore(
     return cids;
   }
 
-  /** Computes CID and rows of a file. `keep`: rows of a large one go ahead to the catalog. */
-  function indexer(file: string, keep: boolean): Indexer {
-    const blocks: BlockRow[] = [];
-    let position = 0;
-    let nodeBytes = 0;
-    let staged = false;
-    const builder = cidBuilder({
-      digest: (block) => hash('sha256', block, 'buffer'),
-      onLeaf(cid, bytes) {
-        blocks.push({ cid, offset: position, bytes, node: null });
-        position += bytes;
-        if (!keep || blocks.length < rowsAhead) return;
-        staged = true;
-        catalog.stage(file, blocks.splice(0));
-      },
-      onNode(cid, node, bytes) {
-        nodeBytes += node.length;
-        blocks.push({ cid, offset: position - bytes, bytes, node });
-      },
-    });
-    return {
-      write: (block) => builder.write(block),
-      async finish() {
-        const { cid, bytes } = await builder.finish();
-        return { cid, bytes, dagBytes: bytes + nodeBytes, file, blocks };
-      },
-      abort() {
-        if (staged) catalog.unstage(file);
-      },
-    };
-  }
-
   async function writer({ keep }: { keep: boolean }): Promise<Writer> {
-    // The last room on the disk is for deletions.
+    // The last space on the disk is for deletions.
     if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
     const file = randomBytes(16).toString('hex');
     const part = join(data, file + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;
-    const index = indexer(file, keep);
+    const index = indexer(catalog, file, { stage: keep });
     const sink = blockWriter(handle, leafBytes);
     return {
       async write(bytes) {
@@ -161,7 +115,7 @@ export async function openStore(
         return written;
       },
       async abort() {
-        // The caller knows why it gives up: an error of a write adds nothing.
+        // The caller has the error that matters.
         await sink.drain().catch(() => undefined);
         await handle?.close();
         index.abort();
@@ -174,14 +128,14 @@ export async function openStore(
     catalog,
     writer,
     async publish(files, { pin }) {
-      const gone = unlinked;
+      const removals = unlinked;
       unlinked = [];
-      await folder.sync(); // the new files, and the removals of `gone`
+      await folder.sync(); // the new files, and the removals of `removals`
       const replaced = catalog.publish(
         files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })),
-        gone,
+        removals,
       );
-      // The files exist now, so nothing may fail any more: the next start finishes what is left undone here.
+      // The files exist now, so nothing may fail any more: the next start finishes what fails here.
       for (const { file } of files) {
         try {
           renameSync(join(data, file + partSuffix), join(data, file));
@@ -191,8 +145,8 @@ export async function openStore(
       }
       await remove(replaced).catch(() => undefined);
     },
-    open(place) {
-      const path = join(data, place.file);
+    open(location) {
+      const path = join(data, location.file);
       try {
         return openSync(path, 'r');
       } catch (cause) {

@@ -125,7 +125,7 @@ describe('what a Kubo answers', () => {
     await gone.close();
     expect(await failure(askKubo({ url: gone.url }))).toEqual([
       'service_unreachable',
-      `the Kubo at ${gone.url} cannot be reached: nothing answers there`,
+      `the Kubo at ${gone.url} cannot be reached: connection refused`,
       'is its daemon running? Start it, or leave it out with --kubo-api none',
     ]);
   });
@@ -184,7 +184,7 @@ describe('sealpin start', () => {
     const failing = await status(local, '--json');
     expect(failing).toMatchObject({ code: 1 });
     expect(JSON.parse(failing.stdout)).toMatchObject({
-      kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('nothing answers there') },
+      kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('connection refused') },
     });
     const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });

@@ -5,7 +5,7 @@ import { directory } from './harness.ts';
 
 const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null });
 
-test('rows ahead of a file are seen by nobody, and go when it does not come', async () => {
+test('staged rows are not visible, and are removed when the file is given up', async () => {
   const path = join(await directory(), 'node.db');
   const catalog = openCatalog(path);
   catalog.stage('a', [leaf('x')]);

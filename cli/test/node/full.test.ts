@@ -49,11 +49,11 @@ test('disk full: a clear error, nothing half there, and it works again when ther
   });
   expect(ran.stderr).toBe('');
   const result = JSON.parse(ran.stdout) as Record<string, Record<string, unknown>>;
-  const told = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };
+  const expected = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };
   expect(result['small']).toMatchObject({ status: 200 });
-  expect(result['large']).toEqual(told);
+  expect(result['large']).toEqual(expected);
   expect(result['left']).toBe(1);
-  expect(result['full']).toEqual(told);
+  expect(result['full']).toEqual(expected);
   expect(result['filled']).toBeGreaterThan(0);
   expect(result['kept']).toBe(Number(result['filled']) + 1);
   expect(result['pins']).toBe(result['kept']);

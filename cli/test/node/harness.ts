@@ -9,7 +9,7 @@ import { startNode, type NodeOptions, type RunningNode } from '../../local/node/
 export const token = 'token-of-the-tests';
 
 /** What commands answer; `Keys` of pin/ls. */
-export type Json = { [field: string]: unknown; Keys?: Record<string, unknown> };
+type Json = { [field: string]: unknown; Keys?: Record<string, unknown> };
 
 export type Reply = {
   status: number;

@@ -72,7 +72,7 @@ if (kuboProgram() === undefined) {
   test.each([
     ['a wrong token', (kubo: RealKubo) => kubo.url, 'wrong', 'refuses version (status 403)'],
     ['its gateway', (kubo: RealKubo) => kubo.gateway, 'token-of-the-tests', "is not Kubo's RPC (status 404)"],
-  ])('%s is told before anything is started', async (_, address, token, message) => {
+  ])('%s is reported before anything is started', async (_, address, token, message) => {
     const kubo = await startKubo();
     onTestFinished(() => kubo.close());
     const dataDir = await directory();

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { openStore, unpinnedMs, type Store, type Written } from '../../local/node/store.ts';
+import type { Written } from '../../local/node/indexer.ts';
+import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
 import { directory } from './harness.ts';
 
 const leaf = (value: number) => Buffer.alloc(leafBytes, value);

@@ -55,7 +55,7 @@ test('a start without its catalog indexes every data file again, and says so', a
   expect(notes).toHaveLength(1);
 });
 
-test('a start with an older catalog indexes what is newer, and tells what is missing', async () => {
+test('a start with an older catalog indexes what is newer, and reports what is missing', async () => {
   const dir = await directory();
   const running = await node({ dir });
   const early = randomBytes(1_200_000);
@@ -169,7 +169,7 @@ test.each([
   await expectHeld((await node({ dir })).url, new Map([[cid, bytes]]));
 });
 
-test('a missing data file is told in the words of Kubo for a missing block', async () => {
+test('a missing data file is reported in the words of Kubo for a missing block', async () => {
   const { url, dir } = await node();
   const cid = await add(url, Buffer.from('soon gone'));
   await rm(await onlyFile(dir));

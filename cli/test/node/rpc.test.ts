@@ -11,7 +11,7 @@ const hello = new TextEncoder().encode('hello world');
 const helloCid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const profile = 'cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false';
 
-describe('who may ask', () => {
+describe('access control', () => {
   test('needs the token, in the words of Kubo', async () => {
     const { url } = await node();
     for (const authorization of ['', 'Bearer', 'Bearer wrong', 'Basic dG9rZW46', 'bearer token-of-the-tests ']) {
@@ -207,7 +207,7 @@ describe('reading', () => {
     expect((await ask(url, `block/stat?arg=${helloCid}`)).json()).toEqual({ Key: helloCid, Size: 11 });
   });
 
-  test('what is not there is told as an offline Kubo tells it', async () => {
+  test('what is not there is reported as by an offline Kubo', async () => {
     const { url } = await node();
     for (const command of ['cat', 'block/get', 'block/stat', 'pin/add']) {
       const reply = await ask(url, `${command}?arg=${helloCid}`);
@@ -263,7 +263,7 @@ describe('pins', () => {
     ]);
   });
 
-  test('pin/ls tells recursive and indirect pins, by CID, type and as a stream', async () => {
+  test('pin/ls lists recursive and indirect pins, by CID, type and as a stream', async () => {
     const { url } = await node();
     const bytes = randomBytes(leafBytes + 10);
     const cid = await add(url, bytes);
@@ -287,7 +287,7 @@ describe('pins', () => {
     expect((await ask(url, `pin/rm?arg=${leaf}`)).json()).toMatchObject({ Message: 'not pinned or pinned indirectly' });
   });
 
-  test('an add that nobody pinned is there for an hour', async () => {
+  test('a file that was added without a pin is kept for an hour', async () => {
     let now = 1_000_000;
     const running = await node({ now: () => now });
     await add(running.url, hello, '?pin=false');
@@ -324,7 +324,7 @@ describe('pins', () => {
 });
 
 describe('the node itself', () => {
-  test('tells id and version', async () => {
+  test('gives its id and version', async () => {
     const { url } = await node();
     expect((await ask(url, 'version')).json()).toMatchObject({ Version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     expect((await ask(url, 'id')).json()).toMatchObject({ ID: expect.stringMatching(/^Qm\w{44}$/), Addresses: [] });
@@ -372,7 +372,7 @@ describe('the node itself', () => {
   });
 });
 
-test('a refused upload is told on its connection, which goes on', async () => {
+test('a refused upload gets its response on the connection, which stays open', async () => {
   const { url } = await node();
   const bytes = randomBytes(8 * leafBytes);
   const { body, headers } = multipart({ bytes: new Uint8Array(10), type: 'application/x-directory' }, { bytes });

@@ -73,7 +73,7 @@ export async function newApiKey(account: string, backend: Backend = webBackend):
 }
 
 /** Whether text has the form of an account id. */
-export function isAccountId(text: string): boolean {
+function isAccountId(text: string): boolean {
   return /^[0-9A-Za-z]{22}$/.test(text) && decodeBase62(text, 16) !== undefined;
 }
 

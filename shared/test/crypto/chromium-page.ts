@@ -8,6 +8,7 @@ import { flow } from './suites/flow.ts';
 import { golden } from './suites/golden.ts';
 import { hostileHeaders } from './suites/hostile-headers.ts';
 import { hostilePayloads } from './suites/hostile-payloads.ts';
+import { hostileStanzas } from './suites/hostile-stanzas.ts';
 import { hpke } from './suites/hpke.ts';
 import { keys } from './suites/keys.ts';
 import { passwords } from './suites/passwords.ts';
@@ -27,6 +28,7 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   golden,
   hostileHeaders,
   hostilePayloads,
+  hostileStanzas,
   hpke,
   keys,
   passwords,

@@ -16,6 +16,7 @@ const suites = [
   'golden',
   'hostileHeaders',
   'hostilePayloads',
+  'hostileStanzas',
   'hpke',
   'keys',
   'passwords',

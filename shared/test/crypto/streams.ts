@@ -101,6 +101,11 @@ export function seeded(backend: Backend, seed = 1): Backend {
   };
 }
 
+/** Base64 without padding, as headers have it. */
+export function unpaddedBase64(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes)).replaceAll('=', '');
+}
+
 export const text = (content: string): Uint8Array => new TextEncoder().encode(content);
 export const hex = (bytes: Uint8Array): string =>
   Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -1,9 +1,7 @@
 import { createCipheriv, createHash } from 'node:crypto';
-import { join } from 'node:path';
-import { build } from 'esbuild';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { describe, expect, it } from 'vitest';
 import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
+import { startModule } from '../../../testkit/workerd.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
 
 const [full, over] = vectors.files
@@ -29,27 +27,8 @@ describe('the CID of a long stream', () => {
   });
 
   it.runIf(process.env['SEALPIN_LONG'] === '1')('S74: the same in workerd, from the body of a request', async () => {
-    const bundle = await build({
-      entryPoints: [join(import.meta.dirname, 'isolate.ts')],
-      bundle: true,
-      write: false,
-      format: 'esm',
-      target: 'es2024',
-      platform: 'browser',
-      conditions: ['workerd', 'worker', 'browser'],
-    });
-    const miniflare = new Miniflare(
-      convertV4MiniflareOptions({
-        host: '127.0.0.1',
-        port: 0,
-        cf: false,
-        modules: true,
-        script: bundle.outputFiles[0]!.text,
-        compatibilityDate: '2026-11-01',
-      }),
-    );
+    const worker = await startModule('shared/test/ipfs/isolate.ts');
     try {
-      const url = await miniflare.ready;
       for (const vector of [full!, over!]) {
         const source = pieces(vector.bytes);
         const body = new ReadableStream<Uint8Array>({
@@ -64,10 +43,10 @@ describe('the CID of a long stream', () => {
           body: body as ReadableStream<Uint8Array<ArrayBuffer>>,
           duplex: 'half',
         };
-        expect(await (await fetch(url, init)).json()).toEqual(vector);
+        expect(await (await fetch(worker.url, init)).json()).toEqual(vector);
       }
     } finally {
-      await miniflare.dispose();
+      await worker.close();
     }
   });
 });

@@ -100,7 +100,7 @@ describe('fileFromCar', () => {
     expect(identical(await bytesOf(fileFromCar(file.cid, streamOf(once))), file.file)).toBe(true);
   });
 
-  it('passes over blocks that are not of the file', async () => {
+  it('skips blocks that are not of the file', async () => {
     const stranger = await stored(randomBytes(5000, 'stranger'));
     const blocks = new Map([...big.blocks, ...stranger.blocks]);
     expect(
@@ -164,7 +164,7 @@ describe('fileFromCar', () => {
     });
   });
 
-  it('S64: gives up on a CAR that never comes to the file', async () => {
+  it('S64: gives up on a CAR that never has the file', async () => {
     const stranger = await stored(randomBytes(leafBytes, 'stranger'));
     const one = (await written([stranger.cid], stranger.blocks)).subarray(59);
     const header = (await car()).subarray(0, 59);
@@ -179,6 +179,27 @@ describe('fileFromCar', () => {
     await expect(bytesOf(fileFromCar(big.cid, endless))).rejects.toMatchObject({ code: 'content_mismatch' });
     expect(cancelled).toBe(true);
     expect(sent).toBeLessThan(30);
+  });
+
+  it('S64: gives up on a CAR of endless tiny blocks, which cost no bytes', async () => {
+    const empty = await stored(new Uint8Array());
+    const sections = (await written([empty.cid], empty.blocks)).subarray(59);
+    const many = new Uint8Array(sections.length * 1000);
+    for (let at = 0; at < many.length; at += sections.length) many.set(sections, at);
+    const header = (await car()).subarray(0, 59);
+    let sent = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        // A reader that counts bytes only would go on until here.
+        if (sent > 50) controller.error(new Error('it does not give up'));
+        else controller.enqueue(sent++ === 0 ? header : many);
+      },
+    });
+    await expect(bytesOf(fileFromCar(big.cid, endless))).rejects.toMatchObject({
+      code: 'content_mismatch',
+      message: expect.stringContaining('other blocks'),
+    });
+    expect(sent).toBeLessThan(10);
   });
 
   it('S90: a cancel reaches the CAR, also before the first read', async () => {

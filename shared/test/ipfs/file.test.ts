@@ -60,7 +60,7 @@ describe('openFile', () => {
   });
 
   const html = new TextEncoder().encode('<html><body>502 Bad Gateway</body></html>');
-  const lies: [string, (honest: Uint8Array) => Uint8Array][] = [
+  const wrongBlocks: [string, (honest: Uint8Array) => Uint8Array][] = [
     ['another file', () => small.file],
     ['an HTML page', () => html],
     ['nothing', () => new Uint8Array()],
@@ -68,18 +68,18 @@ describe('openFile', () => {
     ['a byte more', (honest) => Uint8Array.of(...honest.subarray(0, 10), 0)],
     ['a block of 3 MiB', () => new Uint8Array(3 * leafBytes)],
   ];
-  for (const [what, lie] of lies) {
-    it(`S62: passes over a source that gives ${what}, for the root and for a leaf`, async () => {
+  for (const [what, change] of wrongBlocks) {
+    it(`S62: skips a source that gives ${what}, for the root and for a leaf`, async () => {
       for (const wrong of [big.cid, leaf(1)]) {
-        const liar: BlockSource = {
-          id: 'liar',
+        const dishonest: BlockSource = {
+          id: 'dishonest',
           block: async (cid, signal) =>
-            cid === wrong ? lie(await big.single.block(cid, signal)) : big.single.block(cid, signal),
+            cid === wrong ? change(await big.single.block(cid, signal)) : big.single.block(cid, signal),
         };
-        expect(identical(await read(big.cid, [liar, big.single]), big.file)).toBe(true);
-        await expect(read(big.cid, [liar])).rejects.toMatchObject({
+        expect(identical(await read(big.cid, [dishonest, big.single]), big.file)).toBe(true);
+        await expect(read(big.cid, [dishonest])).rejects.toMatchObject({
           code: 'content_mismatch',
-          message: expect.stringContaining('liar'),
+          message: expect.stringContaining('dishonest'),
         });
       }
     });
@@ -88,12 +88,12 @@ describe('openFile', () => {
   it('S62: lets no byte of a wrong leaf out', async () => {
     const wrong = big.file.slice();
     wrong[leafBytes + 1]! ^= 1;
-    const liar: BlockSource = {
-      id: 'liar',
+    const dishonest: BlockSource = {
+      id: 'dishonest',
       block: big.single.block,
       read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)),
     };
-    const reader = (await openFile(big.cid, [liar])).read().getReader();
+    const reader = (await openFile(big.cid, [dishonest])).read().getReader();
     expect(identical((await reader.read()).value!, big.file.subarray(0, leafBytes))).toBe(true);
     await expect(reader.read()).rejects.toMatchObject({ code: 'content_mismatch' });
   });
@@ -126,7 +126,7 @@ describe('openFile', () => {
       (controller: ReadableStreamDefaultController<Uint8Array>) => controller.error(new Error('connection reset')),
     ],
   ] as const) {
-    it(`S63: goes on at the block that failed when a source ${how}`, async () => {
+    it(`S63: continues at the block that failed when a source ${how}`, async () => {
       const { cid, ranged, asked, file } = await stored(big.file);
       expect(identical(await read(cid, [cutting(2 * leafBytes + 10, end), ranged]), file)).toBe(true);
       expect(asked).toEqual([`read ${cid} ${2 * leafBytes} ${file.length - 2 * leafBytes}`]);
@@ -176,7 +176,7 @@ describe('openFile', () => {
     );
   });
 
-  it('S64: takes from an endless stream what belongs to the file, and leaves it', async () => {
+  it('S64: reads the file from an endless stream, and cancels it', async () => {
     let cancelled = false;
     const endless: BlockSource = {
       id: 'endless',
@@ -197,21 +197,21 @@ describe('openFile', () => {
     expect(cancelled).toBe(true);
   });
 
-  it('S73: says so when a block is nowhere any more', async () => {
+  it('S73: fails when no source has a block any more', async () => {
     const { cid, blocks, single } = await stored(randomBytes(2 * leafBytes));
     blocks.delete([...blocks.keys()][1]!);
     await expect(read(cid, [single])).rejects.toMatchObject({ code: 'pinning_unavailable' });
   });
 
-  it('tells the failures of all sources, the lie first', async () => {
-    const liar: BlockSource = { id: 'liar', block: async () => html };
+  it('reports the failures of all sources, wrong bytes first', async () => {
+    const dishonest: BlockSource = { id: 'dishonest', block: async () => html };
     const gone: BlockSource = {
       id: 'gone',
       block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })),
     };
-    await expect(read(big.cid, [liar, gone])).rejects.toMatchObject({
+    await expect(read(big.cid, [dishonest, gone])).rejects.toMatchObject({
       code: 'content_mismatch',
-      message: expect.stringMatching(/liar: .*; gone: later/),
+      message: expect.stringMatching(/dishonest: .*; gone: later/),
     });
     await expect(read(big.cid, [gone])).rejects.toMatchObject({ code: 'rate_limited', retryAfterSeconds: 7 });
   });
@@ -248,7 +248,7 @@ describe('openFile', () => {
     expect(cancelled).toEqual(new Error('enough'));
   });
 
-  it('S66: asks nobody for what is no CID', async () => {
+  it('S66: asks no source for what is no CID', async () => {
     await expect(openFile('../../etc/passwd', [big.single])).rejects.toMatchObject({ code: 'invalid_cid' });
   });
 });
@@ -331,7 +331,7 @@ describe('nodes of hostile makers', async () => {
 });
 
 describe('a source that failed often', () => {
-  it('is not asked any more, and its last failure is told', async () => {
+  it('is not asked any more, and its last failure is reported', async () => {
     let asked = 0;
     const failing: BlockSource = {
       id: 'failing',
@@ -350,7 +350,7 @@ describe('a source that failed often', () => {
     expect(asked).toBeLessThanOrEqual(3);
   });
 
-  it('no source at all is told, too', async () => {
+  it('is reported when there is no source at all', async () => {
     await expect(openFile(big.cid, [])).rejects.toMatchObject({ code: 'not_found' });
   });
 });

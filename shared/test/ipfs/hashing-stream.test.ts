@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cidBuilder, leafBytes, measured } from '../../ipfs/index.ts';
+import { cidBuilder, leafBytes, hashingStream } from '../../ipfs/index.ts';
 import { bytesOf, identical, pieces, randomBytes, streamOf } from './source.ts';
 
 async function cidOf(data: Uint8Array): Promise<string> {
@@ -23,7 +23,7 @@ function byteStream(data: Uint8Array, size: number): ReadableStream<Uint8Array> 
   });
 }
 
-describe('measured', () => {
+describe('hashingStream', () => {
   it.each([0, 1, leafBytes, leafBytes + 1, 2 * leafBytes + 77])(
     'passes %i bytes on and knows their CID, whatever the cut and the kind of stream',
     async (size) => {
@@ -36,18 +36,18 @@ describe('measured', () => {
         new Response(data as Uint8Array<ArrayBuffer>).body!,
       ];
       for (const source of sources) {
-        const { stream, result } = measured(source);
+        const { stream, result } = hashingStream(source);
         expect(identical(await bytesOf(stream), data)).toBe(true);
         expect(await result).toEqual(expected);
       }
     },
   );
 
-  it('gives pieces of one leaf of a byte stream, and those of any other as they come', async () => {
+  it('gives pieces of one leaf of a byte stream, and leaves the chunks of any other stream as they are', async () => {
     const data = randomBytes(2 * leafBytes + 5);
     const sizesOf = async (source: ReadableStream<Uint8Array>): Promise<number[]> => {
       const sizes: number[] = [];
-      for await (const piece of measured(source).stream) sizes.push(piece.length);
+      for await (const piece of hashingStream(source).stream) sizes.push(piece.length);
       return sizes;
     };
     expect(await sizesOf(byteStream(data, 99_999))).toEqual([leafBytes, leafBytes, 5]);
@@ -64,7 +64,7 @@ describe('measured', () => {
         controller.enqueue(new Uint8Array(1000));
       },
     });
-    const { stream, result } = measured(source);
+    const { stream, result } = hashingStream(source);
     await expect(bytesOf(stream)).rejects.toThrow('the source broke');
     await expect(result).rejects.toThrow('the source broke');
   });
@@ -75,7 +75,7 @@ describe('measured', () => {
       pull: (controller) => controller.enqueue(new Uint8Array(leafBytes)),
       cancel: (why) => void (reason = why),
     });
-    const { stream, result } = measured(source);
+    const { stream, result } = hashingStream(source);
     const reader = stream.getReader();
     await reader.read();
     await reader.cancel(new Error('enough'));
@@ -94,7 +94,7 @@ describe('measured', () => {
       },
       { highWaterMark: 0 },
     );
-    const reader = measured(source).stream.getReader();
+    const reader = hashingStream(source).stream.getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(produced).toBeLessThanOrEqual(3);

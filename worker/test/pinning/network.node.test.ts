@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, open, passwordIdentity, passwordRecipient } from '../../../shared/crypto/index.ts';
-import { gateway, measured, openFile } from '../../../shared/ipfs/index.ts';
+import { gateway, hashingStream, openFile } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../world.ts';
@@ -14,7 +14,7 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];
   const encrypted = await encrypt(new Blob([plaintext]).stream(), { format: 'sealpin', recipients });
-  const { stream, result } = measured(encrypted.stream);
+  const { stream, result } = hashingStream(encrypted.stream);
   const bytes = Buffer.from(await new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer());
   return { bytes, cid: (await result).cid };
 }

@@ -7,7 +7,7 @@ import { exporter } from 'ipfs-unixfs-exporter';
 import { CID } from 'multiformats/cid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
-import { leafBytes, measured, openFile } from '../../../shared/ipfs/index.ts';
+import { leafBytes, hashingStream, openFile } from '../../../shared/ipfs/index.ts';
 import { kubo } from '../../pinning/kubo.ts';
 
 const token = 't';
@@ -72,7 +72,7 @@ describe('a stored file', () => {
       });
       const expected = hasher();
       const source = pieces(size);
-      const { stream, result } = measured(
+      const { stream, result } = hashingStream(
         new ReadableStream({
           pull(controller) {
             const { done, value } = source.next();

@@ -1,9 +1,7 @@
 /** The runtimes that an adapter is tested in, and services to test it with. */
-import { build } from 'esbuild';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { startModule } from '../../../testkit/workerd.ts';
 import { play, type Outcome, type Scenario } from './scenario.ts';
 
 export type Runtime = { play(scenario: Scenario): Promise<Outcome>; close(): Promise<void> };
@@ -11,32 +9,13 @@ export type Runtime = { play(scenario: Scenario): Promise<Outcome>; close(): Pro
 export const runtimes: Record<string, () => Promise<Runtime>> = {
   Node: async () => ({ play, close: async () => undefined }),
   async workerd() {
-    const bundle = await build({
-      entryPoints: [join(import.meta.dirname, 'entry.ts')],
-      bundle: true,
-      write: false,
-      format: 'esm',
-      target: 'es2024',
-      platform: 'browser',
-      conditions: ['workerd', 'worker', 'browser'],
-    });
-    const miniflare = new Miniflare(
-      convertV4MiniflareOptions({
-        host: '127.0.0.1',
-        port: 0,
-        cf: false,
-        modules: true,
-        script: bundle.outputFiles[0]!.text,
-        compatibilityDate: '2026-11-01',
-      }),
-    );
-    const url = await miniflare.ready;
+    const { url, close } = await startModule('worker/test/pinning/entry.ts');
     return {
       async play(scenario) {
-        const answer = await fetch(url, { method: 'POST', body: JSON.stringify(scenario) });
-        return await answer.json<Outcome>();
+        const response = await fetch(url, { method: 'POST', body: JSON.stringify(scenario) });
+        return await response.json<Outcome>();
       },
-      close: () => miniflare.dispose(),
+      close,
     };
   },
 };

@@ -1,0 +1,128 @@
+import {
+  generateKeyPair,
+  parseIdentities,
+  parseRecipients,
+  type Backend,
+  type Format,
+  type Recipient,
+  type Stanza,
+} from '../../../crypto/index.ts';
+import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { stanzaTag } from '../../../crypto/stanzas/hpke.ts';
+import { equal, fails, type Tool } from '../../../../testkit/assertions.ts';
+import { fromBase64, join, pieces, text, unpaddedBase64 } from '../streams.ts';
+import { seal, unseal } from './containers.ts';
+
+/** Stanzas of other people, damaged ones, and so many of them: whether the one that is ours is found. */
+export function hostileStanzas(tool: Tool, backend: Backend): void {
+  // For odd senders: the header and its MAC are made from the stanzas given.
+  const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
+    const fileKey = backend.random(format === 'age' ? 16 : 32);
+    const header = makeHeader(backend, format, fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await newPayload(backend, format, fileKey);
+    return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
+  };
+  const damaged = (stanza: Stanza): Stanza => ({
+    ...stanza,
+    body: stanza.body.map((byte, index) => (index === 3 ? byte ^ 1 : byte)),
+  });
+
+  tool.test(
+    'S37 S40: the stanza that is ours is found among unknown, foreign and damaged ones; a damaged one of ours is not',
+    async () => {
+      for (const format of ['age', 'sealpin'] as const) {
+        const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+        const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> =>
+          parseRecipients(recipient)[0]!.wrap(fileKey, format, backend);
+        const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
+        const identities = parseIdentities(mine.privatePem);
+        const found = await send(format, async (key) => [
+          grease,
+          await wrap(other.recipient, key),
+          damaged(await wrap(other.recipient, key)),
+          grease,
+          damaged(await wrap(mine.recipient, key)),
+          await wrap(mine.recipient, key),
+          grease,
+        ]);
+        equal(await unseal(backend, pieces(found), identities), text('x'), format);
+        const lost = await send(format, async (key) => [
+          await wrap(other.recipient, key),
+          damaged(await wrap(mine.recipient, key)),
+        ]);
+        await fails('decrypt_failed', () => unseal(backend, pieces(lost), identities), format);
+        const alone = await send(format, async () => [grease]);
+        await fails('decrypt_failed', () => unseal(backend, pieces(alone), identities), format);
+      }
+    },
+  );
+
+  tool.test('S36: 1,000 recipients work, and one who is named twice is wrapped once', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const light: Recipient = { kind: 'key', wrap: async (fileKey) => ({ args: ['test'], body: fileKey.slice() }) };
+    const many = await seal(
+      backend,
+      'age',
+      [...Array.from({ length: 999 }, () => light), ...parseRecipients(recipient)],
+      text('x'),
+    );
+    equal(await unseal(backend, pieces(many), parseIdentities(privatePem)), text('x'));
+    await fails(
+      'invalid_request',
+      () =>
+        seal(
+          backend,
+          'age',
+          Array.from({ length: 1025 }, () => light),
+          text('x'),
+        ),
+      '1,025 recipients',
+    );
+    const twice = await seal(backend, 'sealpin', parseRecipients(`${recipient}\n${recipient}`), text('x'));
+    equal(String.fromCharCode(...twice).split('-> p256 ').length, 2);
+  });
+
+  tool.test('S38: a tag that is ours by chance, on a stanza that is not, does not stop the search', async () => {
+    const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
+    const compressed = backend.p256.compress(mine.spki.slice(26));
+    const colliding = async (fileKey: Uint8Array): Promise<Stanza> => {
+      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, 'age', backend);
+      return {
+        args: [
+          'p256tag',
+          unpaddedBase64(
+            stanzaTag(backend, text('age-encryption.org/p256tag'), fromBase64(args[2]!.padEnd(88, '=')), compressed),
+          ),
+          args[2]!,
+        ],
+        body,
+      };
+    };
+    const container = await send('age', async (key) => [
+      await colliding(key),
+      await parseRecipients(mine.recipient)[0]!.wrap(key, 'age', backend),
+    ]);
+    equal(await unseal(backend, pieces(container), parseIdentities(mine.privatePem)), text('x'));
+    await fails('decrypt_failed', async () =>
+      unseal(
+        backend,
+        pieces(await send('age', async (key) => [await colliding(key)])),
+        parseIdentities(mine.privatePem),
+      ),
+    );
+  });
+
+  tool.test('S34: an ephemeral key that is not a point of the curve is a header error', async () => {
+    const { privatePem } = await generateKeyPair(backend);
+    for (const point of [
+      Uint8Array.of(4, ...new Uint8Array(64)),
+      Uint8Array.of(4, ...new Uint8Array(64).fill(1)),
+      Uint8Array.of(4, ...new Uint8Array(64).fill(255)),
+    ]) {
+      const container = await send('sealpin', async () => [
+        { args: ['p256', unpaddedBase64(point)], body: new Uint8Array(48) },
+      ]);
+      await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
+    }
+  });
+}
