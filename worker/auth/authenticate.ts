@@ -11,7 +11,7 @@ import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { readCachedKey, type CachedKey } from './key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
-import type { Account, KeyMaterial as KeyMaterial } from '../objects/account.ts';
+import type { Account, KeyMaterial } from '../objects/account.ts';
 
 /** The API key that makes a request, and the object of its account. */
 export type Principal = {

@@ -17,14 +17,14 @@ export function referenceRemoval({ cid, service, fileId }: FileRecord): Message 
 }
 
 /** Sends a message; one that succeeds is acknowledged. */
-export type Send = (message: Message) => Promise<Result<{ status: Removal }>>;
+type Send = (message: Message) => Promise<Result<{ status: Removal }>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
 /** How many messages one alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 
-export type OutboxOptions = { send: Send; now(): number };
+type OutboxOptions = { send: Send; now(): number };
 
 /** The outbox in an object's storage. */
 export class Outbox {
