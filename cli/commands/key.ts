@@ -1,4 +1,5 @@
 import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
+import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -114,7 +115,7 @@ export const revoke = defineCommand({
   service: true,
   examples: [{ command: 'sealpin key revoke 9f2c… --cascade', does: 'A key, and those that were made with it' }],
   async run({ args, context }) {
-    if (args.id.startsWith('sp_'))
+    if (args.id.startsWith(apiKeyPrefix))
       throw new SealpinError('usage', 'that is an API key, and its ID is wanted', {
         hint: 'see: sealpin key list. The key stands in the history of your shell now',
       });

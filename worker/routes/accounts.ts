@@ -8,10 +8,12 @@ import {
   type NewAccountAnswer,
 } from '../../shared/api.ts';
 import {
+  encodePublicKeyFile,
   generateKeyPair,
+  isAccountId,
+  isKeyPair,
   newAccountId,
   newApiKey,
-  recipientFromSpki,
   sealPrivateKey,
   type ApiKey,
 } from '../../shared/crypto/index.ts';
@@ -25,7 +27,7 @@ import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { keyAnswer } from './keys.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
 import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
-import { newRecovery, opens, parseRecoveryKey, parseRecoveryText, pem } from '../auth/recovery-file.ts';
+import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
 
 /**
  * Lets only the operator on. Without the secret `ADMIN_TOKEN` there is no operator, and nothing to be found.
@@ -110,7 +112,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   const shown = await parseRecoveryText(privateKey);
   if (recovery.secretHash === null) throw new SealpinError('forbidden', noSecret, { hint: noSecretHint });
   if (shown.secretHash === undefined) throw new SealpinError('forbidden', secretMissing, { hint: wholeFile });
-  const isOurs = await opens(shown.pkcs8, spki);
+  const isOurs = isKeyPair(shown.pkcs8, spki);
   if (!isSameHash(shown.secretHash, recovery.secretHash) || !isOurs)
     throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
@@ -158,17 +160,12 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 
 function accountAnswer(account: AccountRecord): NewAccountAnswer['account'] {
   const { id, label, createdAt } = account;
-  return { id, label, publicKey: publicPem(account.spki), createdAt: new Date(createdAt).toISOString() };
-}
-
-/** The text of a `public.key` file. */
-function publicPem(spki: Uint8Array): string {
-  return `# recipient: ${recipientFromSpki(spki).text}\n${pem('PUBLIC KEY', spki)}`;
+  return { id, label, publicKey: encodePublicKeyFile(account.spki), createdAt: new Date(createdAt).toISOString() };
 }
 
 function namedAccount(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
-  if (!/^[0-9A-Za-z]{22}$/.test(id)) throw new SealpinError('not_found');
+  if (!isAccountId(id)) throw new SealpinError('not_found');
   return { id, object: c.env.ACCOUNT.getByName(id) };
 }
 

@@ -1,5 +1,6 @@
 /** `GET /v1/health`: whether the service can do its work, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../shared/api.ts';
+import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { requireOperator } from './accounts.ts';
 import { settled } from '../objects/result.ts';
@@ -44,7 +45,7 @@ export async function health(c: Ctx): Promise<Response> {
 /** Whether the caller has shown the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing here. */
 async function isOperator(c: Ctx): Promise<boolean> {
   const token = bearer(c);
-  if (token === undefined || token.startsWith('sp_')) return false;
+  if (token === undefined || token.startsWith(apiKeyPrefix)) return false;
   try {
     // Guesses are counted as everywhere; who has had too many sees what anybody sees.
     await limitAddress(c);

@@ -10,7 +10,8 @@ import {
   type Recipient,
   type Stanza,
 } from '../../../crypto/index.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { stanzaTag } from '../../../crypto/stanzas/hpke.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
@@ -312,8 +313,8 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
   // Senders who do odd things: the header and its MAC are made from the stanzas they give.
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
     const fileKey = backend.random(format === 'age' ? 16 : 32);
-    const header = makeHeader(backend, format, fileKey, await stanzas(fileKey));
-    const { preamble, chunks } = await newPayload(backend, format, fileKey);
+    const header = makeHeader(backend, formatOf(format), fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
   const damaged = (stanza: Stanza): Stanza => ({
@@ -327,7 +328,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       for (const format of ['age', 'sealpin'] as const) {
         const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
         const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> =>
-          parseRecipients(recipient)[0]!.wrap(fileKey, format, backend);
+          parseRecipients(recipient)[0]!.wrap(fileKey, formatOf(format), backend);
         const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
         const identities = parseIdentities(mine.privatePem);
         const found = await send(format, async (key) => [
@@ -380,7 +381,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
     const compressed = backend.p256.compress(mine.spki.slice(26));
     const colliding = async (fileKey: Uint8Array): Promise<Stanza> => {
-      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, 'age', backend);
+      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
       return {
         args: [
           'p256tag',
@@ -394,7 +395,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     };
     const container = await send('age', async (key) => [
       await colliding(key),
-      await parseRecipients(mine.recipient)[0]!.wrap(key, 'age', backend),
+      await parseRecipients(mine.recipient)[0]!.wrap(key, formatOf('age'), backend),
     ]);
     equal(await unseal(backend, pieces(container), parseIdentities(mine.privatePem)), text('x'));
     await fails('decrypt_failed', async () =>

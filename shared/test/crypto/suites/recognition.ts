@@ -14,7 +14,8 @@ import {
   type Sniffed,
   type Stanza,
 } from '../../../crypto/index.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { join, pieces, text } from '../streams.ts';
@@ -91,8 +92,8 @@ export function recognition(tool: Tool, backend: Backend): void {
 
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
     const fileKey = backend.random(format === 'age' ? 16 : 32);
-    const header = makeHeader(backend, format, fileKey, await stanzas(fileKey));
-    const { preamble, chunks } = await newPayload(backend, format, fileKey);
+    const header = makeHeader(backend, formatOf(format), fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
 
@@ -113,7 +114,7 @@ export function recognition(tool: Tool, backend: Backend): void {
         for (const bad of malformed) {
           const what = `${bad.args.join(' ')} with ${name}`;
           const ours = (fileKey: Uint8Array): Promise<Stanza> =>
-            parseRecipients(recipient)[0]!.wrap(fileKey, 'age', backend);
+            parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
           const after = await send('age', async (fileKey) => [await ours(fileKey), bad]);
           equal(await unseal(backend, pieces(after), parseIdentities(key)), text('x'), `${what}, after ours`);
           const before = await send('age', async (fileKey) => [bad, await ours(fileKey)]);
@@ -163,7 +164,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     ]) {
       for (const order of [1, -1]) {
         const container = await send('sealpin', async (fileKey) =>
-          [await parseRecipients(recipient)[0]!.wrap(fileKey, 'sealpin', backend), bad].toSorted(() => order),
+          [await parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('sealpin'), backend), bad].toSorted(() => order),
         );
         await fails('header_invalid', () => open(pieces(container), { backend }), bad.args.join(' ').slice(0, 20));
         await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
@@ -177,8 +178,8 @@ export function recognition(tool: Tool, backend: Backend): void {
       // Both stanzas open, each to a file key of its own; the MAC fits the second one only.
       const other = backend.random(format === 'age' ? 16 : 32);
       const container = await send(format, async (fileKey) => [
-        await parseRecipients(first.recipient)[0]!.wrap(other, format, backend),
-        await parseRecipients(second.recipient)[0]!.wrap(fileKey, format, backend),
+        await parseRecipients(first.recipient)[0]!.wrap(other, formatOf(format), backend),
+        await parseRecipients(second.recipient)[0]!.wrap(fileKey, formatOf(format), backend),
       ]);
       const open = (...keys: string[]): Promise<Uint8Array> =>
         unseal(
@@ -212,21 +213,21 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       for (const logN of [1, 9, 21, 22]) {
         costs.length = 0;
-        ok((await say('age', ['scrypt', salt, String(logN)])).startsWith('It cannot be decrypted'), `${logN}`);
+        equal(await say('age', ['scrypt', salt, String(logN)]), 'Wrong password', `${logN}`);
         equal(costs, [logN]);
       }
       costs.length = 0;
       for (const [format, args, expected] of [
-        ['age', ['scrypt', salt, '23'], 'more than scrypt with N = 2^22'],
-        ['age', ['scrypt', salt, `1${'0'.repeat(400)}`], 'more than scrypt with N = 2^22'],
+        ['age', ['scrypt', salt, '23'], 'above the supported maximum, scrypt with N = 2^22'],
+        ['age', ['scrypt', salt, `1${'0'.repeat(400)}`], 'above the supported maximum, scrypt with N = 2^22'],
         ['age', ['scrypt', salt, '010'], 'malformed'],
         ['age', ['scrypt', salt, '+10'], 'malformed'],
         ['age', ['scrypt', salt, '1e1'], 'malformed'],
-        ['sealpin', ['scrypt', salt, '21'], 'more than scrypt with N = 2^20'],
-        ['sealpin', ['scrypt', salt, '9'], 'less than scrypt with N = 2^10'],
-        ['sealpin', ['pbkdf2-sha512', salt, '1000000000'], 'more than 10000000 iterations'],
-        ['sealpin', ['pbkdf2-sha512', salt, `1${'0'.repeat(30)}`], 'more than 10000000 iterations'],
-        ['sealpin', ['pbkdf2-sha512', salt, '219999'], 'less than 220000 iterations'],
+        ['sealpin', ['scrypt', salt, '21'], 'above the supported maximum, scrypt with N = 2^20'],
+        ['sealpin', ['scrypt', salt, '9'], 'below the supported minimum, scrypt with N = 2^10'],
+        ['sealpin', ['pbkdf2-sha512', salt, '1000000000'], 'above the supported maximum, 10000000 iterations'],
+        ['sealpin', ['pbkdf2-sha512', salt, `1${'0'.repeat(30)}`], 'above the supported maximum, 10000000 iterations'],
+        ['sealpin', ['pbkdf2-sha512', salt, '219999'], 'below the supported minimum, 220000 iterations'],
       ] as const)
         ok(
           (await say(format, [...args])).includes(expected),

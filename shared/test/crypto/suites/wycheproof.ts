@@ -13,7 +13,7 @@ import mlKemKeys from '../../vectors/wycheproof/mlkem_768_keygen_seed_test.json'
 import pbkdf2 from '../../vectors/wycheproof/pbkdf2_hmacsha512_test.json' with { type: 'json' };
 import { ml_kem768 } from '@noble/post-quantum/ml-kem.js';
 import type { Aead, Backend } from '../../../crypto/index.ts';
-import { openChunks } from '../../../crypto/payload/chunks.ts';
+import { openChunks } from '../../../crypto/payload/open-chunks.ts';
 import { readCobblestone } from '../../../crypto/payload/cobblestone.ts';
 import { parsePkcs8, parseSpki } from '../../../crypto/keys/der.ts';
 import { expand, extract } from '../../../crypto/backends/kdf.ts';
