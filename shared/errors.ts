@@ -1,8 +1,8 @@
 /**
  * One error class and one table of every failure: the HTTP API, the command line and the shared rooms all use these codes.
- * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: with `user` the detail may
- * be shown as it is, with `system` it reveals nothing of the inside. `hint` is what a client of the API can do; it never names
- * a command or a flag of the command line, which has hints of its own.
+ * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: the detail of a `user` fault may
+ * be shown to clients, that of a `system` fault may reveal internals and stays in the log. `hint` is what a client of the API can
+ * do; it never names a command or a flag of the command line, which has hints of its own.
  */
 type Entry = { status: number; exit: 1 | 2 | 130; fault: 'user' | 'system'; title: string; hint?: string };
 
@@ -36,7 +36,7 @@ const table = {
     status: 408,
     exit: 1,
     fault: 'user',
-    title: 'The body stopped coming',
+    title: 'The body stalled',
     hint: 'nothing was kept; send the upload again',
   },
   unauthorized: {
@@ -47,10 +47,10 @@ const table = {
     hint: 'send Authorization: Bearer sp_…',
   },
   insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
-  forbidden: { status: 403, exit: 1, fault: 'user', title: 'This is not allowed' },
-  not_found: { status: 404, exit: 1, fault: 'user', title: 'There is nothing here' },
+  forbidden: { status: 403, exit: 1, fault: 'user', title: 'Not allowed' },
+  not_found: { status: 404, exit: 1, fault: 'user', title: 'Not found' },
   method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
-  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No representation that you accept' },
+  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No acceptable representation' },
   conflict: { status: 409, exit: 1, fault: 'user', title: 'The request conflicts with the current state' },
   idempotency_running: {
     status: 409,
@@ -62,12 +62,12 @@ const table = {
   precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
   too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service takes' },
   unsupported_media_type: { status: 415, exit: 1, fault: 'user', title: 'This content type is not supported' },
-  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range lies outside of the file' },
+  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range is outside the file' },
   cid_mismatch: {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'The bytes do not have the blob ID that was announced',
+    title: 'The bytes do not match the announced blob ID',
     hint: 'the bytes changed on the way; nothing was kept, send them again',
   },
   idempotency_mismatch: {
@@ -84,26 +84,26 @@ const table = {
     title: 'Too many requests',
     hint: 'wait as long as Retry-After says',
   },
-  // The service and what it stands on
+  // The service and what it depends on
   internal: {
     status: 500,
     exit: 1,
     fault: 'system',
     title: 'Something went wrong on our side',
-    hint: 'tell the operator the requestId',
+    hint: 'contact the operator and quote the requestId',
   },
   misconfigured: {
     status: 500,
     exit: 1,
     fault: 'system',
-    title: 'The service is configured wrongly',
-    hint: 'tell the operator: the log of the service says what is wrong',
+    title: 'The service is misconfigured',
+    hint: 'contact the operator: the log of the service names the setting',
   },
   pinning_failed: {
     status: 502,
     exit: 1,
     fault: 'system',
-    title: 'The pinning service gave a bad answer',
+    title: 'The pinning service sent an unexpected response',
     hint: 'nothing was kept; try again',
   },
   pinning_lost: {
@@ -117,7 +117,7 @@ const table = {
     status: 502,
     exit: 1,
     fault: 'system',
-    title: 'What came back is not what was stored',
+    title: 'The content that came back is not what was stored',
     hint: 'try another source of the same blob ID',
   },
   overloaded: { status: 503, exit: 1, fault: 'system', title: 'Too busy at the moment', hint: 'try again shortly' },
@@ -154,13 +154,13 @@ const table = {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'The container is not complete or has something after its end',
+    title: 'The container is incomplete, or something follows its end',
   },
   kdf_unavailable: {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'This runtime cannot pay the cost of the password',
+    title: 'The key derivation of the password is too expensive for this runtime',
     hint: 'open it on a machine with more memory',
   },
   key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
@@ -169,7 +169,7 @@ const table = {
     status: 400,
     exit: 2,
     fault: 'user',
-    title: 'There is nobody to encrypt to',
+    title: 'No recipients',
     hint: 'name at least one public key',
   },
   not_encrypted: {
@@ -179,15 +179,20 @@ const table = {
     title: 'It is not encrypted',
     hint: 'leave the password or key out to fetch it as it is',
   },
-  wrong_kind: { status: 422, exit: 1, fault: 'user', title: 'It opens with something else' },
+  wrong_kind: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'Wrong kind of credential',
+  },
   random_failed: {
     status: 500,
     exit: 1,
     fault: 'system',
-    title: 'The random numbers of this machine cannot be trusted',
+    title: 'The random number generator of this machine is broken',
   },
   // The command line
-  usage: { status: 400, exit: 2, fault: 'user', title: 'The command line is not right' },
+  usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
   file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists' },
   file_not_found: { status: 404, exit: 1, fault: 'user', title: 'There is no such file' },
   file_unreadable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be read' },
@@ -197,7 +202,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'The file changed while it was read',
-    hint: 'nothing was kept; try again when it is at rest',
+    hint: 'nothing was kept; try again once nothing writes to it',
   },
   disk_full: { status: 507, exit: 1, fault: 'user', title: 'The disk is full', hint: 'free some space and try again' },
   config_invalid: { status: 400, exit: 1, fault: 'user', title: 'The configuration cannot be used' },
@@ -207,7 +212,7 @@ const table = {
     fault: 'user',
     title: 'The service cannot be reached',
   },
-  service_answer: { status: 502, exit: 1, fault: 'user', title: 'The service gave an answer that is not Sealpin’s' },
+  service_answer: { status: 502, exit: 1, fault: 'user', title: 'Unexpected response: not a Sealpin service' },
   already_running: {
     status: 409,
     exit: 1,
@@ -230,27 +235,27 @@ const table = {
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
 } as const satisfies Record<string, Entry>;
 
-/** Every failure that Sealpin can tell of. */
+/** Every failure that Sealpin reports. */
 export type Code = keyof typeof table;
 
 /** All codes, for documents and tests. */
 export const codes = Object.keys(table) as Code[];
 
-/** What the table says of a code. */
+/** Returns the row of a code. */
 export function describe(code: Code): Entry {
   return table[code];
 }
 
-/** Whether text, from an HTTP answer for example, is one of our codes. */
+/** Whether text, from an HTTP response for example, is one of our codes. */
 export function isCode(text: unknown): text is Code {
   return typeof text === 'string' && Object.hasOwn(table, text);
 }
 
 /**
- * What lies behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
+ * The cause behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
  * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
  * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
- * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
+ * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (the response stopped in the middle).
  * `key_invalid` has the others.
  */
 export type Reason =
@@ -271,7 +276,7 @@ export type Reason =
   | 'not_a_key'
   | 'broken_off';
 
-/** The one error that Sealpin throws for what can go wrong outside of the code itself; a wrong call throws `TypeError`. */
+/** The error that Sealpin throws for every failure that is not a bug; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
   readonly code: Code;
@@ -283,8 +288,8 @@ export class SealpinError extends Error {
 
   /**
    * @param code one of `codes`
-   * @param detail one sentence about this occurrence, without secrets; the title of the code when left out
-   * @param options `reason` which of the causes of this code it is, `hint` what to do about it, `cause` the error below
+   * @param detail one sentence about this occurrence, without secrets; the title of the code by default
+   * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause` the error below
    *   (never one that carries a secret)
    */
   constructor(
@@ -304,4 +309,42 @@ export class SealpinError extends Error {
 /** Whether a thrown thing is a SealpinError, with a certain code if one is given. */
 export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
   return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
+}
+
+/** A failure as JSON (RFC 9457). */
+export type ProblemObject = {
+  type: string;
+  title: string;
+  status: number;
+  detail?: string;
+  code: Code;
+  hint?: string;
+  requestId?: string;
+};
+
+/** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+export function problemType(code: Code): string {
+  return `/v1/openapi.json#/components/examples/${code}`;
+}
+
+/**
+ * Makes the problem object of an error.
+ * @param o.type a URI reference that identifies the kind of problem; `about:blank` by default
+ * @param o.detail left out when undefined: the caller decides whether its reader may see the message of the error
+ * @param o.hint left out when undefined
+ */
+export function toProblem(
+  error: SealpinError,
+  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string },
+): ProblemObject {
+  const { title, status } = describe(error.code);
+  return {
+    type: o.type ?? 'about:blank',
+    title,
+    status,
+    ...(o.detail === undefined ? {} : { detail: o.detail }),
+    code: error.code,
+    ...(o.hint === undefined ? {} : { hint: o.hint }),
+    ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
+  };
 }

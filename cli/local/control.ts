@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
-import { SealpinError, isCode, isSealpinError } from '../../shared/errors.ts';
+import { SealpinError, isCode, isSealpinError, toProblem } from '../../shared/errors.ts';
 
 /** What lies at a home of the bytes. `deletions`: pins that still have to be removed there. */
 export type Kept = { readonly files: number; readonly deletions: number };
@@ -84,7 +84,7 @@ export async function listenForControl(path: string, controls: Controls): Promis
       (body) => answer(200, body),
       (error: unknown) => {
         const told = isSealpinError(error) ? error : new SealpinError('internal', String(error));
-        answer(500, { code: told.code, detail: told.message, hint: told.hint });
+        answer(500, toProblem(told, { detail: told.message, hint: told.hint }));
       },
     );
   });

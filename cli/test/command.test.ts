@@ -205,7 +205,7 @@ describe('the entry', () => {
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
     expect(JSON.parse(ran.stderr)).toEqual({
       type: 'about:blank',
-      title: 'The command line is not right',
+      title: 'Invalid usage',
       status: 400,
       detail: 'encrypt needs <file>',
       code: 'usage',

@@ -63,7 +63,7 @@ describe('output', () => {
     expect(stdout.text).toBe('');
     expect(JSON.parse(stderr.text)).toEqual({
       type: 'about:blank',
-      title: 'The command line is not right',
+      title: 'Invalid usage',
       status: 400,
       detail: 'so not',
       code: 'usage',

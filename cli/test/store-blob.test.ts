@@ -300,7 +300,7 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   const ran = await sealpin(['decrypt', blobId, 'out'], directory, { env });
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
   expect(ran.stderr).not.toContain('cannot be reached');
-  expect(ran.stderr).toContain('What came back is not what was stored');
+  expect(ran.stderr).toContain('The content that came back is not what was stored');
   expect(await readdir(directory)).toEqual(['in']);
 });
 

@@ -1,9 +1,8 @@
 /** `GET /v1/openapi.json`: the API's description, made of the validators that run and the table of codes. */
 import type * as v from 'valibot';
-import { describe, type Code } from '../../shared/errors.ts';
+import { describe, problemType, type Code } from '../../shared/errors.ts';
 import { Problem } from '../../shared/api.ts';
 import type { Ctx } from '../http/app.ts';
-import { problemType } from '../http/problem.ts';
 import { operations, type Operation } from './table.ts';
 import { jsonSchema, type JsonSchema } from './json-schema.ts';
 import { version } from '../env.ts';

@@ -8,7 +8,7 @@ import {
   sniff,
 } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { measured, parseCid } from '../../shared/ipfs/index.ts';
+import { leafBytes, measured, parseCid } from '../../shared/ipfs/index.ts';
 import { settled } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
@@ -140,7 +140,9 @@ async function store(
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
   const encrypted =
-    mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki) }) : undefined;
+    mode === 'encrypted'
+      ? await encryptDetached(body.stream, { recipient: recipientFromSpki(o.spki), pieceBytes: leafBytes })
+      : undefined;
   const measure = measured(encrypted?.payload ?? body.stream);
 
   let about: About | undefined;
