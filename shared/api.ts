@@ -1,6 +1,6 @@
 /**
  * The wire shapes of the HTTP API, as validators and the types drawn from them. The Worker checks requests with them and
- * describes itself by them; the command line checks answers with them.
+ * describes itself by them; the command line checks responses with them.
  */
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
@@ -70,7 +70,7 @@ export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v
 /** The body of an upload in JSON; `filename` may be left out in plain mode. It is never parsed whole, so this only describes it. */
 export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
 
-/** `destroyed`: the key that opened it is gone. `in-container`: its header went with its bytes. `none`: its bytes are no container. */
+/** `destroyed`: the key that opened it is deleted. `in-container`: its header went with its bytes. `none`: its bytes are no container. */
 export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),
@@ -90,7 +90,7 @@ export const Problem = v.object({
 });
 export type Problem = v.InferOutput<typeof Problem>;
 
-/** `live`: whether the service runs at all, without asking those that it stands on. */
+/** `live`: whether the service runs at all, without asking the services that it depends on. */
 export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true'])) });
 
 /**
@@ -162,7 +162,7 @@ export const NewApiKey = v.strictObject({
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
-/** `apiKey` is shown in this one answer and never again. */
+/** `apiKey` is shown in this one response and never again. */
 export const NewApiKeyAnswer = v.object({ key: ApiKeyRecord, apiKey: ApiKeyText });
 export type NewApiKeyAnswer = v.InferOutput<typeof NewApiKeyAnswer>;
 
@@ -184,7 +184,7 @@ export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLength(4096)), label: v.optional(Label) });
 export type Recover = v.InferOutput<typeof Recover>;
 
-/** `apiKey` is shown in this one answer and never again. */
+/** `apiKey` is shown in this one response and never again. */
 export const NewAccountAnswer = v.object({
   account: v.object({ id: AccountId, label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
   key: ApiKeyRecord,
@@ -193,7 +193,7 @@ export const NewAccountAnswer = v.object({
 export type NewAccountAnswer = v.InferOutput<typeof NewAccountAnswer>;
 
 /**
- * Checks what a service answered.
+ * Checks the response of a service.
  *
  * @throws service_answer when it is not of the shape that Sealpin gives
  */

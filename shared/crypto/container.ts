@@ -94,17 +94,11 @@ export async function open(
   try {
     const sniffed = await sniffSource(source);
     if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), backend);
-    switch (sniffed) {
-      case undefined:
-        return { kind: 'plain', stream: source.rest() };
-      case 'armor':
-        return await openArmored(new ByteSource(dearmor(source)), backend);
-      case 'detached':
-        source.abandon(undefined);
-        return { kind: 'detached' };
-      case 'unsupported':
-        throw new SealpinError('unsupported_version');
-    }
+    if (sniffed === undefined) return { kind: 'plain', stream: source.rest() };
+    if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), backend);
+    if (sniffed !== 'detached') throw new SealpinError('unsupported_version');
+    source.abandon(undefined);
+    return { kind: 'detached' };
   } catch (error) {
     source.abandon(error);
     throw error;

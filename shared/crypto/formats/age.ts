@@ -4,7 +4,7 @@ import { parsePasswordStanza } from '../stanzas/password.ts';
 import type { FormatRow } from './format-row.ts';
 
 /**
- * age v1 (C2SP age.md). A file may name recipients of other tools: only a password, which has no other stanza beside it, is checked
+ * age v1 (C2SP age.md). A file may name recipients of other tools: only a password, which must be the only stanza, is checked
  * before a key is asked for.
  */
 export const age: FormatRow = {

@@ -1,4 +1,4 @@
-/** What tells one container format from another. Everything else about containers is the same for all. */
+/** The differences between container formats. Everything else about containers is the same for all. */
 import type { Payload } from '../payload/chunking.ts';
 import type { HpkeAead } from '../stanzas/hpke.ts';
 

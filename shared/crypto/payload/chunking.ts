@@ -1,4 +1,4 @@
-/** The arithmetic of payloads that are sequences of sealed chunks, and what tells one kind of payload from another. */
+/** The arithmetic of payloads that are sequences of sealed chunks, and the differences between kinds of payload. */
 import type { ByteSource } from '../../streams/byte-source.ts';
 import type { Aead, Backend } from '../backends/backend.ts';
 

@@ -18,7 +18,7 @@ export function stanzasOfKind(
 
 /**
  * Checks the stanzas of a header before a key is asked for.
- * @throws SealpinError `header_invalid` for a password beside another stanza, for a second `file` stanza, and for a malformed stanza
+ * @throws SealpinError `header_invalid` for a password with another stanza, for a second `file` stanza, and for a malformed stanza
  *   of those that the format checks
  */
 export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): void {

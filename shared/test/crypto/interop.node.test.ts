@@ -169,7 +169,7 @@ for (const backend of backends) {
       ['rage', 'rage-keygen'],
     ] as const)
       withProgram(program, { probe: ['--version'], isOptional: true }, () => {
-        test(`what ${program} opens beside a malformed stanza of somebody else, we open, and what it refuses, we refuse`, () =>
+        test(`next to a malformed stanza for another recipient, we open and refuse the same files as ${program}`, () =>
           inDirectory(async (path) => {
             run(keygen, ['-o', path('key')]);
             const identityFile = await readFile(path('key'), 'utf8');

@@ -66,7 +66,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
           });
           await fails('header_invalid', () => open(stream, { backend }), what);
           ok(given <= 2 * 2 ** 20, `${what}: ${given} bytes were read`);
-          ok(isCancelled, `${what}: the source is not told`);
+          ok(isCancelled, `${what}: the source is not cancelled`);
         }
       }
       const largest = headerOf('age', '-> a\n\n'.repeat(1024));
@@ -168,7 +168,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     );
   });
 
-  tool.test('S28: a password that does not stand alone is refused', async () => {
+  tool.test('S28: a password that is not the only stanza is refused', async () => {
     const salt = base64(new Uint8Array(16));
     const password = {
       age: { args: ['scrypt', salt, '10'], body: new Uint8Array(32) },
@@ -426,12 +426,12 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     const other = await generateKeyPair(backend);
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), text('hello'));
     const failures = new Set<string>();
-    const tell = (error: unknown): void => {
+    const record = (error: unknown): void => {
       if (!isSealpinError(error, 'decrypt_failed')) throw new Error(String(error));
       equal(error.cause, undefined);
       failures.add(`${error.reason}: ${error.message}`);
     };
-    // The first one stands in the base64 of the MAC, and stays base64.
+    // The first one is in the base64 of the MAC, and stays base64.
     const places = [200, container.length - 1, container.length - 30, container.length - 70];
     const damaged = places.map((at) =>
       container.map((byte, index) => (index !== at ? byte : at > 200 ? byte ^ 1 : byte === 0x41 ? 0x42 : 0x41)),
@@ -440,7 +440,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       [container, other.privatePem],
       ...damaged.map((bytes) => [bytes, privatePem] as const),
     ] as const) {
-      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), tell);
+      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), record);
     }
     const forPassword = await seal(
       backend,
@@ -448,7 +448,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
       [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
       text('hello'),
     );
-    await unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]).catch(tell);
+    await unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]).catch(record);
     equal(
       [...failures],
       [

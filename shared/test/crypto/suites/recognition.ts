@@ -73,7 +73,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     }
   });
 
-  tool.test('armor is told from plain files where it cannot be read', async () => {
+  tool.test('armor that cannot be read is not taken for a plain file', async () => {
     const bytes = text(`\n${armor}AAAA\n`);
     const container = { bytes: bytes.length, read: async (at: number, n: number) => pieces(bytes.slice(at, at + n)) };
     await fails('invalid_request', () => openAt(container, { identities: [passwordIdentity('x')], backend }));
@@ -98,7 +98,7 @@ export function recognition(tool: Tool, backend: Backend): void {
   };
 
   tool.test(
-    'age: a malformed stanza of another kind denies nobody; one of our kind does, unless ours comes first',
+    'age: a malformed stanza of another kind is ignored; one of our kind is an error, unless ours comes first',
     async () => {
       const [pair, quantum] = [await generateKeyPair(backend), await generatePostQuantumKeyPair(backend)];
       const mine = [
@@ -203,7 +203,7 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       const header = (format: Format, args: string[]): Promise<Uint8Array> =>
         send(format, async () => [{ args, body: new Uint8Array(format === 'age' ? 32 : 48) }]);
-      const say = async (format: Format, args: string[]): Promise<string> => {
+      const failureOf = async (format: Format, args: string[]): Promise<string> => {
         try {
           await unseal(counting, pieces(await header(format, args)), [passwordIdentity('x')]);
           return 'it opens';
@@ -213,7 +213,7 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       for (const logN of [1, 9, 21, 22]) {
         costs.length = 0;
-        equal(await say('age', ['scrypt', salt, String(logN)]), 'Wrong password', `${logN}`);
+        equal(await failureOf('age', ['scrypt', salt, String(logN)]), 'Wrong password', `${logN}`);
         equal(costs, [logN]);
       }
       costs.length = 0;
@@ -230,8 +230,8 @@ export function recognition(tool: Tool, backend: Backend): void {
         ['sealpin', ['pbkdf2-sha512', salt, '219999'], 'below the supported minimum, 220000 iterations'],
       ] as const)
         ok(
-          (await say(format, [...args])).includes(expected),
-          `${args[2].slice(0, 20)}: ${await say(format, [...args])}`,
+          (await failureOf(format, [...args])).includes(expected),
+          `${args[2].slice(0, 20)}: ${await failureOf(format, [...args])}`,
         );
       equal(costs, []);
     },

@@ -191,7 +191,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       equal(derived.slice(0, length), dk.slice(0, length), `${tcId}`);
     }
   });
-  // The backends have ML-KEM inside of the hybrids only: this is the implementation that those stand on.
+  // The backends have ML-KEM only inside the hybrids: this is the implementation that those use.
   family('ML-KEM-768', sum(mlKem.testGroups), async () => {
     for (const { tcId, result, seed, c, K, ek } of mlKem.testGroups.flatMap(({ tests }): MlKemTest[] => tests)) {
       let made: { ek: string; shared: string } | undefined;
