@@ -7,6 +7,7 @@ import { chromium } from 'playwright-core';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
 import { bundle } from '../cli/local/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
+import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
 import { pathOf } from '../testkit/programs.ts';
 import { startModule } from '../testkit/workerd.ts';
@@ -121,7 +122,7 @@ async function* passwords(): AsyncGenerator<Figure> {
     const timer = setInterval(measure, 5);
     const begun = performance.now();
     try {
-      await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), 'sealpin', nodeBackend);
+      await passwordRecipient('correct horse battery staple', kdf).wrap(new Uint8Array(32), sealpinV1, nodeBackend);
     } finally {
       clearInterval(timer);
     }

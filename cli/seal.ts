@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import type { StoredFile } from '../shared/api.ts';
 import { encrypt, type Format, passwordRecipient, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
@@ -79,6 +80,8 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
       format: o.format,
       recipients,
       mix: o.mix ?? false,
+      // Leaves of the CID, which the hashing takes without copying them together.
+      pieceBytes: leafBytes,
       backend: nodeBackend,
     });
     derivation?.done();

@@ -1,8 +1,8 @@
 /**
  * One error class and one table of every failure: the HTTP API, the command line and the shared rooms all use these codes.
- * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: with `user` the detail may
- * be shown as it is, with `system` it reveals nothing of the inside. `hint` is what a client of the API can do; it never names
- * a command or a flag of the command line, which has hints of its own.
+ * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: the detail of a `user` fault may
+ * be shown to clients, that of a `system` fault may reveal internals and stays in the log. `hint` is what a client of the API can
+ * do; it never names a command or a flag of the command line, which has hints of its own.
  */
 type Entry = { status: number; exit: 1 | 2 | 130; fault: 'user' | 'system'; title: string; hint?: string };
 
@@ -47,7 +47,7 @@ const table = {
     hint: 'send Authorization: Bearer sp_…',
   },
   insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
-  forbidden: { status: 403, exit: 1, fault: 'user', title: 'This is not allowed' },
+  forbidden: { status: 403, exit: 1, fault: 'user', title: 'Not allowed' },
   not_found: { status: 404, exit: 1, fault: 'user', title: 'Not found' },
   method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
   not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No acceptable representation' },
@@ -67,7 +67,7 @@ const table = {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'The bytes do not have the blob ID that was announced',
+    title: 'The bytes do not match the announced blob ID',
     hint: 'the bytes changed on the way; nothing was kept, send them again',
   },
   idempotency_mismatch: {
@@ -84,7 +84,7 @@ const table = {
     title: 'Too many requests',
     hint: 'wait as long as Retry-After says',
   },
-  // The service and what it stands on
+  // The service and what it depends on
   internal: {
     status: 500,
     exit: 1,
@@ -252,7 +252,7 @@ export function isCode(text: unknown): text is Code {
 }
 
 /**
- * What lies behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
+ * The cause behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
  * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
  * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
  * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
@@ -285,7 +285,7 @@ export type Reason =
   | 'server_error'
   | 'not_a_gateway';
 
-/** The one error that Sealpin throws for what can go wrong outside of the code itself; a wrong call throws `TypeError`. */
+/** The error that Sealpin throws for every failure that is not a bug; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
   readonly code: Code;
@@ -297,8 +297,8 @@ export class SealpinError extends Error {
 
   /**
    * @param code one of `codes`
-   * @param detail one sentence about this occurrence, without secrets; the title of the code when left out
-   * @param options `reason` which of the causes of this code it is, `hint` what to do about it, `cause` the error below
+   * @param detail one sentence about this occurrence, without secrets; the title of the code by default
+   * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause` the error below
    *   (never one that carries a secret)
    */
   constructor(
@@ -318,4 +318,42 @@ export class SealpinError extends Error {
 /** Whether a thrown thing is a SealpinError, with a certain code if one is given. */
 export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
   return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
+}
+
+/** A failure as JSON (RFC 9457). */
+export type ProblemObject = {
+  type: string;
+  title: string;
+  status: number;
+  detail?: string;
+  code: Code;
+  hint?: string;
+  requestId?: string;
+};
+
+/** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+export function problemType(code: Code): string {
+  return `/v1/openapi.json#/components/examples/${code}`;
+}
+
+/**
+ * Makes the problem object of an error.
+ * @param o.type a URI reference that identifies the kind of problem; `about:blank` by default
+ * @param o.detail left out when undefined: the caller decides whether its reader may see the message of the error
+ * @param o.hint left out when undefined
+ */
+export function toProblem(
+  error: SealpinError,
+  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string },
+): ProblemObject {
+  const { title, status } = describe(error.code);
+  return {
+    type: o.type ?? 'about:blank',
+    title,
+    status,
+    ...(o.detail === undefined ? {} : { detail: o.detail }),
+    code: error.code,
+    ...(o.hint === undefined ? {} : { hint: o.hint }),
+    ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
+  };
 }

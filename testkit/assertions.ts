@@ -1,10 +1,10 @@
 /** The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page (Chromium) alike. */
 import { isSealpinError, type Code } from '../shared/errors.ts';
 
-/** What a runner gives to a suite. */
+/** The runner of a suite, as the suite sees it. */
 export type Tool = {
   test(name: string, body: () => void | Promise<void>): void;
-  /** Prints a line: how many vectors ran. */
+  /** Prints a line, such as the number of vectors that ran. */
   note(line: string): void;
   /** Whether the long forms are to run. */
   readonly long: boolean;
@@ -16,7 +16,7 @@ function show(value: unknown): string {
     : (JSON.stringify(value) ?? String(value));
 }
 
-/** Fails unless both are the same: bytes by content, all else by their JSON. */
+/** Fails unless both are equal: bytes by content, everything else by its JSON. */
 export function equal(actual: unknown, expected: unknown, what = 'value'): void {
   if (actual instanceof Uint8Array && expected instanceof Uint8Array) {
     if (actual.length === expected.length && actual.every((byte, index) => byte === expected[index])) return;
@@ -32,7 +32,7 @@ export function ok(condition: boolean, what: string): void {
 /** Fails unless the error is a SealpinError with one of the codes. */
 export function failedWith(codes: Code | readonly Code[], error: unknown, what = 'it'): void {
   const expected: readonly Code[] = typeof codes === 'string' ? [codes] : codes;
-  if (error === undefined) throw new Error(`${what} does not fail, where ${expected.join(' or ')} is due`);
+  if (error === undefined) throw new Error(`${what} does not fail with ${expected.join(' or ')}`);
   if (!isSealpinError(error) || !expected.includes(error.code))
     throw new Error(
       `${what} fails with ${error instanceof Error ? String(error) : typeof error} instead of ${expected.join(' or ')}`,

@@ -11,11 +11,11 @@ export const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
 export const backends: readonly Backend[] =
   runtime === 'node' ? [webBackend, (await import('../cli/keys/node-backend.ts')).nodeBackend] : [webBackend];
 
-/** Runs a suite against each of them. */
+/** Runs a suite against each backend of this runtime. */
 export function onEveryBackend(suite: (tool: Tool, backend: Backend) => void): void {
   for (const backend of backends) {
     describe(`${runtime}, ${backend.name} backend`, () => {
-      // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
+      // oxlint-disable-next-line no-console -- the run has to show the counts of vectors
       suite({ test, note: (line) => console.log(`${runtime}, ${backend.name} backend: ${line}`), long }, backend);
     });
   }

@@ -5,7 +5,7 @@ import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { test } from 'vitest';
 
-/** Runs a program to its end; throws with what it said when it fails. */
+/** Runs a program to its end; throws its standard error when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
   const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, {
     ...(input === undefined ? {} : { input }),
@@ -16,12 +16,12 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
   return new Uint8Array(stdout);
 }
 
-/** Whether a program is there, by a call of it that succeeds. */
-function isThere(program: string, args: readonly string[]): boolean {
+/** Whether a program is installed: whether a call of it succeeds. */
+function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** Where `.ci/age` puts what it builds, by the names that the tests have for it. */
+/** The paths of the programs that `.ci/age` builds, by their names in tests. */
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
@@ -29,7 +29,7 @@ const built: Record<string, string> = {
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
 };
 
-/** Where a program is: on the PATH, or where it was built for the tests. */
+/** Finds a program on the PATH or among those that were built for the tests. */
 export function pathOf(program: string): string | undefined {
   const { PATH, XDG_CACHE_HOME } = process.env;
   const candidates = (PATH ?? '').split(delimiter).map((directory) => join(directory, program));
@@ -39,23 +39,25 @@ export function pathOf(program: string): string | undefined {
 }
 
 /**
- * Tests that need a program: skipped with one line where it is missing, a failure under `SEALPIN_REQUIRE_ALL=1` when it is one of Debian.
- * @param o.probe arguments of a call that succeeds where it is there
+ * Declares tests that need a program. Where it is missing they are skipped with one line, or fail under `SEALPIN_REQUIRE_ALL=1` unless it
+ * is optional.
+ * @param o.probe arguments of a call that succeeds where the program is installed
+ * @param o.isOptional whether Debian has no package of it
  */
 export function withProgram(
   program: string,
   o: { probe: readonly string[]; isOptional?: boolean },
   tests: () => void,
 ): void {
-  if (isThere(program, o.probe)) tests();
+  if (isInstalled(program, o.probe)) tests();
   else if (process.env['SEALPIN_REQUIRE_ALL'] === '1' && o.isOptional !== true) {
     test(`${program} is installed`, () => {
       throw new Error(`${program} is missing, and SEALPIN_REQUIRE_ALL is set`);
     });
-  } else test.skip(`${program} is not here: its tests do not run`);
+  } else test.skip(`${program} is not installed: its tests do not run`);
 }
 
-/** Calls `body` with a directory of its own, which is gone afterwards. */
+/** Calls `body` with a temporary directory. */
 export async function inDirectory(body: (path: (name: string) => string) => Promise<void>): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-crypto-'));
   try {

@@ -1,5 +1,4 @@
-import { createPrivateKey, createPublicKey } from 'node:crypto';
-import { parseApiKey, recipientFromSpki, unsealPrivateKey } from '../../shared/crypto/index.ts';
+import { decodePem, encodePrivateKeyFile, parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
@@ -33,13 +32,11 @@ export const command = defineCommand({
         'insufficient_scope',
         'this API key lacks the scope read, so the private key is not sealed to it',
       );
-    const spki = createPublicKey(account.publicKey).export({ type: 'spki', format: 'der' });
+    const spki = decodePem('PUBLIC KEY', account.publicKey);
+    if (spki === undefined)
+      throw new SealpinError('service_answer', 'the public key of the account is not a PEM block');
     const pkcs8 = await unsealPrivateKey(apiKey, { id: key.id, sealed: Buffer.from(key.sealed, 'base64'), spki });
-    const pem = createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' }).export({
-      type: 'pkcs8',
-      format: 'pem',
-    });
-    const text = `# recipient: ${recipientFromSpki(spki).text}\n${pem.toString()}`;
+    const text = encodePrivateKeyFile(pkcs8);
     try {
       const password = args.protect
         ? await newPassword(

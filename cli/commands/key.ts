@@ -1,4 +1,5 @@
 import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
+import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -109,7 +110,7 @@ export const revoke = defineCommand({
   service: true,
   examples: [{ command: 'sealpin key revoke 9f2c… --cascade', does: 'A key, and those that were created with it' }],
   async run({ args, context }) {
-    if (args.id.startsWith('sp_'))
+    if (args.id.startsWith(apiKeyPrefix))
       throw new SealpinError('usage', 'expected the ID of an API key, got the key itself', {
         hint: 'see: sealpin key list. The key is now in your shell history',
       });

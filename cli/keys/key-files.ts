@@ -2,6 +2,7 @@
 import { nodeBackend } from './node-backend.ts';
 import {
   encrypt,
+  isPrivateText,
   open,
   parseIdentities,
   parseRecipients,
@@ -70,7 +71,7 @@ export async function readIdentities(
 
 /** A key on the command line is not repeated: messages end up in logs. */
 function refusePasted(argument: string, detail: string): void {
-  if (!/PRIVATE KEY-----|(?:AGE|SEALPIN)-SECRET-KEY-/i.test(argument)) return;
+  if (!isPrivateText(argument)) return;
   throw new SealpinError('key_invalid', detail, {
     hint: 'it is now in your shell history: create a new pair with: sealpin keygen',
   });

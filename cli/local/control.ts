@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
-import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isCode, isSealpinError, SealpinError, toProblem } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 
 /** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */
@@ -87,8 +87,8 @@ export async function listenForControl(path: string, controls: Controls): Promis
     (controls[name]() as Promise<unknown>).then(
       (body) => respond(200, body),
       (error: unknown) => {
-        const { code, message, hint } = isSealpinError(error) ? error : new SealpinError('internal', String(error));
-        respond(500, { code, detail: message, hint });
+        const failure = isSealpinError(error) ? error : new SealpinError('internal', String(error));
+        respond(500, toProblem(failure, { detail: failure.message, hint: failure.hint }));
       },
     );
   });

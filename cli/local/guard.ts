@@ -4,7 +4,7 @@
  * (then the Host is foreign). The guard also counts running requests, and has erased rows removed from the disk before the
  * response. None of this is deployed.
  */
-import { describe } from '../../shared/errors.ts';
+import { problemType, SealpinError, toProblem } from '../../shared/errors.ts';
 import { refusal } from './origin.ts';
 import worker, { Account as DeployedAccount } from './worker.js';
 
@@ -49,18 +49,14 @@ function log(line: Record<string, string | number>): void {
 function refuse(request: Request, detail: string): Response {
   const requestId = crypto.randomUUID();
   log({ event: 'request', requestId, method: request.method, route: 'refused', status: 403, ms: 0, reason: detail });
-  const { title, status } = describe('forbidden');
-  const problem = {
-    type: '/v1/openapi.json#forbidden',
-    title,
-    status,
+  const problem = toProblem(new SealpinError('forbidden'), {
+    type: problemType('forbidden'),
     detail,
-    code: 'forbidden',
     hint: 'to develop a page against this service, start it with --cors-origin and the origin of the page',
     requestId,
-  };
+  });
   return new Response(`${JSON.stringify(problem)}\n`, {
-    status,
+    status: problem.status,
     headers: {
       'content-type': 'application/problem+json',
       'cache-control': 'no-store',

@@ -12,6 +12,7 @@ import {
   Revoked,
   StoredFile,
 } from '../../shared/api.ts';
+import { isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { isCode, SealpinError } from '../../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from '../context.ts';
@@ -74,7 +75,7 @@ function apiKeyFor(url: URL, context: Context, config: Config): { apiKey: string
 
 /** Checks the shape of an API key; the service checks its checksum. The text is never repeated. */
 function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: KeyFrom } {
-  if (!/^sp_[0-9A-Za-z]{71}$/.test(text))
+  if (!isApiKeyText(text))
     throw new SealpinError('unauthorized', `${where} is not an API key`, {
       hint: 'an API key is sp_ followed by 71 letters and digits',
     });

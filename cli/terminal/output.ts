@@ -4,7 +4,7 @@
  * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
-import { describe, SealpinError } from '../../shared/errors.ts';
+import { describe, SealpinError, toProblem } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
@@ -88,16 +88,8 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 
 /** A failure as the API's problem object (RFC 9457). */
 function problemOf(error: SealpinError): Record<string, unknown> {
-  const { title, status } = describe(error.code);
-  const hint = hintFor(error);
-  return {
-    type: 'about:blank',
-    title,
-    status,
-    ...(error.message === title ? {} : { detail: error.message }),
-    code: error.code,
-    ...(hint === undefined ? {} : { hint }),
-  };
+  const isTitle = error.message === describe(error.code).title;
+  return toProblem(error, { detail: isTitle ? undefined : error.message, hint: hintFor(error) });
 }
 
 /** Anything that was thrown, as a SealpinError; what is not one is a bug. */

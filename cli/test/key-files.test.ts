@@ -128,7 +128,7 @@ describe('protected private keys', () => {
     const made = await run(['keygen', '--protect', '--data-dir', directory], directory, { env, scryptLogN: undefined });
     expect(made.exit).toBe(0);
     const [, stanza] = (await readFile(join(directory, 'private.key'), 'latin1')).split('\n');
-    expect(stanza).toMatch(new RegExp(`^-> scrypt \\S+ ${costs.scrypt.written}$`));
+    expect(stanza).toMatch(new RegExp(`^-> scrypt \\S+ ${costs.scrypt.default}$`));
   });
 
   test('may be in a container of Sealpin as well, and in armor after an empty line', async () => {

@@ -1,67 +1,67 @@
 /** The service's encrypted mode: the payload is stored, and the header that opens it is kept apart from it. */
 import { SealpinError } from '../errors.ts';
-import { checkRandom, draw, type Backend } from './backends/backend.ts';
-import { streamOf, utf8 } from './bytes.ts';
-import { concat } from '../streams/concat.ts';
-import { openChunks, openedBytes, openSpan, sealChunks, sealedBytes, slice, spanOf } from './payload/chunks.ts';
-import { cobblestone, preambleBytes } from './payload/cobblestone.ts';
-import { makeHeader, newPayload, readDetachedLine, readPayload, unlock } from './container.ts';
-import { openFileStanza, sealFileStanza, type FileInfo } from './stanzas/file-stanza.ts';
-import { readWholeHeader } from './header.ts';
-import { checkStanzas, fileKeyBytes } from './stanzas/registry.ts';
-import { detachedLine, versions } from './sniff.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Identity, Recipient } from './types.ts';
+import { concat } from '../streams/concat.ts';
+import { checkRandom, draw, type Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
+import { streamOf, utf8 } from './bytes.ts';
+import { takeDetachedLine } from './container.ts';
+import { makeHeader, unwrapFileKey } from './file-key.ts';
+import { sealpinV1 as format } from './formats/sealpin-v1.ts';
+import { readWholeHeader } from './header.ts';
+import { openedBytes, sealedBytes } from './payload/chunking.ts';
+import { openChunks } from './payload/open-chunks.ts';
+import { sealChunks } from './payload/seal-chunks.ts';
+import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
+import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
+import { openFileStanza, sealFileStanza, type FileInfo } from './stanzas/file-stanza.ts';
+import type { Identity, Recipient } from './types.ts';
 
-/** What is before the first chunk: the line, the salt and the commitment. */
-const beforeChunksBytes = detachedLine.length + preambleBytes;
+const { chunking, preambleBytes } = format.payload;
+/** Bytes before the first chunk: the line and the preamble. */
+const beforeChunksBytes = format.detachedLine.length + preambleBytes;
 
-/** Size of the payload of so many plaintext bytes. */
+/** Returns the size of the detached payload of a plaintext. */
 export function detachedPayloadBytes(plaintextBytes: number): number {
-  return beforeChunksBytes + sealedBytes(cobblestone, plaintextBytes);
+  return beforeChunksBytes + sealedBytes(chunking, plaintextBytes);
 }
 
-/** The inverse: undefined when no plaintext has a payload of this size. */
+/** Returns the size of the plaintext of a detached payload; undefined when no plaintext has a payload of this size. */
 export function plaintextBytes(payloadBytes: number): number | undefined {
-  return openedBytes(cobblestone, payloadBytes - beforeChunksBytes);
+  return openedBytes(chunking, payloadBytes - beforeChunksBytes);
 }
 
 /**
- * Encrypts a stream to a recipient, the header apart.
- * @returns the payload, and what makes the header: it is called when id and size are known, and may be called before the payload has been read
+ * Encrypts a stream to a recipient, with the header apart.
+ * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
-  { recipient, backend = webBackend }: { recipient: Recipient; backend?: Backend },
+  { recipient, pieceBytes, backend = webBackend }: { recipient: Recipient; pieceBytes?: number; backend?: Backend },
 ): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
   checkRandom(backend);
-  const fileKey = draw(backend, fileKeyBytes.sealpin);
-  const stanza = await recipient.wrap(fileKey, 'sealpin', backend);
-  const { preamble, chunks } = await newPayload(backend, 'sealpin', fileKey);
+  const fileKey = draw(backend, format.fileKeyBytes);
+  const stanza = await recipient.wrap(fileKey, format, backend);
+  const { preamble, chunks } = await format.payload.create(backend, fileKey);
+  const prefix = concat(utf8(format.detachedLine), preamble);
   return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, concat(utf8(detachedLine), preamble)),
+    payload: sealChunks(new ByteSource(plaintext), chunks, prefix, pieceBytes),
     header: async (fileId, file) =>
-      makeHeader(backend, 'sealpin', fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
+      makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
   };
 }
 
-/** What `take` makes of the beginning of a source, which is then let go. */
-async function only<T>(source: ByteSource, take: (source: ByteSource) => Promise<T>): Promise<T> {
-  try {
-    return await take(source);
-  } finally {
-    source.abandon(undefined);
-  }
-}
-
-/** What a header opens: the file's description, and its payload, whole or in part. */
+/** A detached header that was opened: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
-  /** @param payload from its first byte; the result errors with `container_invalid` or `decrypt_failed` */
+  /**
+   * Decrypts a payload; the result errors with `container_invalid` or `decrypt_failed`.
+   * @param payload from its first byte
+   */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /**
-   * Bytes `start` up to `end` (exclusive) of the plaintext.
+   * Decrypts bytes `start` up to `end` (exclusive) of the plaintext.
    * @param o.read gives `length` bytes of the payload from `offset`; it is called once or twice
    * @throws SealpinError `range_not_satisfiable`
    */
@@ -82,44 +82,37 @@ export async function openDetached(
   header: Uint8Array,
   { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedDetached> {
-  const parsed = await readWholeHeader(header, versions.sealpin);
-  checkStanzas(parsed.stanzas, 'sealpin');
-  const stanza = parsed.stanzas.find(({ args }) => args[0] === 'file');
-  if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not say which file it is of');
-  const fileKey = await unlock(parsed, 'sealpin', identities, backend);
+  const parsed = await readWholeHeader(header, format.versionLine);
+  checkStanzas(parsed.stanzas, format);
+  const [stanza] = stanzasOfKind(parsed.stanzas, 'file', format);
+  if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
+  const fileKey = await unwrapFileKey(parsed, format, identities, backend);
   const file = await openFileStanza(backend, fileKey, fileId, stanza);
 
   const begin = async (payload: ByteSource) => {
-    await readDetachedLine(payload);
-    return readPayload(payload, backend, 'sealpin', fileKey);
+    await takeDetachedLine(payload, format.detachedLine);
+    return format.payload.read(payload, backend, fileKey);
   };
   return {
     file,
     decrypt(payload) {
-      const from = new ByteSource(payload);
-      return openChunks(from, () => begin(from));
+      const source = new ByteSource(payload);
+      return openChunks(source, () => begin(source));
     },
     async decryptRange({ start, end, read }) {
-      if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > file.size)
-        throw new SealpinError('range_not_satisfiable');
+      checkRange(start, end, file.size);
       if (start === end) return streamOf(new Uint8Array(0));
-      const { span, offset, bytes } = spanOf(cobblestone, start, end, file.size);
-      const skip = start - span.first * cobblestone.chunkBytes;
+      const { span, offset, bytes, skip } = spanOf(chunking, start, end, file.size);
       if (span.first === 0) {
-        const from = new ByteSource(await read(0, beforeChunksBytes + bytes));
-        return slice(
-          openSpan(from, () => begin(from), span),
-          skip,
-          end - start,
-        );
+        const source = new ByteSource(await read(0, beforeChunksBytes + bytes));
+        const opened = openSpan(source, () => begin(source), span);
+        return sliceStream(opened, skip, end - start);
       }
-      const chunks = await only(new ByteSource(await read(0, beforeChunksBytes)), begin);
-      const from = new ByteSource(await read(beforeChunksBytes + offset, bytes));
-      return slice(
-        openSpan(from, () => chunks, span),
-        skip,
-        end - start,
-      );
+      const beginning = new ByteSource(await read(0, beforeChunksBytes));
+      const chunks = await begin(beginning).finally(() => beginning.abandon(undefined));
+      const source = new ByteSource(await read(beforeChunksBytes + offset, bytes));
+      const opened = openSpan(source, () => chunks, span);
+      return sliceStream(opened, skip, end - start);
     },
   };
 }

@@ -6,7 +6,7 @@ import { SealpinError } from '../errors.ts';
 import { decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
 import { concat } from '../streams/concat.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Stanza } from './types.ts';
+import type { Stanza } from './formats/format-row.ts';
 
 /** The longest header that is read. */
 export const maxHeaderBytes = 1024 * 1024;
@@ -19,7 +19,7 @@ const macBytes = 32;
 /** The last line after what the MAC is over: a space, 43 characters and a line feed. */
 const macLineBytes = 45;
 
-/** How many bytes a header has in all. */
+/** Returns the size of a header. */
 export function headerBytes(header: Header): number {
   return header.macInput.length + macLineBytes;
 }
@@ -31,7 +31,10 @@ function invalid(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/** The bytes that the MAC is over: everything up to and including `---`, without the space after it. */
+/**
+ * Encodes the part of a header that the MAC is over: everything up to and including `---`, without the space after it.
+ * @throws SealpinError `invalid_request` for more than 1,024 stanzas or 1 MiB
+ */
 export function macInput(version: string, stanzas: readonly Stanza[]): Uint8Array {
   if (stanzas.length > maxStanzas)
     throw new SealpinError('invalid_request', `A container takes at most ${maxStanzas} recipients`);
@@ -49,14 +52,15 @@ function encodeStanza({ args, body }: Stanza): string {
   return lines;
 }
 
-/** The whole header: what the MAC is over, and the MAC. */
+/** Encodes a whole header. @param input of the MAC, from `macInput` */
 export function encodeHeader(input: Uint8Array, mac: Uint8Array): Uint8Array {
   return concat(input, utf8(` ${encodeBase64(mac)}\n`));
 }
 
 /**
- * Reads the header that follows `version`, strictly; throws `header_invalid`.
- * @param source stands at the first byte of the version line, which the caller has recognized
+ * Reads a header, strictly; throws `header_invalid`.
+ * @param source begins with the version line, which the caller has recognized
+ * @param version the line, without its line feed
  */
 export async function readHeader(source: ByteSource, version: string): Promise<Header> {
   const raw: Uint8Array[] = [];
@@ -85,7 +89,7 @@ export async function readHeader(source: ByteSource, version: string): Promise<H
   }
 }
 
-/** Reads a header that stands alone, with nothing after it. */
+/** Reads a header that has nothing after it; throws `header_invalid`. */
 export async function readWholeHeader(bytes: Uint8Array, version: string): Promise<Header> {
   const source = new ByteSource(streamOf(bytes));
   const header = await readHeader(source, version);

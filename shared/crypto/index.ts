@@ -1,6 +1,6 @@
 /**
- * The crypto room's door: the container formats, keys and streams of `shared/README.md`. Everything takes and gives web streams and runs
- * the same in workerd, Node and browsers.
+ * What other rooms import from crypto: the container formats, keys and streams of `shared/README.md`. All of it works on web streams and
+ * runs the same in workerd, Node and browsers.
  */
 export {
   newAccountId,
@@ -11,8 +11,10 @@ export {
   unsealPrivateKey,
   type ApiKey,
 } from './keys/api-key.ts';
+export { apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
+export { timingSafeEqual } from './bytes.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backends/backend.ts';
-export { encrypt, open, type Again, type Opened } from './container.ts';
+export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';
 export {
   detachedPayloadBytes,
   encryptDetached,
@@ -21,19 +23,23 @@ export {
   type OpenedDetached,
 } from './detached.ts';
 export type { FileInfo } from './stanzas/file-stanza.ts';
+export type { Format, FormatRow, Stanza } from './formats/format-row.ts';
 export {
+  encodePrivateKeyFile,
+  encodePublicKeyFile,
   generateKeyPair,
   generatePostQuantumKeyPair,
-  identityFromPkcs8,
+  isPrivateText,
   parseIdentities,
   parseRecipients,
-  recipientFromSpki,
   type KeyPair,
   type PostQuantumKeyPair,
 } from './keys/key-file.ts';
+export { identityFromPkcs8, isKeyPair, recipientFromSpki, type NamedRecipient } from './keys/key-pair.ts';
+export { decodePem, encodePem } from './keys/pem.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';
 export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
-export type { Format, Identity, Recipient, Stanza } from './types.ts';
+export type { Identity, Recipient } from './types.ts';
 export { webBackend } from './backends/web.ts';

@@ -1,42 +1,46 @@
 /** Parts of a container, without reading the rest. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backends/backend.ts';
-import { streamOf } from './bytes.ts';
-import { openedBytes, openSpan, slice, spanOf } from './payload/chunks.ts';
-import { cobblestone, preambleBytes } from './payload/cobblestone.ts';
-import { readDetachedLine, readPayload, unlock } from './container.ts';
-import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
-import { checkStanzas, isDetachedHeader } from './stanzas/registry.ts';
-import { detachedLine, sniffSource, versions } from './sniff.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import { nonceBytes, stream } from './payload/age-stream.ts';
-import type { Format, Identity } from './types.ts';
+import type { Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
+import { streamOf } from './bytes.ts';
+import { takeDetachedLine } from './container.ts';
+import { unwrapFileKey } from './file-key.ts';
+import type { FormatRow } from './formats/format-row.ts';
+import { formatOf, formats } from './formats/index.ts';
+import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
+import { openedBytes } from './payload/chunking.ts';
+import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
+import { isFormat, sniffSource } from './sniff.ts';
+import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
+import type { Identity } from './types.ts';
 
-/** The longest that a header and what follows it before the first chunk can be. */
-const maxBeforeChunksBytes = maxHeaderBytes + detachedLine.length + preambleBytes;
+/** The most bytes that a container can have before its first chunk. */
+const maxBeforeChunksBytes =
+  maxHeaderBytes +
+  Math.max(...formats.map(({ detachedLine, payload }) => (detachedLine?.length ?? 0) + payload.preambleBytes));
 
-/** A container that can be read anywhere. */
+/** A container that can be read from any offset. */
 export interface RandomAccess {
   /** Its size. */
   readonly bytes: number;
-  /** `length` bytes from `offset`, as they are asked for: never past the end. */
+  /** Reads exactly `length` bytes from `offset`; never called for bytes past the end. */
   read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
 }
 
 /** A container of which any part can be decrypted. */
 export type OpenedAt = {
-  /** Size of the plaintext: the last chunk has vouched for it. */
+  /** Size of the plaintext, authenticated by the last chunk. */
   plaintextBytes: number;
-  /** Bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream errors with `decrypt_failed` or `container_invalid`. */
+  /** Decrypts bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream errors with `decrypt_failed` or `container_invalid`. */
   decryptRange(o: { start: number; end: number }): Promise<ReadableStream<Uint8Array>>;
 };
 
 /**
- * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a container which was cut is never taken
+ * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a truncated container is never taken
  * for a whole one.
  * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor), `header_invalid`, `wrong_kind`, `decrypt_failed`,
- * `container_invalid`
+ *   `container_invalid`
  */
 export async function openAt(
   container: RandomAccess,
@@ -44,43 +48,33 @@ export async function openAt(
 ): Promise<OpenedAt> {
   const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
   try {
-    const format = await formatOf(source);
-    const header = await readHeader(source, versions[format]);
+    const format = await recognize(source);
+    const { chunking, preambleBytes } = format.payload;
+    const header = await readHeader(source, format.versionLine);
     checkStanzas(header.stanzas, format);
-    const fileKey = await unlock(header, format, identities, backend);
-    const chunking = format === 'age' ? stream : cobblestone;
-    const lineBytes = isDetachedHeader(header.stanzas, format) ? detachedLine.length : 0;
-    if (lineBytes > 0) await readDetachedLine(source);
-    const chunks = await readPayload(source, backend, format, fileKey);
+    const fileKey = await unwrapFileKey(header, format, identities, backend);
+    const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
+    await takeDetachedLine(source, detachedLine);
+    const chunks = await format.payload.read(source, backend, fileKey);
     await source.cancel(undefined);
 
-    const before = headerBytes(header) + lineBytes + (format === 'age' ? nonceBytes : preambleBytes);
+    const before = headerBytes(header) + detachedLine.length + preambleBytes;
     const plaintextBytes = openedBytes(chunking, container.bytes - before);
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
-    const opened = async (
-      start: number,
-      end: number,
-    ): Promise<{ stream: ReadableStream<Uint8Array>; skip: number }> => {
-      const { span, offset, bytes } = spanOf(chunking, start, end, plaintextBytes);
+    const openPart = async (start: number, end: number) => {
+      const { span, offset, bytes, skip } = spanOf(chunking, start, end, plaintextBytes);
       const part = new ByteSource(await container.read(before + offset, bytes));
-      return { stream: openSpan(part, () => chunks, span), skip: start - span.first * chunking.chunkBytes };
+      return { stream: openSpan(part, () => chunks, span), skip };
     };
-    const last = await opened(plaintextBytes, plaintextBytes);
+    const last = await openPart(plaintextBytes, plaintextBytes);
     await drain(last.stream);
     return {
       plaintextBytes,
       async decryptRange({ start, end }) {
-        if (
-          !Number.isSafeInteger(start) ||
-          !Number.isSafeInteger(end) ||
-          start < 0 ||
-          start > end ||
-          end > plaintextBytes
-        )
-          throw new SealpinError('range_not_satisfiable');
+        checkRange(start, end, plaintextBytes);
         if (start === end) return streamOf(new Uint8Array(0));
-        const { stream, skip } = await opened(start, end);
-        return slice(stream, skip, end - start);
+        const { stream, skip } = await openPart(start, end);
+        return sliceStream(stream, skip, end - start);
       },
     };
   } catch (error) {
@@ -89,11 +83,11 @@ export async function openAt(
   }
 }
 
-async function formatOf(source: ByteSource): Promise<Format> {
-  const found = await sniffSource(source);
-  if (found === 'age' || found === 'sealpin') return found;
-  if (found === undefined) throw new SealpinError('not_encrypted');
-  if (found === 'armor')
+async function recognize(source: ByteSource): Promise<FormatRow> {
+  const sniffed = await sniffSource(source);
+  if (isFormat(sniffed)) return formatOf(sniffed);
+  if (sniffed === undefined) throw new SealpinError('not_encrypted');
+  if (sniffed === 'armor')
     throw new SealpinError('invalid_request', 'An age file in ASCII armor cannot be read in parts, only as a whole');
   throw new SealpinError('unsupported_version');
 }

@@ -1,15 +1,18 @@
-/** Other recipients for a container that exists: a new header under the same file key, and the payload as it is. */
+/** Other recipients for a container that exists: a new header under the same file key, and the payload unchanged. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backends/backend.ts';
-import { makeHeader, unlock, wrapAll } from './container.ts';
-import { readHeader, readWholeHeader, type Header } from './header.ts';
-import { checkStanzas } from './stanzas/registry.ts';
-import { sniffSource, versions } from './sniff.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Format, Identity, Recipient } from './types.ts';
+import type { Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
+import { makeHeader, unwrapFileKey, wrapFileKey } from './file-key.ts';
+import type { FormatRow } from './formats/format-row.ts';
+import { formatOf } from './formats/index.ts';
+import { sealpinV1 } from './formats/sealpin-v1.ts';
+import { readHeader, readWholeHeader, type Header } from './header.ts';
+import { isFormat, sniffSource } from './sniff.ts';
+import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
+import type { Identity, Recipient } from './types.ts';
 
-/** Who can open it now, and who shall be able to. `mix`: post-quantum recipients together with others. */
+/** Who can open it now, and who can open it afterwards. `mix`: post-quantum recipients may be combined with others. */
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
@@ -19,19 +22,20 @@ export type Rewrapping = {
 
 async function newHeader(
   header: Header,
-  format: Format,
+  format: FormatRow,
   { identities, recipients, mix = false, backend = webBackend }: Rewrapping,
 ): Promise<Uint8Array> {
   checkStanzas(header.stanzas, format);
-  const fileKey = await unlock(header, format, identities, backend);
-  const kept = format === 'sealpin' ? header.stanzas.filter(({ args }) => args[0] === 'file') : [];
+  const fileKey = await unwrapFileKey(header, format, identities, backend);
+  const kept = stanzasOfKind(header.stanzas, 'file', format);
   if (kept.length > 0 && recipients.some(({ kind }) => kind === 'password'))
     throw new SealpinError('invalid_request', 'A file of the encrypted mode takes keys only');
-  return makeHeader(backend, format, fileKey, [...(await wrapAll(backend, format, fileKey, recipients, mix)), ...kept]);
+  const wrapped = await wrapFileKey(backend, format, fileKey, recipients, mix);
+  return makeHeader(backend, format, fileKey, [...wrapped, ...kept]);
 }
 
 /**
- * Replaces everyone who can open a container. The payload keeps its bytes, so whoever has kept the old header, or the file key, opens it still.
+ * Replaces the recipients of a container. The payload keeps its bytes, so anyone who kept the old header, or the file key, still opens it.
  * @param container binary, not armored
  * @throws SealpinError as `open` and `encrypt` do; `not_encrypted` for a plain file
  */
@@ -41,17 +45,21 @@ export async function rewrap(
 ): Promise<ReadableStream<Uint8Array>> {
   const source = new ByteSource(container);
   try {
-    const format = await sniffSource(source);
-    if (format !== 'age' && format !== 'sealpin')
+    const sniffed = await sniffSource(source);
+    if (!isFormat(sniffed))
       throw new SealpinError('not_encrypted', 'It is not a container whose recipients can be replaced');
-    return source.rest(await newHeader(await readHeader(source, versions[format]), format, rewrapping));
+    const format = formatOf(sniffed);
+    return source.rest(await newHeader(await readHeader(source, format.versionLine), format, rewrapping));
   } catch (error) {
     source.abandon(error);
     throw error;
   }
 }
 
-/** The same for a detached header; the file it is of stays the same. */
+/**
+ * Replaces the recipients of a detached header. The file that it belongs to stays the same.
+ * @throws SealpinError as `rewrap` does
+ */
 export async function rewrapHeader(header: Uint8Array, rewrapping: Rewrapping): Promise<Uint8Array> {
-  return newHeader(await readWholeHeader(header, versions.sealpin), 'sealpin', rewrapping);
+  return newHeader(await readWholeHeader(header, sealpinV1.versionLine), sealpinV1, rewrapping);
 }

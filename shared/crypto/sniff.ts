@@ -1,21 +1,15 @@
-/** What a container begins with: the one place that tells containers from plain files (shared/README.md, "What is stored"). */
-import { fromUtf8 } from './bytes.ts';
+/** The one place that distinguishes containers from plain files, by their beginning (shared/README.md, "What is stored"). */
 import type { ByteSource } from '../streams/byte-source.ts';
-import type { Format } from './types.ts';
+import { fromUtf8 } from './bytes.ts';
+import type { Format } from './formats/format-row.ts';
+import { formats } from './formats/index.ts';
 
-/** The version lines, without the line feed (C2SP age.md, "Version line"; shared/README.md). */
-export const versions = { age: 'age-encryption.org/v1', sealpin: 'sealpin/v1' } as const satisfies Record<
-  Format,
-  string
->;
-/** The first line of a detached payload, with its line feed. */
-export const detachedLine = 'sealpin/v1 detached\n';
 /** The first line of armor, without the line end (C2SP age.md, "ASCII armor"); longer than all version lines. */
 export const armorBegin = '-----BEGIN AGE ENCRYPTED FILE-----';
 
 /** Anything that starts like a version line: never taken for a plain file. */
-const versionLike = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
-/** How much white space before armor is looked through; age has the same limit. */
+const looksLikeVersion = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
+/** How much white space before armor is skipped; age has the same limit. */
 const leadingBytes = 1024;
 
 /** How many of the first bytes `sniff` looks at. */
@@ -28,30 +22,36 @@ export const sniffBytes = leadingBytes + armorBegin.length;
 export type Sniffed = Format | 'detached' | 'armor' | 'unsupported';
 
 /**
- * Recognizes a container by its first bytes, and reads nothing but those.
+ * Recognizes a container by its first bytes.
  * @param head the first `sniffBytes` bytes, or all of a shorter file
  * @returns undefined for a plain file
  */
 export function sniff(head: Uint8Array): Sniffed | undefined {
   const text = fromUtf8(head.subarray(0, sniffBytes));
-  if (text.startsWith(`${versions.age}\n`)) return 'age';
-  if (text.startsWith(`${versions.sealpin}\n`)) return 'sealpin';
-  if (text.startsWith(detachedLine)) return 'detached';
-  if (versionLike.test(text)) return 'unsupported';
+  for (const { name, versionLine, detachedLine } of formats) {
+    if (text.startsWith(`${versionLine}\n`)) return name;
+    if (detachedLine !== undefined && text.startsWith(detachedLine)) return 'detached';
+  }
+  if (looksLikeVersion.test(text)) return 'unsupported';
   return text.startsWith(armorBegin, leadingSpace(head)) ? 'armor' : undefined;
 }
 
-/** The same for a source, of which it reads as little as it can and takes nothing. */
+/** Recognizes a container by the first bytes of a source, of which it reads as little as it can and takes nothing. */
 export async function sniffSource(source: ByteSource): Promise<Sniffed | undefined> {
   await source.fill(armorBegin.length);
   if (isSpace(source.peek(1)[0])) await source.fill(sniffBytes);
   return sniff(source.peek(sniffBytes));
 }
 
-/** How many bytes of ASCII white space are in front, up to the limit for armor. */
+/** Whether what was recognized is a container with a header at its beginning. */
+export function isFormat(sniffed: Sniffed | undefined): sniffed is Format {
+  return formats.some(({ name }) => name === sniffed);
+}
+
+/** Counts the bytes of ASCII white space at the start, up to the limit for armor. */
 export function leadingSpace(head: Uint8Array): number {
-  const at = head.subarray(0, leadingBytes).findIndex((byte) => !isSpace(byte));
-  return at < 0 ? Math.min(head.length, leadingBytes) : at;
+  const index = head.subarray(0, leadingBytes).findIndex((byte) => !isSpace(byte));
+  return index < 0 ? Math.min(head.length, leadingBytes) : index;
 }
 
 function isSpace(byte: number | undefined): boolean {

@@ -1,13 +1,15 @@
 import { SealpinError } from '../errors.ts';
+import { at } from './at.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
 const readBytes = 1024 * 1024;
 /** Size of a read when only a few bytes are wanted, as for a header. */
 const smallReadBytes = 64 * 1024;
 const lineFeed = 0x0a;
-const taken = new Uint8Array(0);
+/** Takes the place of a piece that was taken, so that its memory can be freed. */
+const empty = new Uint8Array(0);
 
-/** As in the Streams standard; the types of Workers still lack `min`, which their runtime has. */
+/** As in the Streams standard. The types of Workers still lack `min`, which their runtime has. */
 type AtLeastReader = {
   read(view: Uint8Array, options: { min: number }): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
   cancel(reason?: unknown): Promise<void>;
@@ -19,21 +21,22 @@ function readerOf(stream: ReadableStream<Uint8Array>): Reader {
   try {
     return { byob: true, reader: stream.getReader({ mode: 'byob' }) as unknown as AtLeastReader };
   } catch {
-    // Not a byte stream: the platform tells only by throwing.
+    // Not a byte stream: there is no other way to find out (Streams standard, SetUpReadableStreamBYOBReader).
     return { byob: false, reader: stream.getReader() };
   }
 }
 
 /**
- * A stream of bytes, taken in the sizes that the reader wants, whatever the cuts of the stream. Bytes are copied only where a
- * taken range crosses a cut.
+ * A stream of bytes that is taken in the sizes that the reader wants, however the stream divides them. Bytes are copied only where a
+ * taken range spans several pieces of the stream.
  */
 export class ByteSource {
   readonly #from: Reader;
   #pieces: Uint8Array[] = [];
   #first = 0;
-  /** A buffer of our own that was taken to its end; one that can be used again. */
+  /** A buffer of our own whose bytes were all taken. */
   #spent: ArrayBuffer | undefined;
+  /** A buffer that nobody looks at any more. */
   #spare: ArrayBuffer | undefined;
   /** A small buffer whose few bytes were copied out of it. */
   #smallSpare: ArrayBuffer | undefined;
@@ -81,20 +84,20 @@ export class ByteSource {
     return new Uint8Array(spare, 0, Math.min(wanted, readBytes));
   }
 
-  /** Nothing of what was taken is looked at any more: its memory is read into again. */
+  /** Allows the memory of everything that was taken to be reused: the caller no longer looks at it. */
   recycle(): void {
     this.#spare ??= this.#spent;
     this.#spent = undefined;
   }
 
-  /** Takes the next `bytes`, which must be at hand, as one array. */
+  /** Takes the next `bytes` as one array; throws `RangeError` when fewer are at hand. */
   take(bytes: number): Uint8Array {
     const piece = this.peek(bytes);
     this.#skip(bytes);
     return piece;
   }
 
-  /** The next `bytes` that are at hand (fewer at the end), without taking them. */
+  /** Returns the next `bytes` that are at hand (fewer at the end), without taking them. */
   peek(bytes: number): Uint8Array {
     const wanted = Math.min(bytes, this.length);
     const piece = this.#pieces[this.#first];
@@ -102,7 +105,7 @@ export class ByteSource {
     if (piece.length >= wanted) return piece.subarray(0, wanted);
     const whole = new Uint8Array(wanted);
     for (let index = this.#first, offset = 0; offset < wanted; index += 1) {
-      const part = this.#pieces[index]!.subarray(0, wanted - offset);
+      const part = at(this.#pieces, index).subarray(0, wanted - offset);
       whole.set(part, offset);
       offset += part.length;
     }
@@ -114,15 +117,15 @@ export class ByteSource {
     this.length -= bytes;
     let left = bytes;
     while (left > 0) {
-      const piece = this.#pieces[this.#first]!;
+      const piece = at(this.#pieces, this.#first);
       if (piece.length > left) {
         this.#pieces[this.#first] = piece.subarray(left);
         return;
       }
       left -= piece.length;
       if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
-      // Its memory goes at once; its place, with others, below.
-      this.#pieces[this.#first] = taken;
+      // Its memory is freed at once; its place in the list, with others, below.
+      this.#pieces[this.#first] = empty;
       this.#first += 1;
     }
     if (this.#first === this.#pieces.length) {
@@ -136,23 +139,23 @@ export class ByteSource {
 
   /**
    * Takes the next line, without its line feed; undefined when the stream ends before one.
-   * @param limitBytes how long it may be; a longer one throws `header_invalid` without reading on
-   * @param tooLong what that error says
+   * @param limitBytes its greatest length; a longer one throws `header_invalid` without reading on
+   * @param tooLong the detail of that error
    */
   async line(limitBytes: number, tooLong: string): Promise<Uint8Array | undefined> {
     for (let index = this.#first, before = 0; ; index += 1) {
       while (index === this.#pieces.length && !this.ended) await this.#read(1);
       const piece = this.#pieces[index];
       if (piece === undefined) return undefined;
-      const at = piece.indexOf(lineFeed);
-      if ((at < 0 ? before + piece.length : before + at) > limitBytes)
+      const end = piece.indexOf(lineFeed);
+      if ((end < 0 ? before + piece.length : before + end) > limitBytes)
         throw new SealpinError('header_invalid', tooLong);
-      if (at >= 0) return this.take(before + at + 1).subarray(0, -1);
+      if (end >= 0) return this.take(before + end + 1).subarray(0, -1);
       before += piece.length;
     }
   }
 
-  /** All that is left, as a stream, after `before`. */
+  /** Returns a stream of everything that is left. @param before goes out first */
   rest(before?: Uint8Array): ReadableStream<Uint8Array> {
     return new ReadableStream({
       start(controller) {
@@ -161,18 +164,18 @@ export class ByteSource {
       pull: async (controller) => {
         await this.fill(1);
         if (this.length === 0) controller.close();
-        else controller.enqueue(this.take(this.#pieces[this.#first]!.length));
+        else controller.enqueue(this.take(at(this.#pieces, this.#first).length));
       },
       cancel: (reason) => this.cancel(reason),
     });
   }
 
-  /** Tells the stream that no more of it is wanted. */
+  /** Cancels the stream. */
   async cancel(reason: unknown): Promise<void> {
     await this.#from.reader.cancel(reason);
   }
 
-  /** The same, after a failure of our own: that one is reported, and what the stream says to the cancel is not. */
+  /** Cancels the stream after a failure of our own, which is the one to report: an error of the cancel is ignored. */
   abandon(reason: unknown): void {
     this.cancel(reason).then(undefined, () => undefined);
   }

@@ -33,7 +33,7 @@ async function* chunksOf(
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
   } finally {
-    // After the end this does nothing. Otherwise the caller already has an error, and the answer to the cancel is not it.
+    // After the end this does nothing. Otherwise the caller already has an error, and one of the cancel does not matter.
     reader.cancel().catch(() => undefined);
   }
 }

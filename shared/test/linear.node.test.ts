@@ -93,7 +93,7 @@ it('a container that arrives byte by byte keeps no buffer for each byte', async 
   expect(after - before).toBeLessThan(16 * 1024 * 1024);
 });
 
-it('the measurement tells quadratic work', async () => {
+it('the measurement notices quadratic work', async () => {
   const search = (text: string): number => {
     let sum = 0;
     for (let at = 0; at < text.length; at += 1) sum += text.indexOf('b', at);

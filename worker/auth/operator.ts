@@ -1,12 +1,10 @@
 /** The operator of the service, who shows the secret `ADMIN_TOKEN`. */
 import type { MiddlewareHandler } from 'hono';
+import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { bearer } from './authenticate.ts';
 import { limitAddress } from './rate-limit.ts';
-
-/** How every API key begins: a token that does is not the operator's, and counts for its account. */
-const apiKeyPrefix = 'sp_';
 
 /**
  * A route for the operator alone. Without the secret `ADMIN_TOKEN` there is no operator, and the route does not exist.
@@ -20,6 +18,7 @@ export const operatorOnly: MiddlewareHandler<App> = async (c, next) => {
 /** Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing here. */
 export async function isOperator(c: Ctx): Promise<boolean> {
   const token = bearer(c);
+  // A token that looks like an API key is not the operator's, and counts for its account.
   if (token === undefined || token.startsWith(apiKeyPrefix)) return false;
   try {
     // Guesses count as everywhere else; past the limit the response is the one that anybody gets.

@@ -3,12 +3,11 @@
  * key alone recovers nothing, because every API key with `read` can unseal it; of the secret the account keeps a hash.
  */
 import {
+  decodePem,
+  encodePem,
   encrypt,
-  identityFromPkcs8,
   newSecretText,
   parseRecipients,
-  recipientFromSpki,
-  webBackend,
   type Recipient,
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -26,7 +25,7 @@ const secretLine = /^# recovery: ([0-9A-Za-z]{43})\r?$/m;
  */
 export async function newRecovery(recipient: Recipient, pkcs8: Uint8Array): Promise<Recovery> {
   const secret = newSecretText();
-  const text = `# recovery: ${secret}\n${pem('PRIVATE KEY', pkcs8)}`;
+  const text = `# recovery: ${secret}\n${encodePem('PRIVATE KEY', pkcs8)}`;
   const { stream } = await encrypt(new Blob([text]).stream(), { format: 'age', recipients: [recipient] });
   return { file: new Uint8Array(await new Response(stream).arrayBuffer()), secretHash: await hashOf(secret) };
 }
@@ -38,15 +37,13 @@ export async function newRecovery(recipient: Recipient, pkcs8: Uint8Array): Prom
  */
 export async function parseRecoveryText(text: string): Promise<{ pkcs8: Uint8Array; secretHash: string | undefined }> {
   const secret = secretLine.exec(text)?.[1];
-  const base64 = /-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END PRIVATE KEY-----/.exec(text)?.[1];
-  try {
-    const pkcs8 = Uint8Array.fromBase64(base64 ?? '-');
-    return { pkcs8, secretHash: secret === undefined ? undefined : await hashOf(secret) };
-  } catch {
+  const pkcs8 = decodePem('PRIVATE KEY', text);
+  if (pkcs8 === undefined) {
     throw new SealpinError('key_invalid', 'privateKey has no -----BEGIN PRIVATE KEY----- block', {
       hint: 'send the whole text of the opened recovery file',
     });
   }
+  return { pkcs8, secretHash: secret === undefined ? undefined : await hashOf(secret) };
 }
 
 /** @throws key_invalid when the text is not exactly one public key */
@@ -55,20 +52,6 @@ export function parseRecoveryKey(text: string): Recipient {
   if (recipient === undefined || more.length > 0)
     throw new SealpinError('key_invalid', 'recovery has to be one public key');
   return recipient;
-}
-
-/** Whether a private key belongs to a public key: whether it opens what is encrypted to that. @param pkcs8 in DER @param spki in DER */
-export async function opens(pkcs8: Uint8Array, spki: Uint8Array): Promise<boolean> {
-  const probe = crypto.getRandomValues(new Uint8Array(32));
-  const stanza = await recipientFromSpki(spki).wrap(probe, 'sealpin', webBackend);
-  const opened = await identityFromPkcs8(pkcs8).unwrap([stanza], 'sealpin', webBackend);
-  return opened !== undefined && crypto.subtle.timingSafeEqual(opened, probe);
-}
-
-/** A PEM block (RFC 7468) with its final line feed. @param label such as `PUBLIC KEY` */
-export function pem(label: string, der: Uint8Array): string {
-  const lines = der.toBase64().match(/.{1,64}/g) ?? [];
-  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
 }
 
 async function hashOf(secret: string): Promise<string> {

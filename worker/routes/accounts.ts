@@ -7,7 +7,15 @@ import {
   type AccountReceipt,
   type NewAccountResponse,
 } from '../../shared/api.ts';
-import { generateKeyPair, newAccountId, newApiKey, sealPrivateKey, type ApiKey } from '../../shared/crypto/index.ts';
+import {
+  generateKeyPair,
+  isAccountId,
+  isKeyPair,
+  newAccountId,
+  newApiKey,
+  sealPrivateKey,
+  type ApiKey,
+} from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
@@ -19,7 +27,7 @@ import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
 import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
-import { newRecovery, opens, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
+import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
 
 /** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
@@ -87,7 +95,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   const shown = await parseRecoveryText(privateKey);
   if (recovery.secretHash === null) throw new SealpinError('forbidden', noSecret, { hint: noSecretHint });
   if (shown.secretHash === undefined) throw new SealpinError('forbidden', secretMissing, { hint: wholeFile });
-  const isOurs = await opens(shown.pkcs8, spki);
+  const isOurs = isKeyPair(shown.pkcs8, spki);
   if (!isSameHash(shown.secretHash, recovery.secretHash) || !isOurs)
     throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
@@ -136,6 +144,6 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 /** The account that a path names. @throws not_found when it cannot be the id of one */
 function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
-  if (!/^[0-9A-Za-z]{22}$/.test(id)) throw new SealpinError('not_found');
+  if (!isAccountId(id)) throw new SealpinError('not_found');
   return { id, object: c.env.ACCOUNT.getByName(id) };
 }

@@ -1,10 +1,9 @@
 /** `GET /v1/openapi.json`: the API's description, generated from the routes, their validators and the table of codes. */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
-import { describe, type Code } from '../../shared/errors.ts';
+import { describe, problemType, type Code } from '../../shared/errors.ts';
 import { Problem } from '../../shared/api.ts';
 import type { Ctx } from '../http/app.ts';
-import { problemType } from '../http/problem.ts';
 import { codesOf, type Bodies, type Route } from './route.ts';
 import { version } from '../../package.json';
 

@@ -8,7 +8,7 @@ import {
   sniff,
 } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { hashingStream, parseCid } from '../../shared/ipfs/index.ts';
+import { hashingStream, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
@@ -161,7 +161,9 @@ async function transfer(
 ): Promise<{ record: FileRecord; about: About; other: string | null; pinned: string }> {
   const { fileId, mode, announced, body, signal } = job;
   const encrypted =
-    mode === 'encrypted' ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki) }) : undefined;
+    mode === 'encrypted'
+      ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
+      : undefined;
   const measure = hashingStream(encrypted?.payload ?? body.stream);
   const length = bodyBytes(c, job);
   const put = await service.put(measure.stream, { signal, ...(length === undefined ? {} : { bytes: length }) });

@@ -92,8 +92,8 @@ describe('a request that the guard refuses', () => {
     const problem = (await answer.json()) as Record<string, unknown>;
     expect([answer.status, answer.headers.get('content-type')]).toEqual([403, 'application/problem+json']);
     expect(problem).toMatchObject({
-      type: '/v1/openapi.json#forbidden',
-      title: 'This is not allowed',
+      type: '/v1/openapi.json#/components/examples/forbidden',
+      title: 'Not allowed',
       code: 'forbidden',
       hint: expect.stringContaining('--cors-origin') as string,
       requestId: answer.headers.get('x-request-id'),

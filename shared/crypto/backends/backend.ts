@@ -1,14 +1,14 @@
 import { SealpinError } from '../../errors.ts';
 
-/** A value, or the promise of one: what a backend answers at once it need not wrap. */
+/** A value, or the promise of one: a backend that is done at once need not wrap its result. */
 export type Awaitable<T> = T | Promise<T>;
 
 /** An authenticated cipher under one key: AES-256-GCM or ChaCha20-Poly1305, 12-byte nonces, the 16-byte tag at the end. */
 export interface Aead {
   /**
-   * Seals plaintext. The caller sees to it that a nonce is used once.
+   * Seals plaintext. The caller makes sure that a nonce is used once per key.
    * @param nonce 12 bytes
-   * @param aad additional data, none when left out
+   * @param aad additional data, none by default
    * @param out where the result may be written, plaintext.length + 16 bytes; an implementation is free to return another array
    */
   seal(nonce: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array, out?: Uint8Array): Awaitable<Uint8Array>;
@@ -28,7 +28,7 @@ export interface Curve {
   agree(secret: Uint8Array, peer: Uint8Array): Awaitable<Uint8Array>;
 }
 
-/** P-256, which knows a short form of its points too. */
+/** P-256, which also has a short form of its points. */
 export interface CompressibleCurve extends Curve {
   /** 65 bytes → 33 bytes; throws `key_invalid` for anything but a point of the curve. */
   compress(point: Uint8Array): Uint8Array;
@@ -48,7 +48,7 @@ export interface HybridKem {
 /** The cost of scrypt (RFC 7914 section 2), with N = 2^logN. */
 export type ScryptCost = { logN: number; r: number; p: number };
 
-/** All primitives that the formats stand on. Every test vector runs against each implementation. */
+/** All primitives that the formats use. Every test vector runs against each implementation. */
 export interface Backend {
   readonly name: string;
   /** Bytes from the system's random generator. */
@@ -62,16 +62,16 @@ export interface Backend {
   readonly x25519: Curve;
   readonly mlkem768x25519: HybridKem;
   readonly mlkem768p256: HybridKem;
-  /** scrypt (RFC 7914) with a 32-byte result, off the main thread or in slices; `kdf_unavailable` where the runtime cannot pay it. */
+  /** scrypt (RFC 7914) with a 32-byte result, off the main thread or in slices; `kdf_unavailable` where it is too expensive for the runtime. */
   scrypt(password: Uint8Array, salt: Uint8Array, cost: ScryptCost): Promise<Uint8Array>;
   /** PBKDF2-HMAC-SHA-512 (RFC 8018) with a 32-byte result, off the main thread; `kdf_unavailable` where the runtime refuses it. */
   pbkdf2(password: Uint8Array, salt: Uint8Array, iterations: number): Promise<Uint8Array>;
 }
 
 /**
- * Random bytes that are not plainly broken: a generator that fails, gives too few bytes or repeats one byte ends the
- * encryption with `random_failed`.
+ * Draws random bytes and refuses a generator that is plainly broken: one that fails, gives too few bytes or repeats one byte.
  * @param bytes how many, at least 12
+ * @throws SealpinError `random_failed`
  */
 export function draw(backend: Backend, bytes: number): Uint8Array {
   let drawn: Uint8Array;
@@ -84,7 +84,7 @@ export function draw(backend: Backend, bytes: number): Uint8Array {
   return drawn;
 }
 
-/** Refuses a generator that gives the same bytes twice; called once before each encryption. */
+/** Throws `random_failed` for a generator that gives the same bytes twice; called once before each encryption. */
 export function checkRandom(backend: Backend): void {
   const first = draw(backend, 16);
   if (draw(backend, 16).every((byte, index) => byte === first[index])) throw new SealpinError('random_failed');

@@ -4,7 +4,7 @@ import { concat } from '../../streams/concat.ts';
 
 type Hmac = Pick<Backend, 'hmac'>;
 
-/** HKDF-Extract with SHA-256 (RFC 5869 section 2.2); an empty salt stands for 32 zero bytes. */
+/** HKDF-Extract with SHA-256 (RFC 5869 section 2.2). An empty salt means 32 zero bytes. */
 export function extract(backend: Hmac, salt: Uint8Array, ikm: Uint8Array): Uint8Array {
   return backend.hmac('sha256', salt.length === 0 ? new Uint8Array(32) : salt, ikm);
 }

@@ -12,13 +12,13 @@ import { SealpinError } from '../../errors.ts';
 import type { Aead, Backend, CompressibleCurve, Curve, HybridKem } from './backend.ts';
 import { concat } from '../../streams/concat.ts';
 
-/** `getRandomValues` gives at most so many bytes a call (W3C Web Cryptography API, section 10.1.1). */
+/** The most bytes that `getRandomValues` gives per call (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
-/** What a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h, DEFAULT_MAX_PBKDF2_ITERATIONS); workerd alone does not enforce it. */
+/** The PBKDF2 iterations that a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h, DEFAULT_MAX_PBKDF2_ITERATIONS); workerd alone does not enforce it. */
 const workersMaxIterations = 100_000;
 /** Half of the 128 MB that a Worker's isolate has. */
 const workersMaxMiB = 64;
-/** What scrypt takes with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r bytes). */
+/** The memory of scrypt with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r bytes). */
 const maxMiB = 4096;
 
 const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';
@@ -34,10 +34,10 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
       : { name: 'AES-GCM', iv: owned(nonce), additionalData: owned(aad), tagLength: 128 };
   return {
     seal: (nonce, plaintext, aad, out) =>
-      crypto.subtle.encrypt(parameters(nonce, aad), key, owned(plaintext)).then((sealed) => placed(sealed, out)),
+      crypto.subtle.encrypt(parameters(nonce, aad), key, owned(plaintext)).then((sealed) => copyInto(out, sealed)),
     open: (nonce, ciphertext, aad, out) =>
       crypto.subtle.decrypt(parameters(nonce, aad), key, owned(ciphertext)).then(
-        (opened) => placed(opened, out),
+        (opened) => copyInto(out, opened),
         () => {
           throw new SealpinError('decrypt_failed');
         },
@@ -45,11 +45,11 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   };
 }
 
-/** What WebCrypto made, where it is wanted. Its own memory goes at once: collecting that of all chunks is left far behind. */
-function placed(made: ArrayBuffer, out: Uint8Array | undefined): Uint8Array {
-  if (out === undefined) return new Uint8Array(made);
-  out.set(new Uint8Array(made));
-  made.transfer(0);
+/** Copies a result of WebCrypto and frees its memory at once: the garbage collector does not keep up with that of all chunks. */
+function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array {
+  if (out === undefined) return new Uint8Array(result);
+  out.set(new Uint8Array(result));
+  result.transfer(0);
   return out;
 }
 
@@ -159,7 +159,7 @@ export const webBackend: Backend = {
   async scrypt(password, salt, { logN, r, p }) {
     const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
     if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB))
-      throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`);
+      throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime has`);
     try {
       return await scryptAsync(password, salt, {
         N: 2 ** logN,
@@ -171,7 +171,7 @@ export const webBackend: Backend = {
       });
     } catch (cause) {
       if (cause instanceof RangeError)
-        throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime gives`, {
+        throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime has`, {
           cause,
         });
       throw cause;
@@ -181,7 +181,7 @@ export const webBackend: Backend = {
     if (isWorkers() && iterations > workersMaxIterations)
       throw new SealpinError(
         'kdf_unavailable',
-        `The password needs ${iterations} rounds of PBKDF2; a Worker gives ${workersMaxIterations}`,
+        `The password needs ${iterations} iterations of PBKDF2; a Worker allows ${workersMaxIterations}`,
       );
     const key = await crypto.subtle.importKey('raw', owned(password), 'PBKDF2', false, ['deriveBits']);
     return new Uint8Array(

@@ -5,41 +5,21 @@ import { encodePadded, hex, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
 import { webBackend } from '../backends/web.ts';
+import {
+  accountCharacters,
+  apiKeyPrefix,
+  checksumCharacters,
+  decodeBase62,
+  encodeBase62,
+  isAccountId,
+  isApiKeyText,
+  secretCharacters,
+} from './api-key-text.ts';
 
-/** An API key: its text, the account it is of, its secret (32 bytes) and the hex SHA-256 of the text. */
+/** An API key: its text, its account, its secret (32 bytes) and the hex SHA-256 of the text. */
 export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: string };
 
-const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** Enough base62 characters for 128, 256 and 32 bits. */
-const accountCharacters = 22;
-const secretCharacters = 43;
-const checksumCharacters = 6;
-const prefix = 'sp_';
 const nonceBytes = 12;
-
-/** A big-endian integer in base62, left-padded with `0`. */
-function encodeBase62(bytes: Uint8Array, characters: number): string {
-  let value = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
-  let text = '';
-  for (let index = 0; index < characters; index += 1) {
-    text = alphabet[Number(value % 62n)]! + text;
-    value /= 62n;
-  }
-  return text;
-}
-
-/** The integer of a base62 text as so many bytes; undefined when it needs more. */
-function decodeBase62(text: string, bytes: number): Uint8Array | undefined {
-  let value = 0n;
-  for (const character of text) value = value * 62n + BigInt(alphabet.indexOf(character));
-  if (value >> BigInt(8 * bytes) !== 0n) return undefined;
-  const decoded = new Uint8Array(bytes);
-  for (let index = bytes - 1; index >= 0; index -= 1) {
-    decoded[index] = Number(value & 255n);
-    value >>= 8n;
-  }
-  return decoded;
-}
 
 /** CRC-32 as in zlib (ISO-HDLC), over ASCII text: finds typing errors before any look-up. */
 function crc32(text: string): Uint8Array {
@@ -53,36 +33,31 @@ function crc32(text: string): Uint8Array {
   return bytes;
 }
 
-/** A random account id: 128 bits as 22 base62 characters; throws `random_failed`. */
+/** Draws an account id: 128 bits as 22 base62 characters; throws `random_failed`. */
 export function newAccountId(backend: Backend = webBackend): string {
   return encodeBase62(draw(backend, 16), accountCharacters);
 }
 
-/** A random secret: 256 bits as 43 base62 characters; throws `random_failed`. */
+/** Draws a secret: 256 bits as 43 base62 characters; throws `random_failed`. */
 export function newSecretText(backend: Backend = webBackend): string {
   return encodeBase62(draw(backend, 32), secretCharacters);
 }
 
-/** Makes an API key of an account. @param account from `newAccountId` */
+/** Makes an API key of an account; throws `random_failed`. @param account from `newAccountId` */
 export async function newApiKey(account: string, backend: Backend = webBackend): Promise<ApiKey> {
   if (!isAccountId(account)) throw new TypeError('account must be an account id');
   const secret = draw(backend, 32);
-  const body = `${prefix}${account}${encodeBase62(secret, secretCharacters)}`;
+  const body = `${apiKeyPrefix}${account}${encodeBase62(secret, secretCharacters)}`;
   const text = body + encodeBase62(crc32(body), checksumCharacters);
   return { text, account, secret, hash: hex(backend.sha256(utf8(text))) };
 }
 
-/** Whether text has the form of an account id. */
-function isAccountId(text: string): boolean {
-  return /^[0-9A-Za-z]{22}$/.test(text) && decodeBase62(text, 16) !== undefined;
-}
-
-/** Reads an API key; undefined when it is malformed, out of range or has a wrong checksum. */
+/** Parses an API key; undefined when it is malformed, out of range or has a wrong checksum. */
 export async function parseApiKey(text: string): Promise<ApiKey | undefined> {
-  if (!/^sp_[0-9A-Za-z]{71}$/.test(text)) return undefined;
+  if (!isApiKeyText(text)) return undefined;
   const body = text.slice(0, -checksumCharacters);
   if (encodeBase62(crc32(body), checksumCharacters) !== text.slice(-checksumCharacters)) return undefined;
-  const account = body.slice(prefix.length, prefix.length + accountCharacters);
+  const account = body.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
   const secret = decodeBase62(body.slice(-secretCharacters), 32);
   if (secret === undefined || !isAccountId(account)) return undefined;
   return { text, account, secret, hash: hex(webBackend.sha256(utf8(text))) };
@@ -107,7 +82,7 @@ export async function sealPrivateKey(
   return concat(nonce, await aead.seal(nonce, pkcs8, aad(key, id, spki)));
 }
 
-/** The private key that `sealPrivateKey` wrapped; throws `decrypt_failed`. */
+/** Unwraps the private key that `sealPrivateKey` wrapped; throws `decrypt_failed`. */
 export async function unsealPrivateKey(
   key: ApiKey,
   { id, sealed, spki }: { id: string; sealed: Uint8Array; spki: Uint8Array },

@@ -1,12 +1,15 @@
 import { bech32 } from '@scure/base';
 import { SealpinError } from '../../errors.ts';
 
-/** Bech32 (BIP 173) text of a key, without its limit of 90 characters, as age has it. @param prefix `age`, `age1tag`, … in lower case */
+/**
+ * Encodes a key in Bech32 (BIP 173), without its limit of 90 characters, as age does.
+ * @param prefix `age`, `age1tag`, … in lower case
+ */
 export function encodeKey(prefix: string, bytes: Uint8Array): string {
   return bech32.encode(prefix, bech32.toWords(bytes), false);
 }
 
-/** The bytes of a Bech32 text with this prefix and length; throws `key_invalid`, and never says the text. */
+/** Decodes a Bech32 text with this prefix and length; throws `key_invalid`, and never repeats the text. */
 export function decodeKey(text: string, prefix: string, bytes: number): Uint8Array {
   let decoded: { prefix: string; bytes: Uint8Array } | undefined;
   try {

@@ -1,7 +1,8 @@
 /** The three DER shapes of a P-256 key: PKCS#8 (RFC 5958), SEC1 (RFC 5915) and SPKI (RFC 5480). */
 import { SealpinError } from '../../errors.ts';
-import { isEqual } from '../bytes.ts';
+import { at } from '../../streams/at.ts';
 import { concat } from '../../streams/concat.ts';
+import { equalBytes } from '../../streams/equal-bytes.ts';
 
 const tags = {
   integer: 0x02,
@@ -19,7 +20,7 @@ const tags = {
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
 
-/** A private key as its file has it: the scalar (32 bytes), and the points that stand beside it (33 or 65 bytes, not compared yet). */
+/** A private key as its file has it: the scalar (32 bytes), and the public keys that are stored with it (33 or 65 bytes, not compared yet). */
 export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
 type Item = { tag: number; value: Uint8Array };
 
@@ -35,7 +36,7 @@ function notP256(): SealpinError {
 function items(bytes: Uint8Array): Item[] {
   const found: Item[] = [];
   for (let offset = 0; offset < bytes.length;) {
-    const tag = bytes[offset]!;
+    const tag = at(bytes, offset);
     let length = bytes[offset + 1] ?? 0xff;
     let start = offset + 2;
     if (length === 0x81 || length === 0x82) {
@@ -60,9 +61,9 @@ function only(bytes: Uint8Array, tag: number): Uint8Array {
 
 /** Takes the optional items with these tags, in this order; anything else that is left is malformed. */
 function optional(left: readonly Item[], ...order: readonly number[]): (Uint8Array | undefined)[] {
-  let at = 0;
-  const found = order.map((tag) => (left[at]?.tag === tag ? left[at++]!.value : undefined));
-  if (at < left.length) throw malformed();
+  const rest = [...left];
+  const found = order.map((tag) => (rest[0]?.tag === tag ? rest.shift()?.value : undefined));
+  if (rest.length > 0) throw malformed();
   return found;
 }
 
@@ -72,12 +73,12 @@ function checkCurve(curve: Item | undefined): void {
       'key_invalid',
       'The key lists the parameters of its curve, where only the name P-256 is read',
     );
-  if (curve?.tag !== tags.oid || !isEqual(curve.value, secp256r1)) throw notP256();
+  if (curve?.tag !== tags.oid || !equalBytes(curve.value, secp256r1)) throw notP256();
 }
 
 function checkAlgorithm(bytes: Uint8Array): void {
   const [algorithm, curve, ...others] = items(bytes);
-  if (algorithm?.tag !== tags.oid || !isEqual(algorithm.value, ecPublicKey)) throw notP256();
+  if (algorithm?.tag !== tags.oid || !equalBytes(algorithm.value, ecPublicKey)) throw notP256();
   checkCurve(curve);
   if (others.length > 0) throw malformed();
 }
@@ -87,10 +88,14 @@ function bitString(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(1);
 }
 
-/** Reads a SEC1 ECPrivateKey (RFC 5915 section 3). @param inside whether it stands in PKCS#8, which names the curve */
+/**
+ * Parses a SEC1 ECPrivateKey (RFC 5915 section 3).
+ * @param inside whether it is the content of a PKCS#8 structure, which names the curve
+ * @throws SealpinError `key_invalid`
+ */
 export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
   const [version, secret, ...others] = items(only(der, tags.sequence));
-  if (version?.tag !== tags.integer || !isEqual(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
+  if (version?.tag !== tags.integer || !equalBytes(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
     throw malformed();
   const [parameters, point] = optional(others, tags.parameters, tags.publicKey);
   if (parameters !== undefined || !inside) {
@@ -102,20 +107,20 @@ export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
   return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, tags.bitString))] };
 }
 
-/** Reads a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2). */
+/** Parses a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2); throws `key_invalid`. */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
   const [version, algorithm, key, ...others] = items(only(der, tags.sequence));
   if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)
     throw malformed();
-  const isV2 = isEqual(version.value, Uint8Array.of(1));
-  if (!isV2 && !isEqual(version.value, Uint8Array.of(0))) throw malformed();
+  const isV2 = equalBytes(version.value, Uint8Array.of(1));
+  if (!isV2 && !equalBytes(version.value, Uint8Array.of(0))) throw malformed();
   checkAlgorithm(algorithm.value);
   const [, publicKey] = optional(others, tags.attributes, ...(isV2 ? [tags.implicitPublicKey] : []));
   const { secret, points } = parseSec1(key.value, true);
   return { secret, points: publicKey === undefined ? points : [...points, bitString(publicKey)] };
 }
 
-/** Reads an SPKI; the point has 33 or 65 bytes and is not checked yet. */
+/** Parses an SPKI; throws `key_invalid`. The point has 33 or 65 bytes and is not checked yet. */
 export function parseSpki(der: Uint8Array): Uint8Array {
   const [algorithm, key, ...others] = items(only(der, tags.sequence));
   if (algorithm?.tag !== tags.sequence || key?.tag !== tags.bitString || others.length > 0) throw malformed();
@@ -130,7 +135,7 @@ function item(tag: number, ...parts: Uint8Array[]): Uint8Array {
 
 const algorithm = item(tags.sequence, item(tags.oid, ecPublicKey), item(tags.oid, secp256r1));
 
-/** PKCS#8 of a scalar and its point, as OpenSSL writes it. */
+/** Encodes PKCS#8 of a scalar and its point, as OpenSSL does. */
 export function encodePkcs8(secret: Uint8Array, point: Uint8Array): Uint8Array {
   const key = item(
     tags.sequence,
@@ -141,7 +146,7 @@ export function encodePkcs8(secret: Uint8Array, point: Uint8Array): Uint8Array {
   return item(tags.sequence, item(tags.integer, Uint8Array.of(0)), algorithm, item(tags.octetString, key));
 }
 
-/** SPKI of a point, as OpenSSL writes it. */
+/** Encodes SPKI of a point, as OpenSSL does. */
 export function encodeSpki(point: Uint8Array): Uint8Array {
   return item(tags.sequence, algorithm, item(tags.bitString, Uint8Array.of(0), point));
 }

@@ -1,33 +1,57 @@
-/** Key pairs, and the texts of key files. */
+/** The texts of key files: how they are written, and how they are read. */
 import { SealpinError } from '../../errors.ts';
+import { at } from '../../streams/at.ts';
 import type { Backend } from '../backends/backend.ts';
-import { decodePadded, encodePadded } from '../bytes.ts';
-import { encodePkcs8, encodeSpki, parsePkcs8, parseSec1, parseSpki, type EcPrivate } from './der.ts';
-import { newP256 } from '../stanzas/hpke.ts';
-import { decodeKey } from './bech32.ts';
-import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from '../stanzas/hybrid.ts';
-import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
-import type { Identity, Recipient } from '../types.ts';
 import { webBackend } from '../backends/web.ts';
+import { decodePadded } from '../bytes.ts';
+import { newP256 } from '../stanzas/hpke.ts';
+import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from '../stanzas/hybrid.ts';
+import { p256Recipient } from '../stanzas/p256.ts';
 import { x25519Identity, x25519Recipient } from '../stanzas/x25519.ts';
+import type { Identity, Recipient } from '../types.ts';
+import { decodeKey } from './bech32.ts';
+import { encodePkcs8, encodeSpki, parsePkcs8, parseSec1 } from './der.ts';
+import {
+  identityFromEcPrivate,
+  recipientFromPoint,
+  recipientFromSpki,
+  recipientOfPkcs8,
+  type NamedIdentity,
+} from './key-pair.ts';
+import { encodePem } from './pem.ts';
+
+/** The start of the line that names the recipient of the key below it. Other readers of key files skip it as a comment. */
+const recipientComment = '# recipient: ';
+
+function recipientLine(recipient: string): string {
+  return `${recipientComment}${recipient}\n`;
+}
+
+/** Encodes the text of a `public.key` file; throws `key_invalid`. @param spki P-256, in DER */
+export function encodePublicKeyFile(spki: Uint8Array): string {
+  return recipientLine(recipientFromSpki(spki).text) + encodePem('PUBLIC KEY', spki);
+}
+
+/** Encodes the text of a `private.key` file; throws `key_invalid`. @param pkcs8 P-256, in DER */
+export function encodePrivateKeyFile(pkcs8: Uint8Array): string {
+  return recipientLine(recipientOfPkcs8(pkcs8)) + encodePem('PRIVATE KEY', pkcs8);
+}
 
 /** A P-256 key pair: DER, the texts of `private.key` and `public.key`, and the recipient `age1tag1…`. */
 export type KeyPair = { pkcs8: Uint8Array; spki: Uint8Array; privatePem: string; publicPem: string; recipient: string };
-
-const recipientComment = '# recipient: ';
 
 /** Makes a P-256 key pair; throws `random_failed`. */
 export async function generateKeyPair(backend: Backend = webBackend): Promise<KeyPair> {
   const { secret, point } = newP256(backend);
   const pkcs8 = encodePkcs8(secret, point);
   const spki = encodeSpki(point);
-  const recipient = p256Recipient(point, backend.p256.compress(point)).text!;
+  const recipient = p256Recipient(point, backend.p256.compress(point)).text;
   return {
     pkcs8,
     spki,
     recipient,
-    privatePem: keyFile(recipient, 'PRIVATE KEY', pkcs8),
-    publicPem: keyFile(recipient, 'PUBLIC KEY', spki),
+    privatePem: recipientLine(recipient) + encodePem('PRIVATE KEY', pkcs8),
+    publicPem: recipientLine(recipient) + encodePem('PUBLIC KEY', spki),
   };
 }
 
@@ -37,51 +61,20 @@ export type PostQuantumKeyPair = { privateText: string; publicText: string; reci
 /** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
 export async function generatePostQuantumKeyPair(backend: Backend = webBackend): Promise<PostQuantumKeyPair> {
   const { secret, recipient } = newHybridKey(backend, 'mlkem768p256tag');
-  return { recipient, privateText: `${recipientComment}${recipient}\n${secret}\n`, publicText: `${recipient}\n` };
+  return { recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
 }
 
-function keyFile(recipient: string, label: string, der: Uint8Array): string {
-  const lines = encodePadded(der).match(/.{1,64}/g)!;
-  return `${recipientComment}${recipient}\n-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
-}
-
-/** A point of 33 or 65 bytes as a recipient; throws `key_invalid`. */
-function recipientFromPoint(bytes: Uint8Array): Recipient {
-  const point = bytes.length === 33 ? webBackend.p256.decompress(bytes) : bytes;
-  return p256Recipient(point, webBackend.p256.compress(point));
-}
-
-/** The recipient of a public key in DER (SPKI, P-256); throws `key_invalid`. */
-export function recipientFromSpki(spki: Uint8Array): Recipient {
-  return recipientFromPoint(parseSpki(spki));
-}
-
-type KnownIdentity = { identity: Identity; recipient?: string };
-
-function fromPrivate({ secret, points }: EcPrivate): KnownIdentity {
-  const own = webBackend.p256.publicKey(secret);
-  const recipient = recipientFromPoint(own).text!;
-  if (points.some((point) => recipientFromPoint(point).text !== recipient))
-    throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
-  return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
-}
-
-/** The identity of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
-export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
-  return fromPrivate(parsePkcs8(pkcs8)).identity;
-}
-
-/** A key file in parts: PEM blocks and single lines, each with the recipient that the line above it names. */
+/** A part of a key file: a PEM block or a single line, with the recipient that the line above it names. */
 type Part = { label?: string; text: string; line: number; named?: string };
 
-/** A line that may have been meant as a key in Bech32; other words around PEM are an explanation. */
+/** A line that may be meant as a key in Bech32; other words around PEM are an explanation. */
 const likeKey = /^[0-9a-z-]{20,}$/i;
 
 /**
- * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2), but for what looks like a key: a recipient is
- * never dropped for a typing error.
+ * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2) unless it looks like a key: a recipient is
+ * never dropped because of a typing error.
  */
-function parts(text: string): Part[] {
+function splitKeyFile(text: string): Part[] {
   const found: Part[] = [];
   let named: string | undefined;
   let block: Part | undefined;
@@ -97,7 +90,7 @@ function parts(text: string): Part[] {
         block = undefined;
       } else block.text += line;
     } else if (begin) {
-      block = { label: begin[1]!, text: '', line: index + 1, ...(named === undefined ? {} : { named }) };
+      block = { label: at(begin, 1), text: '', line: index + 1, ...(named === undefined ? {} : { named }) };
       named = undefined;
     } else if (line.startsWith(recipientComment)) named = line.slice(recipientComment.length).trim();
     else if (line !== '' && !line.startsWith('#')) {
@@ -112,8 +105,8 @@ function parts(text: string): Part[] {
   );
 }
 
-function der({ text, line }: Part): Uint8Array {
-  if (/Proc-Type|DEK-Info/.test(text)) throw encrypted();
+function decodeBlock({ text, line }: Part): Uint8Array {
+  if (/Proc-Type|DEK-Info/.test(text)) throw protectedKey();
   if (text.includes(':'))
     throw new SealpinError('key_invalid', `The key at line ${line} has PEM headers, which are not read`);
   const bytes = decodePadded(text);
@@ -121,56 +114,61 @@ function der({ text, line }: Part): Uint8Array {
   return bytes;
 }
 
-function encrypted(): SealpinError {
+function protectedKey(): SealpinError {
   return new SealpinError('key_invalid', 'The private key is protected by a password', { reason: 'is_protected' });
 }
 
-function agree(part: Part, recipient: string | undefined): void {
+function checkRecipientLine(part: Part, recipient: string | undefined): void {
   if (part.named !== undefined && part.named !== recipient)
     throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
 }
 
-const isPrivateText = (text: string): boolean =>
-  /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
+/** Whether a text has anything in it that looks like a private key. */
+export function isPrivateText(text: string): boolean {
+  return /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
+}
 
 /**
- * Reads the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
- * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file. Public keys in PEM may stand beside their private keys.
- * @throws SealpinError `key_invalid`, which never says any of the text
+ * Parses the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
+ * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file. It may also have the public keys of its private keys, in PEM.
+ * @throws SealpinError `key_invalid`, which never repeats any of the text
+ * @example
+ * const identities = parseIdentities('AGE-SECRET-KEY-1…\n');
+ * const plaintext = await opened.decrypt(identities);
  */
 export function parseIdentities(text: string): Identity[] {
-  const all = parts(text);
+  const all = splitKeyFile(text);
   const isPair =
     all.some(({ label }) => label === 'PUBLIC KEY') && all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
-  const recipients = new Set<string | undefined>();
+  const recipients = new Set<string>();
   const identities: Identity[] = [];
   for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
     const { identity, recipient } = parseIdentity(part);
-    agree(part, recipient);
+    checkRecipientLine(part, recipient);
     identities.push(identity);
     recipients.add(recipient);
   }
   for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
     const recipient = parseRecipient(part).text;
-    agree(part, recipient);
-    if (!recipients.has(recipient))
+    checkRecipientLine(part, recipient);
+    if (recipient === undefined || !recipients.has(recipient))
       throw new SealpinError(
         'key_invalid',
-        `The public key at line ${part.line} is not that of a private key in the file`,
+        `The public key at line ${part.line} does not belong to a private key in the file`,
       );
   }
   if (identities.length === 0) throw new SealpinError('key_invalid', 'There is no private key in the file');
   return identities;
 }
 
-function parseIdentity(part: Part): KnownIdentity {
+function parseIdentity(part: Part): NamedIdentity {
   switch (part.label) {
     case 'PRIVATE KEY':
-      return fromPrivate(parsePkcs8(der(part)));
+      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)));
     case 'EC PRIVATE KEY':
-      return fromPrivate(parseSec1(der(part), false));
+      return identityFromEcPrivate(parseSec1(decodeBlock(part), false));
     case 'ENCRYPTED PRIVATE KEY':
-      throw encrypted();
+      throw protectedKey();
     case 'PUBLIC KEY':
       throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
         reason: 'is_public',
@@ -195,17 +193,20 @@ function parseIdentity(part: Part): KnownIdentity {
 }
 
 /**
- * Reads the text of a public key file: SPKI in PEM (P-256), `age1…`, `age1tag1…`, `age1pq1…` and `age1tagpq1…` lines, several in one file.
- * @throws SealpinError `key_invalid`; a text with anything private in it is refused
+ * Parses the text of a public key file: SPKI in PEM (P-256), `age1…`, `age1tag1…`, `age1pq1…` and `age1tagpq1…` lines, several in one file.
+ * @throws SealpinError `key_invalid`, also for a text with anything private in it
+ * @example
+ * const recipients = parseRecipients('age1tag1…');
+ * const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients });
  */
 export function parseRecipients(text: string): Recipient[] {
   if (isPrivateText(text))
     throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', {
       reason: 'is_private',
     });
-  const recipients = parts(text).map((part) => {
+  const recipients = splitKeyFile(text).map((part) => {
     const recipient = parseRecipient(part);
-    agree(part, recipient.text);
+    checkRecipientLine(part, recipient.text);
     return recipient;
   });
   if (recipients.length === 0) throw new SealpinError('key_invalid', 'There is no public key in the file');
@@ -213,7 +214,7 @@ export function parseRecipients(text: string): Recipient[] {
 }
 
 function parseRecipient(part: Part): Recipient {
-  if (part.label === 'PUBLIC KEY') return recipientFromSpki(der(part));
+  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part));
   if (part.label !== undefined)
     throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',

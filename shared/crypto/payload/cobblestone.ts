@@ -1,14 +1,14 @@
 /** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
 import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { isEqual, utf8 } from '../bytes.ts';
+import { timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
-import type { Chunking, Chunks } from './chunks.ts';
+import type { Chunking, Chunks } from './chunking.ts';
 import { expand } from '../backends/kdf.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 
 /** 16 KiB chunks, the last one shorter; at most 2^38 of them (C2SP chunked-encryption.md). */
-export const cobblestone: Chunking = { chunkBytes: 16_384, fullLast: false, maxChunks: 2 ** 38 };
+export const cobblestoneChunking: Chunking = { chunkBytes: 16_384, fullLast: false, maxChunks: 2 ** 38 };
 const inputKeyBytes = 32;
 const saltBytes = 24;
 const commitmentBytes = 32;
@@ -28,19 +28,25 @@ async function derive(
   return {
     commitment: derived.slice(44),
     chunks: {
-      ...cobblestone,
+      ...cobblestoneChunking,
       aead: await backend.aesGcm(derived.slice(0, 32)),
       nonce(index) {
         const nonce = baseNonce.slice();
         // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits end.
-        for (let at = 11, rest = index; rest > 0; at -= 1, rest = Math.floor(rest / 256)) nonce[at]! ^= rest % 256;
+        for (let position = 11, rest = index; rest > 0; position -= 1, rest = Math.floor(rest / 256))
+          nonce[position] = (nonce[position] ?? 0) ^ (rest % 256);
         return nonce;
       },
     },
   };
 }
 
-/** A fresh salt: what goes before the chunks, and how to seal them. */
+/**
+ * Draws a salt for a new payload.
+ * @param inputKey 32 bytes; `TypeError` for anything else
+ * @param context bound to the keys of the chunks
+ * @returns the salt and the commitment as the preamble, and the cipher of the chunks
+ */
 export async function newCobblestone(
   backend: Backend,
   inputKey: Uint8Array,
@@ -51,7 +57,11 @@ export async function newCobblestone(
   return { preamble: concat(salt, commitment), chunks };
 }
 
-/** Reads salt and commitment; throws `decrypt_failed` when the key is not the committed one, before any chunk is opened. */
+/**
+ * Takes salt and commitment from a source.
+ * @throws SealpinError `decrypt_failed` when the key is not the committed one, before any chunk is opened; `container_invalid`
+ *   when the source ends too early
+ */
 export async function readCobblestone(
   source: ByteSource,
   backend: Backend,
@@ -62,7 +72,7 @@ export async function readCobblestone(
   if (source.length < preambleBytes)
     throw new SealpinError('container_invalid', 'The data is cut off at its start', { reason: 'payload' });
   const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
-  if (!isEqual(commitment, source.take(commitmentBytes)))
+  if (!timingSafeEqual(commitment, source.take(commitmentBytes)))
     throw new SealpinError('decrypt_failed', 'The data is damaged at its start', { reason: 'payload' });
   return chunks;
 }

@@ -4,24 +4,24 @@ import { draw, type Backend } from '../backends/backend.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
-import type { Stanza } from '../types.ts';
+import type { Stanza } from '../formats/format-row.ts';
 
-/** What the service knows of a file only while it can open it. `size` in bytes of plaintext. */
+/** The description of a file, which only the holder of a key can read. `size` in bytes of plaintext. */
 export type FileInfo = { filename: string | null; contentType: string; size: number };
 
 const nonceBytes = 12;
 const tagBytes = 16;
-/** The JSON is padded to a multiple of this, so that its length tells little. */
+/** The JSON is padded to a multiple of this, so that its length reveals little. */
 const padBytes = 256;
 
 function isFileId(text: string): boolean {
   return /^[!-~]{1,255}$/.test(text);
 }
 
-/** Reads a file stanza's shape; throws `header_invalid`. Its argument names the file, and the body is bound to it. */
+/** Parses the shape of a file stanza; throws `header_invalid`. Its argument names the file, and the body is bound to it. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
-  if (args.length !== 2 || !isFileId(args[1]!) || padded < padBytes || padded % padBytes !== 0)
+  if (args.length !== 2 || !isFileId(args[1] ?? '') || padded < padBytes || padded % padBytes !== 0)
     throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
@@ -30,7 +30,7 @@ const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
   backend.aesGcm(hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 file'));
 
 /**
- * Seals what is known of a file, bound to its id.
+ * Seals the description of a file, bound to its id.
  * @param fileId 1 to 255 visible ASCII characters; `TypeError` for anything else, and for a `size` that is no whole number of at least 0
  */
 export async function sealFileStanza(
@@ -49,7 +49,7 @@ export async function sealFileStanza(
   return { args: ['file', fileId], body: concat(nonce, await aead.seal(nonce, padded, utf8(fileId))) };
 }
 
-/** Opens a file stanza; throws `decrypt_failed` when it is not the one of `fileId`. */
+/** Opens a file stanza; throws `decrypt_failed` when it belongs to another file than `fileId`. */
 export async function openFileStanza(
   backend: Backend,
   fileKey: Uint8Array,

@@ -1,6 +1,6 @@
 /** HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Aead, type Backend } from '../backends/backend.ts';
+import { draw, type Aead, type Awaitable, type Backend } from '../backends/backend.ts';
 import { utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { expand, extract } from '../backends/kdf.ts';
@@ -12,14 +12,20 @@ export const aeads = { aes256Gcm: { id: 0x0002, keyBytes: 32 }, chaChaPoly: { id
 /** HKDF-SHA256 (RFC 9180 section 7.2). */
 const kdfId = 0x0001;
 
-export type HpkeAead = { id: number; keyBytes: number };
-/** The encapsulated key, and the secret in it. */
+/** Bytes of the tag of either cipher. */
+export const aeadTagBytes = 16;
+
+/** A row of `aeads`. */
+export type HpkeAead = { readonly id: number; readonly keyBytes: number };
+/** An encapsulated key, and the secret in it. */
 export type Encapsulated = { enc: Uint8Array; shared: Uint8Array };
 
 const version = utf8('HPKE-v1');
 const empty = new Uint8Array(0);
-const two = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
+/** I2OSP(value, 2) (RFC 8017 section 4.1). */
+const uint16be = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
 
+/** LabeledExtract (RFC 9180 section 4). @param suite `suite_id` of the caller */
 export function labeledExtract(
   backend: Backend,
   suite: Uint8Array,
@@ -30,6 +36,7 @@ export function labeledExtract(
   return extract(backend, salt, concat(version, suite, utf8(label), ikm));
 }
 
+/** LabeledExpand (RFC 9180 section 4). @param suite `suite_id` of the caller @param bytes length of the result */
 export function labeledExpand(
   backend: Backend,
   suite: Uint8Array,
@@ -38,12 +45,12 @@ export function labeledExpand(
   info: Uint8Array,
   bytes: number,
 ): Uint8Array {
-  return expand(backend, 'sha256', prk, concat(two(bytes), version, suite, utf8(label), info), bytes);
+  return expand(backend, 'sha256', prk, concat(uint16be(bytes), version, suite, utf8(label), info), bytes);
 }
 
 /** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
 function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: Uint8Array): Uint8Array {
-  const suite = concat(utf8('KEM'), two(kems.p256));
+  const suite = concat(utf8('KEM'), uint16be(kems.p256));
   return labeledExpand(
     backend,
     suite,
@@ -54,7 +61,7 @@ function dhSecret(backend: Backend, dh: Uint8Array, enc: Uint8Array, recipient: 
   );
 }
 
-/** A fresh secret scalar of P-256 and its point. */
+/** Draws a P-256 key pair: the scalar (32 bytes) and its point (65 bytes). */
 export function newP256(backend: Backend): { secret: Uint8Array; point: Uint8Array } {
   for (let attempt = 0; attempt < 8; attempt += 1) {
     const secret = draw(backend, 32);
@@ -83,6 +90,11 @@ export async function decapsulateP256(
   return dhSecret(backend, await backend.p256.agree(own.secret, enc), enc, own.point);
 }
 
+/** Returns the cipher of an AEAD row under a key. */
+export function cipherOf(backend: Backend, aead: HpkeAead, key: Uint8Array): Awaitable<Aead> {
+  return aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key);
+}
+
 /** KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only message. */
 export async function keySchedule(
   backend: Backend,
@@ -91,7 +103,7 @@ export async function keySchedule(
   shared: Uint8Array,
   info: Uint8Array,
 ): Promise<{ key: Uint8Array; nonce: Uint8Array; aead: Aead }> {
-  const suite = concat(utf8('HPKE'), two(kem), two(kdfId), two(aead.id));
+  const suite = concat(utf8('HPKE'), uint16be(kem), uint16be(kdfId), uint16be(aead.id));
   const context = concat(
     Uint8Array.of(0),
     labeledExtract(backend, suite, empty, 'psk_id_hash', empty),
@@ -100,10 +112,13 @@ export async function keySchedule(
   const secret = labeledExtract(backend, suite, shared, 'secret', empty);
   const key = labeledExpand(backend, suite, secret, 'key', context, aead.keyBytes);
   const nonce = labeledExpand(backend, suite, secret, 'base_nonce', context, 12);
-  return { key, nonce, aead: await (aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key)) };
+  return { key, nonce, aead: await cipherOf(backend, aead, key) };
 }
 
-/** The four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type"). @param hashed what of the public key is hashed */
+/**
+ * Computes the four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type").
+ * @param hashed the part of the public key that is hashed
+ */
 export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }

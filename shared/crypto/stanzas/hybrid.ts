@@ -1,13 +1,14 @@
 /**
- * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The mlkem768p256tag recipient type"): what is stored
- * for ever stays closed to a quantum computer that comes later.
+ * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The mlkem768p256tag recipient type"), for files
+ * that must resist the quantum computers of the future.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend, type HybridKem } from '../backends/backend.ts';
-import { decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
+import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { aeads, kems, keySchedule, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
-import type { Identity, Recipient, Stanza } from '../types.ts';
+import type { Stanza } from '../formats/format-row.ts';
+import type { Identity, Recipient } from '../types.ts';
 
 /** The kinds, by the names of their stanzas. age defines no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
 const kinds = {
@@ -36,6 +37,7 @@ const kinds = {
 const pointOffset = 1184;
 const seedBytes = 32;
 
+/** The name of a post-quantum stanza. */
 export type HybridName = keyof typeof kinds;
 
 const infoOf = (name: HybridName): Uint8Array => utf8(`age-encryption.org/${name}`);
@@ -44,8 +46,8 @@ function isHybridName(name: string | undefined): name is HybridName {
   return name !== undefined && Object.hasOwn(kinds, name);
 }
 
-/** Reads a hybrid stanza; throws `header_invalid`. */
-function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
+/** Parses a hybrid stanza; throws `header_invalid`. */
+export function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
   const [name, ...encoded] = args;
   const kind = isHybridName(name) ? kinds[name] : undefined;
   const decoded = encoded.map(decodeBase64);
@@ -61,7 +63,7 @@ function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uin
   return tag === undefined ? { enc } : { tag, enc };
 }
 
-/** Who holds the private key of `age1pq1…` or `age1tagpq1…`; throws `key_invalid`. */
+/** Makes the recipient of an `age1pq1…` or `age1tagpq1…` text; throws `key_invalid`. */
 export function hybridRecipient(text: string): Recipient {
   const name: HybridName = text.startsWith('age1tagpq1') ? 'mlkem768p256tag' : 'mlkem768x25519';
   const kind = kinds[name];
@@ -71,7 +73,7 @@ export function hybridRecipient(text: string): Recipient {
     text,
     postQuantum: true,
     async wrap(fileKey, format, backend) {
-      if (format !== 'age') throw new SealpinError('key_invalid', 'A post-quantum key takes age files only');
+      if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'A post-quantum key takes age files only');
       const { enc, shared } = kind.of(backend).encapsulate(publicKey, draw(backend, kind.randomBytes));
       const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
       const tag = kind.isTagged
@@ -87,7 +89,7 @@ export function isHybridSecret(text: string): boolean {
   return Object.values(kinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
 }
 
-/** The public text of a seed. */
+/** Encodes the public key of a seed as text. */
 function publicText(backend: Backend, name: HybridName, seed: Uint8Array): string {
   return encodeKey(kinds[name].prefix, kinds[name].of(backend).publicKey(seed));
 }
@@ -101,7 +103,10 @@ export function newHybridKey(backend: Backend, name: HybridName): { secret: stri
   };
 }
 
-/** What opens a container with `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…`; throws `key_invalid`. @param text in capitals, as it is written */
+/**
+ * Makes the identity of an `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…` text; throws `key_invalid`.
+ * @returns also the text of its recipient
+ */
 export function hybridIdentity(text: string, backend: Backend): { identity: Identity; recipient: string } {
   const name: HybridName = text.startsWith('SEALPIN-') ? 'mlkem768p256tag' : 'mlkem768x25519';
   const kind = kinds[name];
@@ -110,11 +115,14 @@ export function hybridIdentity(text: string, backend: Backend): { identity: Iden
   const identity: Identity = {
     kind: 'key',
     async unwrap(stanzas, format, backend) {
-      if (format !== 'age') return undefined;
+      if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;
         const { tag, enc } = parseHybridStanza(stanza);
-        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset))))
+        if (
+          tag !== undefined &&
+          !timingSafeEqual(tag, stanzaTag(backend, infoOf(name), enc, publicKey.subarray(pointOffset)))
+        )
           continue;
         const { aead, nonce } = await keySchedule(
           backend,

@@ -3,61 +3,66 @@
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import type { Backend } from '../backends/backend.ts';
-import { decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
-import { aeads, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
+import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
+import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
-import type { Format, Identity, Recipient, Stanza } from '../types.ts';
+import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
+import type { Identity, Recipient } from '../types.ts';
 
 const tagBytes = 4;
 const pointBytes = 65;
-const info = { age: utf8('age-encryption.org/p256tag'), sealpin: utf8('sealpin/v1 p256') } as const;
-const aeadOf = { age: aeads.chaChaPoly, sealpin: aeads.aes256Gcm } as const;
-const bodyBytes = { age: 32, sealpin: 48 } as const;
 
-/** Reads the stanza of a P-256 key; throws `header_invalid`. */
-export function parsePointStanza({ args, body }: Stanza, format: Format): { tag?: Uint8Array; enc: Uint8Array } {
-  const [tag, enc] = (format === 'age' ? args.slice(1) : ['', ...args.slice(1)]).map(decodeBase64);
+/** Parses the stanza of a P-256 key; throws `header_invalid`. */
+export function parsePointStanza(
+  { args, body }: Stanza,
+  { p256, fileKeyBytes }: FormatRow,
+): { tag?: Uint8Array; enc: Uint8Array } {
+  const decoded = args.slice(1).map(decodeBase64);
+  const enc = decoded.at(-1);
+  const tag = p256.isTagged ? decoded[0] : undefined;
   const isValid =
-    args.length === (format === 'age' ? 3 : 2) &&
-    tag?.length === (format === 'age' ? tagBytes : 0) &&
+    args.length === (p256.isTagged ? 3 : 2) &&
+    tag?.length === (p256.isTagged ? tagBytes : undefined) &&
     enc?.length === pointBytes &&
     enc[0] === 4;
-  if (!isValid || body.length !== bodyBytes[format])
+  if (!isValid || body.length !== fileKeyBytes + aeadTagBytes)
     throw new SealpinError('header_invalid', 'An entry for a P-256 key is malformed');
-  return format === 'age' ? { tag, enc } : { enc };
+  return tag === undefined ? { enc } : { tag, enc };
 }
 
 /**
- * Who holds the private key of a point.
+ * Makes the recipient of a point.
  * @param point 65 bytes, checked by the caller
  * @param compressed the same in 33 bytes
  */
-export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipient {
+export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipient & { readonly text: string } {
   return {
     kind: 'key',
     text: encodeKey('age1tag', compressed),
-    async wrap(fileKey, format, backend) {
+    async wrap(fileKey, { p256, wrapAead }, backend) {
+      const info = utf8(p256.info);
       const { enc, shared } = await encapsulateP256(backend, point);
-      const { aead, nonce } = await keySchedule(backend, kems.p256, aeadOf[format], shared, info[format]);
-      const args =
-        format === 'age'
-          ? ['p256tag', encodeBase64(stanzaTag(backend, info.age, enc, compressed)), encodeBase64(enc)]
-          : ['p256', encodeBase64(enc)];
-      return { args, body: await aead.seal(nonce, fileKey) };
+      const { aead, nonce } = await keySchedule(backend, kems.p256, wrapAead, shared, info);
+      const tag = p256.isTagged ? [encodeBase64(stanzaTag(backend, info, enc, compressed))] : [];
+      return { args: [p256.name, ...tag, encodeBase64(enc)], body: await aead.seal(nonce, fileKey) };
     },
   };
 }
 
-/** What opens a container with a P-256 private key. @param own the scalar (32 bytes) and its point (65 bytes), checked by the caller */
-export function p256Identity(own: { secret: Uint8Array; point: Uint8Array }): Identity {
+/** A P-256 private key: the scalar (32 bytes) and its point (65 bytes). */
+type P256Key = { secret: Uint8Array; point: Uint8Array };
+
+/** Makes the identity of a P-256 private key. @param own checked by the caller */
+export function p256Identity(own: P256Key): Identity {
   return {
     kind: 'key',
     async unwrap(stanzas, format, backend) {
       const compressed = backend.p256.compress(own.point);
       for (const stanza of stanzas) {
-        if (stanza.args[0] !== (format === 'age' ? 'p256tag' : 'p256')) continue;
+        if (stanza.args[0] !== format.p256.name) continue;
         const { tag, enc } = parsePointStanza(stanza, format);
-        if (tag !== undefined && !isEqual(tag, stanzaTag(backend, info.age, enc, compressed))) continue;
+        if (tag !== undefined && !timingSafeEqual(tag, stanzaTag(backend, utf8(format.p256.info), enc, compressed)))
+          continue;
         const fileKey = await openStanza(backend, format, own, enc, stanza.body);
         if (fileKey !== undefined) return fileKey;
       }
@@ -68,14 +73,14 @@ export function p256Identity(own: { secret: Uint8Array; point: Uint8Array }): Id
 
 async function openStanza(
   backend: Backend,
-  format: Format,
-  own: { secret: Uint8Array; point: Uint8Array },
+  { p256, wrapAead }: FormatRow,
+  own: P256Key,
   enc: Uint8Array,
   body: Uint8Array,
 ): Promise<Uint8Array | undefined> {
   try {
     const shared = await decapsulateP256(backend, own, enc);
-    const { aead, nonce } = await keySchedule(backend, kems.p256, aeadOf[format], shared, info[format]);
+    const { aead, nonce } = await keySchedule(backend, kems.p256, wrapAead, shared, utf8(p256.info));
     return await aead.open(nonce, body);
   } catch (error) {
     if (isSealpinError(error, 'key_invalid'))

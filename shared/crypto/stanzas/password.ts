@@ -1,26 +1,20 @@
 /** Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the latter. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../backends/backend.ts';
-import { decodeBase64, encodeBase64, isEqual, utf8 } from '../bytes.ts';
+import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
-import type { Format, Identity, Recipient, Stanza } from '../types.ts';
+import type { FormatRow, Stanza } from '../formats/format-row.ts';
+import type { Identity, Recipient } from '../types.ts';
+import { aeadTagBytes, cipherOf } from './hpke.ts';
 
 const saltBytes = 16;
-const tagBytes = 16;
+/** Each key wraps one file key, so its nonce is zero. */
 const zeroNonce = new Uint8Array(12);
 
-/** The costs: the default, and the range that is written and that `sealpin/v1` is read in. scrypt's as log2(N), PBKDF2's as iterations. */
+/** The default cost, and the range that is written and that `sealpin/v1` reads. scrypt's as log2(N), PBKDF2's as iterations. */
 export const costs = {
-  scrypt: { written: 18, least: 10, most: 20 },
-  'pbkdf2-sha512': { written: 1_000_000, least: 220_000, most: 10_000_000 },
-} as const;
-/** What is read in age files, as log2(N). age and rage have the same upper limit and no lower one: reading a weak file does not make it weaker. */
-const ageCosts = { least: 1, most: 22 } as const;
-
-/** The labels before the stanza's 16 bytes of salt (C2SP age.md, "The scrypt recipient type"; shared/README.md). */
-const saltLabels = {
-  age: { scrypt: 'age-encryption.org/v1/scrypt', 'pbkdf2-sha512': undefined },
-  sealpin: { scrypt: 'sealpin/v1 scrypt', 'pbkdf2-sha512': 'sealpin/v1 pbkdf2-sha512' },
+  scrypt: { default: 18, min: 10, max: 20 },
+  'pbkdf2-sha512': { default: 1_000_000, min: 220_000, max: 10_000_000 },
 } as const;
 
 type KdfName = keyof typeof costs;
@@ -29,54 +23,57 @@ export type PasswordKdf =
   | { name: 'scrypt'; logN?: number | undefined }
   | { name: 'pbkdf2-sha512'; iterations?: number | undefined };
 
-/** Whether a stanza is one of a password, which has to stand alone. */
-export function isPasswordStanza(stanza: Stanza, format: Format): boolean {
-  return stanza.args[0] === 'scrypt' || (format === 'sealpin' && stanza.args[0] === 'pbkdf2-sha512');
-}
-
-/** Reads a password stanza; throws `header_invalid` before anything is derived from it. */
+/** Parses a password stanza; throws `header_invalid` before anything is derived from it. */
 export function parsePasswordStanza(
   { args, body }: Stanza,
-  format: Format,
-  fileKeyBytes: number,
+  { passwords, fileKeyBytes }: FormatRow,
 ): { name: KdfName; salt: Uint8Array; cost: number } {
-  const name: KdfName = args[0] === 'scrypt' ? 'scrypt' : 'pbkdf2-sha512';
-  const salt = args.length === 3 ? decodeBase64(args[1]!) : undefined;
-  if (salt?.length !== saltBytes || body.length !== fileKeyBytes + tagBytes || !/^[1-9][0-9]*$/.test(args[2]!))
-    throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
-  const cost = Number(args[2]);
-  const { least, most } = format === 'age' ? ageCosts : costs[name];
-  if (cost > most)
+  const [name, encodedSalt = '', costDigits = ''] = args;
+  const kdf = isKdfName(name) ? passwords[name] : undefined;
+  const salt = args.length === 3 ? decodeBase64(encodedSalt) : undefined;
+  const isValid =
+    isKdfName(name) &&
+    kdf !== undefined &&
+    salt?.length === saltBytes &&
+    body.length === fileKeyBytes + aeadTagBytes &&
+    /^[1-9][0-9]*$/.test(costDigits);
+  if (!isValid) throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
+  const cost = Number(costDigits);
+  if (cost > kdf.max)
     throw new SealpinError(
       'header_invalid',
-      `The password entry asks for more than ${costText(name, most)}, the limit`,
+      `The password entry has a work factor above the supported maximum, ${costText(name, kdf.max)}`,
     );
-  if (cost < least)
+  if (cost < kdf.min)
     throw new SealpinError(
       'header_invalid',
-      `The password entry asks for less than ${costText(name, least)}, the least`,
+      `The password entry has a work factor below the supported minimum, ${costText(name, kdf.min)}`,
     );
   return { name, salt, cost };
+}
+
+function isKdfName(name: string | undefined): name is KdfName {
+  return name !== undefined && Object.hasOwn(costs, name);
 }
 
 function costText(name: KdfName, cost: number): string {
   return name === 'scrypt' ? `scrypt with N = 2^${cost}` : `${cost} iterations of PBKDF2`;
 }
 
-async function wrapKey(
+async function wrapAeadOf(
   backend: Backend,
-  format: Format,
+  { passwords, wrapAead }: FormatRow,
   password: Uint8Array,
   { name, salt, cost }: { name: KdfName; salt: Uint8Array; cost: number },
 ) {
-  const label = saltLabels[format][name];
-  if (label === undefined) throw new SealpinError('invalid_request', 'An age file takes a password by scrypt only');
-  const labelled = concat(utf8(label), salt);
+  const kdf = passwords[name];
+  if (kdf === undefined) throw new SealpinError('invalid_request', 'An age file takes a password by scrypt only');
+  const labelled = concat(utf8(kdf.saltLabel), salt);
   const key =
     name === 'scrypt'
       ? await backend.scrypt(password, labelled, { logN: cost, r: 8, p: 1 })
       : await backend.pbkdf2(password, labelled, cost);
-  return format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key);
+  return cipherOf(backend, wrapAead, key);
 }
 
 function normalize(password: string): string {
@@ -86,8 +83,9 @@ function normalize(password: string): string {
 }
 
 /**
- * A password from bytes of a file or pipe: UTF-8, one line feed (with or without a carriage return) at the end left out; else as it is,
- * since age files of others may be made with one that is not in NFC. Bytes that are not UTF-8: `password_invalid`.
+ * Decodes a password from the bytes of a file or pipe: UTF-8, without one line feed (or carriage return and line feed) at the end.
+ * It is not normalized, since age files of other tools may be made with a password that is not in NFC.
+ * @throws SealpinError `password_invalid` for bytes that are not UTF-8
  */
 export function parsePassword(bytes: Uint8Array): string {
   let text: string;
@@ -100,29 +98,31 @@ export function parsePassword(bytes: Uint8Array): string {
 }
 
 /**
- * Someone who knows a password.
- * @param password is brought to NFC; empty, or with lone surrogates: `password_invalid`
- * @param kdf scrypt with logN 18 when left out; a cost outside of what is read throws `invalid_request`
+ * Makes the recipient of a password.
+ * @param password is brought to NFC
+ * @param kdf scrypt with logN 18 by default
+ * @throws SealpinError `password_invalid` for an empty password or one with lone surrogates, `invalid_request` for a cost out of range
  */
 export function passwordRecipient(password: string, kdf: PasswordKdf = { name: 'scrypt' }): Recipient {
   const bytes = utf8(normalize(password));
-  const { written, least, most } = costs[kdf.name];
-  const cost = (kdf.name === 'scrypt' ? kdf.logN : kdf.iterations) ?? written;
-  if (!Number.isSafeInteger(cost) || cost < least || cost > most)
-    throw new SealpinError('invalid_request', `The cost of ${kdf.name} must be from ${least} to ${most}`);
+  const { default: usual, min, max } = costs[kdf.name];
+  const cost = (kdf.name === 'scrypt' ? kdf.logN : kdf.iterations) ?? usual;
+  if (!Number.isSafeInteger(cost) || cost < min || cost > max)
+    throw new SealpinError('invalid_request', `The cost of ${kdf.name} must be from ${min} to ${max}`);
   return {
     kind: 'password',
     async wrap(fileKey, format, backend) {
       const salt = draw(backend, saltBytes);
-      const aead = await wrapKey(backend, format, bytes, { name: kdf.name, salt, cost });
+      const aead = await wrapAeadOf(backend, format, bytes, { name: kdf.name, salt, cost });
       return { args: [kdf.name, encodeBase64(salt), String(cost)], body: await aead.seal(zeroNonce, fileKey) };
     },
   };
 }
 
 /**
- * What opens a container with a password. It is tried in NFC and then, where that differs, as given: other age tools do not normalize, and a
- * runtime with older Unicode data left a newer letter as it was given.
+ * Makes the identity of a password. It is tried in NFC and then, where that differs, unchanged: other age tools do not normalize, and a
+ * runtime with older Unicode data may have left a newer letter as it was.
+ * @throws SealpinError `password_invalid` for an empty password or one with lone surrogates
  */
 export function passwordIdentity(password: string): Identity {
   const normalized = utf8(normalize(password));
@@ -131,10 +131,10 @@ export function passwordIdentity(password: string): Identity {
     kind: 'password',
     async unwrap(stanzas, format, backend) {
       for (const stanza of stanzas) {
-        if (!isPasswordStanza(stanza, format)) continue;
-        const parameters = parsePasswordStanza(stanza, format, format === 'age' ? 16 : 32);
-        for (const bytes of isEqual(normalized, given) ? [normalized] : [normalized, given]) {
-          const aead = await wrapKey(backend, format, bytes, parameters);
+        if (format.stanzas.get(stanza.args[0] ?? '')?.kind !== 'password') continue;
+        const parameters = parsePasswordStanza(stanza, format);
+        for (const bytes of timingSafeEqual(normalized, given) ? [normalized] : [normalized, given]) {
+          const aead = await wrapAeadOf(backend, format, bytes, parameters);
           try {
             return await aead.open(zeroNonce, stanza.body);
           } catch (error) {

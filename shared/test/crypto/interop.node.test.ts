@@ -17,7 +17,8 @@ import {
   passwordIdentity,
   passwordRecipient,
 } from '../../crypto/index.ts';
-import { makeHeader, newPayload } from '../../crypto/container.ts';
+import { makeHeader } from '../../crypto/file-key.ts';
+import { formatOf } from '../../crypto/formats/index.ts';
 import { backends, long } from '../../../testkit/backends.ts';
 import { equal, fails } from '../../../testkit/assertions.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs.ts';
@@ -168,7 +169,7 @@ for (const backend of backends) {
       ['rage', 'rage-keygen'],
     ] as const)
       withProgram(program, { probe: ['--version'], isOptional: true }, () => {
-        test(`what ${program} opens beside a malformed stanza of somebody else, we open, and what it refuses, we refuse`, () =>
+        test(`next to a malformed stanza for another recipient, we open and refuse the same files as ${program}`, () =>
           inDirectory(async (path) => {
             run(keygen, ['-o', path('key')]);
             const identityFile = await readFile(path('key'), 'utf8');
@@ -178,10 +179,10 @@ for (const backend of backends) {
             for (const name of ['X25519', 'p256tag', 'mlkem768x25519', 'mlkem768p256tag', 'ssh-ed25519', 'grease']) {
               for (const isFirst of [true, false]) {
                 const fileKey = backend.random(16);
-                const ours = await recipient.wrap(fileKey, 'age', backend);
+                const ours = await recipient.wrap(fileKey, formatOf('age'), backend);
                 const bad = { args: [name, 'AAAA'], body: new Uint8Array(5) };
-                const header = makeHeader(backend, 'age', fileKey, isFirst ? [bad, ours] : [ours, bad]);
-                const { preamble, chunks } = await newPayload(backend, 'age', fileKey);
+                const header = makeHeader(backend, formatOf('age'), fileKey, isFirst ? [bad, ours] : [ours, bad]);
+                const { preamble, chunks } = await formatOf('age').payload.create(backend, fileKey);
                 const last = await chunks.aead.seal(chunks.nonce(0, true), pattern(10));
                 const file = join([header, preamble, last]);
                 await writeFile(path('file'), file);

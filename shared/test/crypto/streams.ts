@@ -8,7 +8,7 @@ export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8
 /** What a stream gives before it ends or fails. */
 export async function released(
   stream: ReadableStream<Uint8Array>,
-  failure: 'throws' | 'told' = 'told',
+  failure: 'throws' | 'returned' = 'returned',
 ): Promise<{ bytes: Uint8Array; error: Error | undefined }> {
   const parts: Uint8Array[] = [];
   const reader = stream.getReader();

@@ -100,7 +100,7 @@ export function containers(tool: Tool, backend: Backend): void {
     const chunk = chunkBytes[format];
 
     tool.test(
-      `S11 S12: ${format}: every size around the edges of chunks and batches comes back, and has the size foretold`,
+      `S11 S12: ${format}: every size around the edges of chunks and batches comes back, and has the computed size`,
       async () => {
         const { recipient, privatePem } = await generateKeyPair(backend);
         const batch = 1024 * 1024;
@@ -155,33 +155,36 @@ export function containers(tool: Tool, backend: Backend): void {
       );
     });
 
-    tool.test(`S36: ${format}: 1, 2 and 100 recipients can open, a stranger cannot, nobody is refused`, async () => {
-      const pairs = await Promise.all(Array.from({ length: 3 }, () => generateKeyPair(backend)));
-      const [first, second, stranger] = pairs as [(typeof pairs)[0], (typeof pairs)[0], (typeof pairs)[0]];
-      const both = await seal(backend, format, parseRecipients(first.publicPem + second.publicPem), text('for two'));
-      for (const { privatePem } of [first, second])
-        equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('for two'));
-      await fails('decrypt_failed', () => unseal(backend, pieces(both), parseIdentities(stranger.privatePem)));
-      equal(
-        await unseal(backend, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)),
-        text('for two'),
-        'two keys in a file',
-      );
-      const many = await seal(
-        backend,
-        format,
-        [
-          ...Array.from({ length: 99 }, () => parseRecipients(first.recipient)[0]!).map((one) => ({
-            kind: one.kind,
-            wrap: one.wrap,
-          })),
-          ...parseRecipients(second.recipient),
-        ],
-        text('many'),
-      );
-      equal(await unseal(backend, pieces(many), parseIdentities(second.privatePem)), text('many'), 'the 100th');
-      await fails('no_recipients', () => seal(backend, format, [], text('nobody')));
-    });
+    tool.test(
+      `S36: ${format}: 1, 2 and 100 recipients can open, a stranger cannot, and no recipient is an error`,
+      async () => {
+        const pairs = await Promise.all(Array.from({ length: 3 }, () => generateKeyPair(backend)));
+        const [first, second, stranger] = pairs as [(typeof pairs)[0], (typeof pairs)[0], (typeof pairs)[0]];
+        const both = await seal(backend, format, parseRecipients(first.publicPem + second.publicPem), text('for two'));
+        for (const { privatePem } of [first, second])
+          equal(await unseal(backend, pieces(both), parseIdentities(privatePem)), text('for two'));
+        await fails('decrypt_failed', () => unseal(backend, pieces(both), parseIdentities(stranger.privatePem)));
+        equal(
+          await unseal(backend, pieces(both), parseIdentities(stranger.privatePem + second.privatePem)),
+          text('for two'),
+          'two keys in a file',
+        );
+        const many = await seal(
+          backend,
+          format,
+          [
+            ...Array.from({ length: 99 }, () => parseRecipients(first.recipient)[0]!).map((one) => ({
+              kind: one.kind,
+              wrap: one.wrap,
+            })),
+            ...parseRecipients(second.recipient),
+          ],
+          text('many'),
+        );
+        equal(await unseal(backend, pieces(many), parseIdentities(second.privatePem)), text('many'), 'the 100th');
+        await fails('no_recipients', () => seal(backend, format, [], text('nobody')));
+      },
+    );
 
     tool.test(`S24: ${format}: a wrong password, a wrong key and the wrong kind each have one clear code`, async () => {
       const { recipient, privatePem } = await generateKeyPair(backend);

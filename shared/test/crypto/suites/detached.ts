@@ -29,7 +29,7 @@ export function detached(tool: Tool, backend: Backend): void {
     return { payload, file, header: await made.header(fileId, file), identities: [identityFromPkcs8(pkcs8)] };
   };
 
-  tool.test('payload and header come back, and sizes are foretold both ways', async () => {
+  tool.test('payload and header come back, and sizes are computed both ways', async () => {
     for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 64 * chunk - 1, 64 * chunk, 64 * chunk + 1]) {
       const plaintext = pattern(size);
       const { payload, file, header, identities } = await make(plaintext, size === 0 ? null : undefined);
@@ -196,7 +196,7 @@ export function detached(tool: Tool, backend: Backend): void {
     }
   });
 
-  tool.test('S16: a range over good chunks succeeds beside a bad one, and over the bad one fails', async () => {
+  tool.test('S16: a range over good chunks succeeds next to a bad one, and over the bad one fails', async () => {
     const plaintext = pattern(4 * chunk + 10);
     const { payload, header, identities } = await make(plaintext);
     payload[76 + 16_400 + 5]! ^= 1;

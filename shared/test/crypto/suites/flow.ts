@@ -19,12 +19,12 @@ import { seal, unseal } from './containers.ts';
 
 const mebibyte = 2 ** 20;
 
-/** A source that counts what is taken of it, and is told when it is cancelled. */
+/** A source that counts what is taken from it, and records its cancel. */
 function counted(total: number, failAt = Infinity) {
   const state = { given: 0, cancelled: undefined as unknown };
   const stream = new ReadableStream<Uint8Array>({
     pull(controller) {
-      if (state.given >= failAt) throw new Error('the disk is gone');
+      if (state.given >= failAt) throw new Error('the disk failed');
       if (state.given >= total) controller.close();
       else controller.enqueue(new Uint8Array(65_536));
       state.given += 65_536;
@@ -73,7 +73,7 @@ export function flow(tool: Tool, backend: Backend): void {
       await settle();
       ok(state.given <= 4 * mebibyte, `${format}: ${state.given} bytes were taken for two pieces`);
       await reader.cancel('enough');
-      equal(state.cancelled, 'enough', 'what the source is told');
+      equal(state.cancelled, 'enough', 'the reason of the cancel');
       await settle();
       ok(state.given <= 4 * mebibyte, 'it goes on after a cancel');
     }
@@ -129,7 +129,7 @@ export function flow(tool: Tool, backend: Backend): void {
     const partReader = part.getReader();
     await partReader.read();
     await partReader.cancel('enough');
-    equal(rangeCancelled, 'enough', 'what the source of a range is told');
+    equal(rangeCancelled, 'enough', 'the reason of the cancel of a range');
   });
 
   tool.test('the sources of a part are let go when the part is done', async () => {
@@ -186,13 +186,13 @@ export function flow(tool: Tool, backend: Backend): void {
       }
     };
     const first = await read();
-    ok(first instanceof Error && first.message === 'the disk is gone', `it fails with ${String(first)}`);
+    ok(first instanceof Error && first.message === 'the disk failed', `it fails with ${String(first)}`);
     equal((await read()) === first, true, 'the second error');
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), new Uint8Array(3 * mebibyte));
     let at = 0;
     const failing = new ReadableStream<Uint8Array>({
       pull(controller) {
-        if (at >= 2 * mebibyte) throw new Error('the network is gone');
+        if (at >= 2 * mebibyte) throw new Error('the network failed');
         controller.enqueue(container.slice(at, at + 65_536));
         at += 65_536;
       },
@@ -201,24 +201,24 @@ export function flow(tool: Tool, backend: Backend): void {
       () => 'opened',
       (error: Error) => error.message,
     );
-    equal(message, 'the network is gone');
+    equal(message, 'the network failed');
   });
 
-  tool.test('a header that cannot be opened tells its source', async () => {
+  tool.test('a header that cannot be opened cancels its source', async () => {
     const { recipient } = await generateKeyPair(backend);
     const stranger = await generateKeyPair(backend);
     const container = await seal(backend, 'sealpin', parseRecipients(recipient), pattern(100_000));
-    let told: unknown;
+    let reasonGiven: unknown;
     const opened = await open(
       new ReadableStream<Uint8Array>({
         pull: (controller) => controller.enqueue(container),
-        cancel: (reason) => void (told = reason),
+        cancel: (reason) => void (reasonGiven = reason),
       }),
       { backend },
     );
     if (opened.kind !== 'sealpin') throw new Error(`it is ${opened.kind}`);
     await opened.decrypt(parseIdentities(stranger.privatePem)).catch(() => undefined);
-    ok(isSealpinError(told, 'decrypt_failed'), `it is told ${String(told)}`);
+    ok(isSealpinError(reasonGiven, 'decrypt_failed'), `cancelled with ${String(reasonGiven)}`);
   });
 
   tool.test('after a wrong password others can be tried on the same stream', async () => {

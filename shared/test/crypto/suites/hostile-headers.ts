@@ -60,7 +60,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
           });
           await fails('header_invalid', () => open(stream, { backend }), what);
           ok(given <= 2 * 2 ** 20, `${what}: ${given} bytes were read`);
-          ok(isCancelled, `${what}: the source is not told`);
+          ok(isCancelled, `${what}: the source is not cancelled`);
         }
       }
       const largest = headerOf('age', '-> a\n\n'.repeat(1024));
@@ -162,7 +162,7 @@ export function hostileHeaders(tool: Tool, backend: Backend): void {
     );
   });
 
-  tool.test('S28: a password that does not stand alone is refused', async () => {
+  tool.test('S28: a password that is not the only stanza is refused', async () => {
     const salt = unpaddedBase64(new Uint8Array(16));
     const password = {
       age: { args: ['scrypt', salt, '10'], body: new Uint8Array(32) },

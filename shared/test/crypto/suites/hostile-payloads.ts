@@ -8,22 +8,25 @@ import {
   type Backend,
   type Recipient,
 } from '../../../crypto/index.ts';
-import { openChunks, openedBytes, sealChunks, sealedBytes } from '../../../crypto/payload/chunks.ts';
-import { cobblestone, newCobblestone } from '../../../crypto/payload/cobblestone.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { openedBytes, sealedBytes } from '../../../crypto/payload/chunking.ts';
+import { openChunks } from '../../../crypto/payload/open-chunks.ts';
+import { sealChunks } from '../../../crypto/payload/seal-chunks.ts';
+import { cobblestoneChunking, newCobblestone } from '../../../crypto/payload/cobblestone.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { ByteSource } from '../../../streams/byte-source.ts';
-import { newStream, stream } from '../../../crypto/payload/age-stream.ts';
+import { ageChunking, ageStream } from '../../../crypto/payload/age-stream.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, hex, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 
-const chunkings = { age: stream, sealpin: cobblestone } as const;
+const chunkings = { age: ageChunking, sealpin: cobblestoneChunking } as const;
 
 /** Payloads that were cut, shuffled, crossed or extended, and payloads too large for a test to store. */
 export function hostilePayloads(tool: Tool, backend: Backend): void {
   tool.test('a payload of more chunks than its format allows is neither written nor read', async () => {
-    for (const make of [newStream, newCobblestone]) {
-      const { chunks } = await make(backend, backend.random(make === newStream ? 16 : 32), text('context'));
+    for (const make of [ageStream.create, newCobblestone]) {
+      const { chunks } = await make(backend, backend.random(make === newCobblestone ? 32 : 16), text('context'));
       const few = { ...chunks, maxChunks: 3 };
       const full = 3 * chunks.chunkBytes - (chunks.fullLast ? 0 : 1);
       const sealing = (bytes: number, allowed: typeof chunks): Promise<Uint8Array> =>
@@ -134,13 +137,17 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
           refused,
         } = await setUp(chunkBytes);
         if (format === 'age') {
-          const { preamble, chunks } = await newStream(backend, new Uint8Array(16).fill(7));
+          const { preamble, chunks } = await ageStream.create(backend, new Uint8Array(16).fill(7));
           const full = await chunks.aead.seal(chunks.nonce(0, false), pattern(chunkBytes));
           const empty = await chunks.aead.seal(chunks.nonce(1, true), new Uint8Array(0));
           const pair = await generateKeyPair(backend);
-          const stanza = await parseRecipients(pair.recipient)[0]!.wrap(new Uint8Array(16).fill(7), 'age', backend);
+          const stanza = await parseRecipients(pair.recipient)[0]!.wrap(
+            new Uint8Array(16).fill(7),
+            formatOf('age'),
+            backend,
+          );
           const forged = join([
-            makeHeader(backend, 'age', new Uint8Array(16).fill(7), [stanza]),
+            makeHeader(backend, formatOf('age'), new Uint8Array(16).fill(7), [stanza]),
             preamble,
             full,
             empty,
@@ -172,7 +179,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     tool.test(`S12: ${format}: sizes and nonces are exact above 4 GiB`, async () => {
       const { chunks } =
         format === 'age'
-          ? await newStream(backend, new Uint8Array(16))
+          ? await ageStream.create(backend, new Uint8Array(16))
           : await newCobblestone(backend, new Uint8Array(32), text('x'));
       const zero = BigInt(`0x${hex(chunks.nonce(0, false))}`);
       for (const index of [
@@ -206,10 +213,10 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
         const { recipient, privatePem } = await generateKeyPair(backend);
         const size = 5 * 2 ** 30 + 1000;
         const fileKey = backend.random(format === 'age' ? 16 : 32);
-        const header = makeHeader(backend, format, fileKey, [
-          await parseRecipients(recipient)[0]!.wrap(fileKey, format, backend),
+        const header = makeHeader(backend, formatOf(format), fileKey, [
+          await parseRecipients(recipient)[0]!.wrap(fileKey, formatOf(format), backend),
         ]);
-        const { preamble, chunks } = await newPayload(backend, format, fileKey);
+        const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
         const head = join([header, preamble]);
         const total = Math.ceil(size / chunkBytes);
         // Each chunk holds its number, and is sealed when it is read.

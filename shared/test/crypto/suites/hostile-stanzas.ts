@@ -7,7 +7,8 @@ import {
   type Recipient,
   type Stanza,
 } from '../../../crypto/index.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { stanzaTag } from '../../../crypto/stanzas/hpke.ts';
 import { equal, fails, type Tool } from '../../../../testkit/assertions.ts';
 import { fromBase64, join, pieces, text, unpaddedBase64 } from '../streams.ts';
@@ -18,8 +19,8 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
   // For odd senders: the header and its MAC are made from the stanzas given.
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
     const fileKey = backend.random(format === 'age' ? 16 : 32);
-    const header = makeHeader(backend, format, fileKey, await stanzas(fileKey));
-    const { preamble, chunks } = await newPayload(backend, format, fileKey);
+    const header = makeHeader(backend, formatOf(format), fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
   const damaged = (stanza: Stanza): Stanza => ({
@@ -33,7 +34,7 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
       for (const format of ['age', 'sealpin'] as const) {
         const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
         const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> =>
-          parseRecipients(recipient)[0]!.wrap(fileKey, format, backend);
+          parseRecipients(recipient)[0]!.wrap(fileKey, formatOf(format), backend);
         const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
         const identities = parseIdentities(mine.privatePem);
         const found = await send(format, async (key) => [
@@ -86,7 +87,7 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
     const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
     const compressed = backend.p256.compress(mine.spki.slice(26));
     const colliding = async (fileKey: Uint8Array): Promise<Stanza> => {
-      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, 'age', backend);
+      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
       return {
         args: [
           'p256tag',
@@ -100,7 +101,7 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
     };
     const container = await send('age', async (key) => [
       await colliding(key),
-      await parseRecipients(mine.recipient)[0]!.wrap(key, 'age', backend),
+      await parseRecipients(mine.recipient)[0]!.wrap(key, formatOf('age'), backend),
     ]);
     equal(await unseal(backend, pieces(container), parseIdentities(mine.privatePem)), text('x'));
     await fails('decrypt_failed', async () =>

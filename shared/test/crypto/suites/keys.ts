@@ -216,7 +216,7 @@ export function keys(tool: Tool, backend: Backend): void {
         parseRecipients(file).map(({ text }) => text),
         [recipient],
       );
-    equal(parseRecipients(publicPem + x25519.recipient).length, 2, 'a key beside PEM');
+    equal(parseRecipients(publicPem + x25519.recipient).length, 2, 'a key next to PEM');
     const mistyped = x25519.recipient.replace('age1', 'aeg1');
     await fails('key_invalid', () => parseRecipients(`${publicPem}${mistyped}\n`), 'a typing error');
     await fails('key_invalid', () => parseRecipients(bag), 'text alone');
@@ -227,12 +227,12 @@ export function keys(tool: Tool, backend: Backend): void {
     const [pair, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
     equal(parseIdentities(pair.privatePem + pair.publicPem).length, 1, 'a pair in one file');
     equal(parseIdentities(pair.publicPem + pair.privatePem).length, 1, 'the public key first');
-    // An EC key with explicit parameters: the curve stands as a sequence.
+    // An EC key with explicit parameters: the curve is a sequence.
     const explicit = pair.pkcs8.slice();
     explicit[17] = 0x30;
     const sec1 = Uint8Array.of(0x30, 0x29, 2, 1, 1, 4, 0x20, ...new Uint8Array(32).fill(5), 0xa0, 2, 0x30, 0);
     for (const [file, says] of [
-      [pair.privatePem + other.publicPem, 'is not that of a private key in the file'],
+      [pair.privatePem + other.publicPem, 'does not belong to a private key in the file'],
       [other.publicPem + pair.publicPem, 'This is a public key'],
       [pem('PRIVATE KEY', explicit), 'lists the parameters of its curve'],
       [pem('EC PRIVATE KEY', sec1), 'lists the parameters of its curve'],
@@ -244,7 +244,7 @@ export function keys(tool: Tool, backend: Backend): void {
       } catch (error) {
         ({ message } = error as Error);
       }
-      ok(message.includes(says), `${message}, where it should say: ${says}`);
+      ok(message.includes(says), `${message}, where it should contain: ${says}`);
     }
   });
 

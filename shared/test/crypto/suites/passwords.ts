@@ -1,6 +1,7 @@
 import { parsePassword, passwordIdentity, passwordRecipient, type Backend } from '../../../crypto/index.ts';
 import { encodeBase64 } from '../../../crypto/bytes.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { equal, fails, type Tool } from '../../../../testkit/assertions.ts';
 import { join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
@@ -45,8 +46,10 @@ export function passwords(tool: Tool, backend: Backend): void {
         const key = await backend.scrypt(text(decomposed), join([text(label), salt]), { logN: 10, r: 8, p: 1 });
         const aead = await (format === 'age' ? backend.chaChaPoly(key) : backend.aesGcm(key));
         const body = await aead.seal(new Uint8Array(12), fileKey);
-        const header = makeHeader(backend, format, fileKey, [{ args: ['scrypt', encodeBase64(salt), '10'], body }]);
-        const { preamble, chunks } = await newPayload(backend, format, fileKey);
+        const header = makeHeader(backend, formatOf(format), fileKey, [
+          { args: ['scrypt', encodeBase64(salt), '10'], body },
+        ]);
+        const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
         const container = join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
         equal(await unseal(backend, pieces(container), [passwordIdentity(decomposed)]), text('x'), format);
         await fails('decrypt_failed', () =>

@@ -14,7 +14,7 @@ import { seal } from './containers.ts';
 
 const chunkBytes = { age: 65_536, sealpin: 16_384 } as const;
 
-/** A stream of the bytes cut as the numbers say, again and again. */
+/** A stream of the bytes in pieces of these sizes, again and again. */
 function cutBy(bytes: Uint8Array, cuts: readonly number[]): ReadableStream<Uint8Array> {
   let offset = 0;
   let turn = 0;
@@ -32,7 +32,7 @@ function cutBy(bytes: Uint8Array, cuts: readonly number[]): ReadableStream<Uint8
   });
 }
 
-/** Sizes and cuts that nobody thought of. */
+/** Random sizes and cuts. */
 export function properties(tool: Tool, backend: Backend): void {
   const numRuns = tool.long ? 1000 : 25;
   for (const format of ['age', 'sealpin'] as const) {

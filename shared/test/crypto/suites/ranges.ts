@@ -82,7 +82,7 @@ export function ranges(tool: Tool, backend: Backend): void {
     );
 
     tool.test(
-      `S16 S17: ${format}: a good part is read beside a bad chunk; one that was cut, or whose last chunk is bad, does not open`,
+      `S16 S17: ${format}: a good part is read next to a bad chunk; a container that was cut, or whose last chunk is bad, does not open`,
       async () => {
         const { recipient, privatePem } = await generateKeyPair(backend);
         const identities = parseIdentities(privatePem);

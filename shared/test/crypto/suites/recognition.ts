@@ -6,6 +6,7 @@ import {
   parseIdentities,
   parseRecipients,
   passwordIdentity,
+  passwordRecipient,
   rewrap,
   sniff,
   sniffBytes,
@@ -14,11 +15,12 @@ import {
   type Sniffed,
   type Stanza,
 } from '../../../crypto/index.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
-import { join, pieces, text } from '../streams.ts';
-import { unseal } from './containers.ts';
+import { collect, join, pieces, text } from '../streams.ts';
+import { seal, unseal } from './containers.ts';
 
 const base64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes)).replaceAll('=', '');
 const armor = '-----BEGIN AGE ENCRYPTED FILE-----\n';
@@ -72,7 +74,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     }
   });
 
-  tool.test('armor is told from plain files where it cannot be read', async () => {
+  tool.test('armor that cannot be read is not taken for a plain file', async () => {
     const bytes = text(`\n${armor}AAAA\n`);
     const container = { bytes: bytes.length, read: async (at: number, n: number) => pieces(bytes.slice(at, at + n)) };
     await fails('invalid_request', () => openAt(container, { identities: [passwordIdentity('x')], backend }));
@@ -91,13 +93,13 @@ export function recognition(tool: Tool, backend: Backend): void {
 
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {
     const fileKey = backend.random(format === 'age' ? 16 : 32);
-    const header = makeHeader(backend, format, fileKey, await stanzas(fileKey));
-    const { preamble, chunks } = await newPayload(backend, format, fileKey);
+    const header = makeHeader(backend, formatOf(format), fileKey, await stanzas(fileKey));
+    const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
     return join([header, preamble, await chunks.aead.seal(chunks.nonce(0, true), text('x'))]);
   };
 
   tool.test(
-    'age: a malformed stanza of another kind denies nobody; one of our kind does, unless ours comes first',
+    'age: a malformed stanza of another kind is ignored; one of our kind is an error, unless ours comes first',
     async () => {
       const [pair, quantum] = [await generateKeyPair(backend), await generatePostQuantumKeyPair(backend)];
       const mine = [
@@ -113,7 +115,7 @@ export function recognition(tool: Tool, backend: Backend): void {
         for (const bad of malformed) {
           const what = `${bad.args.join(' ')} with ${name}`;
           const ours = (fileKey: Uint8Array): Promise<Stanza> =>
-            parseRecipients(recipient)[0]!.wrap(fileKey, 'age', backend);
+            parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
           const after = await send('age', async (fileKey) => [await ours(fileKey), bad]);
           equal(await unseal(backend, pieces(after), parseIdentities(key)), text('x'), `${what}, after ours`);
           const before = await send('age', async (fileKey) => [bad, await ours(fileKey)]);
@@ -153,7 +155,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     await fails('header_invalid', () => unseal(idle, pieces(short), parseIdentities(x25519.identity)), 'a short body');
   });
 
-  tool.test('sealpin/v1: every known stanza has to be right, whoever it is for and wherever it stands', async () => {
+  tool.test('sealpin/v1: every known stanza has to be right, for any recipient and at any position', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     for (const bad of [
       { args: ['p256'], body: new Uint8Array(48) },
@@ -163,7 +165,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     ]) {
       for (const order of [1, -1]) {
         const container = await send('sealpin', async (fileKey) =>
-          [await parseRecipients(recipient)[0]!.wrap(fileKey, 'sealpin', backend), bad].toSorted(() => order),
+          [await parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('sealpin'), backend), bad].toSorted(() => order),
         );
         await fails('header_invalid', () => open(pieces(container), { backend }), bad.args.join(' ').slice(0, 20));
         await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
@@ -177,8 +179,8 @@ export function recognition(tool: Tool, backend: Backend): void {
       // Both stanzas open, each to a file key of its own; the MAC fits the second one only.
       const other = backend.random(format === 'age' ? 16 : 32);
       const container = await send(format, async (fileKey) => [
-        await parseRecipients(first.recipient)[0]!.wrap(other, format, backend),
-        await parseRecipients(second.recipient)[0]!.wrap(fileKey, format, backend),
+        await parseRecipients(first.recipient)[0]!.wrap(other, formatOf(format), backend),
+        await parseRecipients(second.recipient)[0]!.wrap(fileKey, formatOf(format), backend),
       ]);
       const open = (...keys: string[]): Promise<Uint8Array> =>
         unseal(
@@ -202,7 +204,7 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       const header = (format: Format, args: string[]): Promise<Uint8Array> =>
         send(format, async () => [{ args, body: new Uint8Array(format === 'age' ? 32 : 48) }]);
-      const say = async (format: Format, args: string[]): Promise<string> => {
+      const failureOf = async (format: Format, args: string[]): Promise<string> => {
         try {
           await unseal(counting, pieces(await header(format, args)), [passwordIdentity('x')]);
           return 'it opens';
@@ -212,27 +214,69 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       for (const logN of [1, 9, 21, 22]) {
         costs.length = 0;
-        ok((await say('age', ['scrypt', salt, String(logN)])).startsWith('Wrong password'), `${logN}`);
+        equal(await failureOf('age', ['scrypt', salt, String(logN)]), 'Wrong password', `${logN}`);
         equal(costs, [logN]);
       }
       costs.length = 0;
       for (const [format, args, expected] of [
-        ['age', ['scrypt', salt, '23'], 'more than scrypt with N = 2^22'],
-        ['age', ['scrypt', salt, `1${'0'.repeat(400)}`], 'more than scrypt with N = 2^22'],
+        ['age', ['scrypt', salt, '23'], 'above the supported maximum, scrypt with N = 2^22'],
+        ['age', ['scrypt', salt, `1${'0'.repeat(400)}`], 'above the supported maximum, scrypt with N = 2^22'],
         ['age', ['scrypt', salt, '010'], 'malformed'],
         ['age', ['scrypt', salt, '+10'], 'malformed'],
         ['age', ['scrypt', salt, '1e1'], 'malformed'],
-        ['sealpin', ['scrypt', salt, '21'], 'more than scrypt with N = 2^20'],
-        ['sealpin', ['scrypt', salt, '9'], 'less than scrypt with N = 2^10'],
-        ['sealpin', ['pbkdf2-sha512', salt, '1000000000'], 'more than 10000000 iterations'],
-        ['sealpin', ['pbkdf2-sha512', salt, `1${'0'.repeat(30)}`], 'more than 10000000 iterations'],
-        ['sealpin', ['pbkdf2-sha512', salt, '219999'], 'less than 220000 iterations'],
+        ['sealpin', ['scrypt', salt, '21'], 'above the supported maximum, scrypt with N = 2^20'],
+        ['sealpin', ['scrypt', salt, '9'], 'below the supported minimum, scrypt with N = 2^10'],
+        ['sealpin', ['pbkdf2-sha512', salt, '1000000000'], 'above the supported maximum, 10000000 iterations'],
+        ['sealpin', ['pbkdf2-sha512', salt, `1${'0'.repeat(30)}`], 'above the supported maximum, 10000000 iterations'],
+        ['sealpin', ['pbkdf2-sha512', salt, '219999'], 'below the supported minimum, 220000 iterations'],
       ] as const)
         ok(
-          (await say(format, [...args])).includes(expected),
-          `${args[2].slice(0, 20)}: ${await say(format, [...args])}`,
+          (await failureOf(format, [...args])).includes(expected),
+          `${args[2].slice(0, 20)}: ${await failureOf(format, [...args])}`,
         );
       equal(costs, []);
     },
   );
+
+  tool.test('S24: whatever fails authentication has one code, and its reason and detail name no secret', async () => {
+    const { recipient, privatePem } = await generateKeyPair(backend);
+    const other = await generateKeyPair(backend);
+    const container = await seal(backend, 'sealpin', parseRecipients(recipient), text('hello'));
+    const failures = new Set<string>();
+    const record = (error: unknown): void => {
+      if (!isSealpinError(error, 'decrypt_failed')) throw new Error(String(error));
+      equal(error.cause, undefined);
+      failures.add(`${error.reason}: ${error.message}`);
+    };
+    // The first one is in the base64 of the MAC, and stays base64.
+    const places = [200, container.length - 1, container.length - 30, container.length - 70];
+    const damaged = places.map((at) =>
+      container.map((byte, index) => (index !== at ? byte : at > 200 ? byte ^ 1 : byte === 0x41 ? 0x42 : 0x41)),
+    );
+    for (const [bytes, key] of [
+      [container, other.privatePem],
+      ...damaged.map((bytes) => [bytes, privatePem] as const),
+    ] as const) {
+      await unseal(backend, pieces(bytes), parseIdentities(key)).then(() => failures.add('opened'), record);
+    }
+    const forPassword = await seal(
+      backend,
+      'sealpin',
+      [passwordRecipient('right', { name: 'scrypt', logN: 10 })],
+      text('hello'),
+    );
+    await unseal(backend, pieces(forPassword), [passwordIdentity('wrong')]).catch(record);
+    equal(
+      [...failures],
+      [
+        'no_key: None of the keys opens it',
+        'header: The header is damaged or was changed',
+        'payload: The data is damaged or cut off after byte 0',
+        'payload: The data is damaged at its start',
+        'wrong_password: Wrong password',
+      ],
+    );
+    const opened = await open(pieces(container), { backend });
+    equal('decrypt' in opened && (await collect(await opened.decrypt(parseIdentities(privatePem)))), text('hello'));
+  });
 }

@@ -15,7 +15,8 @@ import {
   type Recipient,
 } from '../../../crypto/index.ts';
 import { utf8 } from '../../../crypto/bytes.ts';
-import { makeHeader, newPayload } from '../../../crypto/container.ts';
+import { makeHeader } from '../../../crypto/file-key.ts';
+import { formatOf } from '../../../crypto/formats/index.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, hex, join, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
@@ -113,9 +114,9 @@ export function rewrapping(tool: Tool, backend: Backend): void {
       );
       ok(hex(fileKeys[0]!) !== hex(fileKeys[1]!), 'the body does not open under both keys to two file keys');
       const stanza = { args: ['scrypt', btoa(String.fromCharCode(...salt)).replaceAll('=', ''), '10'], body };
-      const { preamble, chunks } = await newPayload(backend, 'sealpin', fileKeys[0]!);
+      const { preamble, chunks } = await formatOf('sealpin').payload.create(backend, fileKeys[0]!);
       const container = join([
-        makeHeader(backend, 'sealpin', fileKeys[0]!, [stanza]),
+        makeHeader(backend, formatOf('sealpin'), fileKeys[0]!, [stanza]),
         preamble,
         await chunks.aead.seal(chunks.nonce(0, true), text('for alice')),
       ]);

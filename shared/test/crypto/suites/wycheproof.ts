@@ -13,7 +13,7 @@ import mlKemKeys from '../../vectors/wycheproof/mlkem_768_keygen_seed_test.json'
 import pbkdf2 from '../../vectors/wycheproof/pbkdf2_hmacsha512_test.json' with { type: 'json' };
 import { ml_kem768 } from '@noble/post-quantum/ml-kem.js';
 import type { Aead, Backend } from '../../../crypto/index.ts';
-import { openChunks } from '../../../crypto/payload/chunks.ts';
+import { openChunks } from '../../../crypto/payload/open-chunks.ts';
 import { readCobblestone } from '../../../crypto/payload/cobblestone.ts';
 import { parsePkcs8, parseSpki } from '../../../crypto/keys/der.ts';
 import { expand, extract } from '../../../crypto/backends/kdf.ts';
@@ -191,7 +191,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
       equal(derived.slice(0, length), dk.slice(0, length), `${tcId}`);
     }
   });
-  // The backends have ML-KEM inside of the hybrids only: this is the implementation that those stand on.
+  // The backends have ML-KEM only inside the hybrids: this is the implementation that those use.
   family('ML-KEM-768', sum(mlKem.testGroups), async () => {
     for (const { tcId, result, seed, c, K, ek } of mlKem.testGroups.flatMap(({ tests }): MlKemTest[] => tests)) {
       let made: { ek: string; shared: string } | undefined;

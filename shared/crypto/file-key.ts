@@ -1,0 +1,100 @@
+/** File keys in headers: wrapping one for recipients, and unwrapping it with identities. */
+import { SealpinError } from '../errors.ts';
+import type { Backend } from './backends/backend.ts';
+import { hkdf } from './backends/kdf.ts';
+import { timingSafeEqual } from './bytes.ts';
+import type { FormatRow, Stanza } from './formats/format-row.ts';
+import { encodeHeader, macInput, type Header } from './header.ts';
+import { stanzasOfKind } from './stanzas/check-stanzas.ts';
+import type { Identity, Recipient } from './types.ts';
+
+/** Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md). */
+function headerMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
+  return backend.hmac('sha256', hkdf(backend, fileKey, new Uint8Array(0), format.macInfo), input);
+}
+
+/**
+ * Encodes the header of a file key with these stanzas.
+ * @throws SealpinError `invalid_request` when it gets too large
+ */
+export function makeHeader(
+  backend: Backend,
+  format: FormatRow,
+  fileKey: Uint8Array,
+  stanzas: readonly Stanza[],
+): Uint8Array {
+  const input = macInput(format.versionLine, stanzas);
+  return encodeHeader(input, headerMac(backend, format, fileKey, input));
+}
+
+function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipient[] {
+  if (recipients.length === 0) throw new SealpinError('no_recipients');
+  if (recipients.length > 1 && recipients.some(({ kind }) => kind === 'password')) {
+    throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', {
+      reason: 'password_and_keys',
+    });
+  }
+  if (
+    !mix &&
+    recipients.some(({ postQuantum }) => postQuantum === true) &&
+    recipients.some(({ postQuantum }) => postQuantum !== true)
+  ) {
+    throw new SealpinError('invalid_request', 'Mixing in classical keys removes the post-quantum protection', {
+      reason: 'mixed_recipients',
+    });
+  }
+  const seen = new Set<string>();
+  return recipients.filter(({ text }) => text === undefined || (!seen.has(text) && seen.add(text)));
+}
+
+/**
+ * Wraps a file key for recipients. One that is named twice gets one stanza.
+ * @param mix whether post-quantum recipients may be combined with others
+ * @throws SealpinError `no_recipients`, `invalid_request`, and what `wrap` of a recipient throws
+ */
+export async function wrapFileKey(
+  backend: Backend,
+  format: FormatRow,
+  fileKey: Uint8Array,
+  recipients: readonly Recipient[],
+  mix = false,
+): Promise<Stanza[]> {
+  const stanzas: Stanza[] = [];
+  for (const recipient of checkRecipients(recipients, mix))
+    stanzas.push(await recipient.wrap(fileKey, format, backend));
+  return stanzas;
+}
+
+/** Returns what a header opens with. */
+export function opensWith(header: Header, format: FormatRow): 'password' | 'keys' {
+  return stanzasOfKind(header.stanzas, 'password', format).length > 0 ? 'password' : 'keys';
+}
+
+/**
+ * Unwraps the file key of a header, whose MAC it checks.
+ * @throws SealpinError `wrong_kind` when no identity is of the kind that opens it, `decrypt_failed` when none opens it
+ *   (`wrong_password`, `no_key`) or the header was changed (`header`)
+ */
+export async function unwrapFileKey(
+  header: Header,
+  format: FormatRow,
+  identities: readonly Identity[],
+  backend: Backend,
+): Promise<Uint8Array> {
+  const kind = opensWith(header, format) === 'password' ? 'password' : 'key';
+  const fitting = identities.filter((identity) => identity.kind === kind);
+  if (fitting.length === 0) {
+    throw kind === 'password'
+      ? new SealpinError('wrong_kind', 'It opens with a password, not with a key', { reason: 'needs_password' })
+      : new SealpinError('wrong_kind', 'It opens with a private key, not with a password', { reason: 'needs_key' });
+  }
+  for (const identity of fitting) {
+    const fileKey = await identity.unwrap(header.stanzas, format, backend);
+    if (fileKey === undefined) continue;
+    if (timingSafeEqual(headerMac(backend, format, fileKey, header.macInput), header.mac)) return fileKey;
+    throw new SealpinError('decrypt_failed', 'The header is damaged or was changed', { reason: 'header' });
+  }
+  throw kind === 'password'
+    ? new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' })
+    : new SealpinError('decrypt_failed', 'None of the keys opens it', { reason: 'no_key' });
+}

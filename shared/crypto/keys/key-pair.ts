@@ -1,0 +1,47 @@
+/** P-256 keys in DER as recipients and identities. */
+import { SealpinError } from '../../errors.ts';
+import { webBackend } from '../backends/web.ts';
+import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
+import type { Identity, Recipient } from '../types.ts';
+import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
+
+/** A recipient that has a text form. */
+export type NamedRecipient = Recipient & { readonly text: string };
+
+/** Makes the recipient of a point of 33 or 65 bytes; throws `key_invalid`. */
+export function recipientFromPoint(bytes: Uint8Array): NamedRecipient {
+  const point = bytes.length === 33 ? webBackend.p256.decompress(bytes) : bytes;
+  return p256Recipient(point, webBackend.p256.compress(point));
+}
+
+/** Makes the recipient of a public key in DER (SPKI, P-256); throws `key_invalid`. */
+export function recipientFromSpki(spki: Uint8Array): NamedRecipient {
+  return recipientFromPoint(parseSpki(spki));
+}
+
+/** An identity, and the text of its recipient. */
+export type NamedIdentity = { identity: Identity; recipient: string };
+
+/** Makes the identity of a parsed private key; throws `key_invalid` when a public key that is stored with it is another one's. */
+export function identityFromEcPrivate({ secret, points }: EcPrivate): NamedIdentity {
+  const own = webBackend.p256.publicKey(secret);
+  const recipient = recipientFromPoint(own).text;
+  if (points.some((point) => recipientFromPoint(point).text !== recipient))
+    throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
+  return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
+}
+
+/** Makes the identity of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
+export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
+  return identityFromEcPrivate(parsePkcs8(pkcs8)).identity;
+}
+
+/** Returns the text of the recipient (`age1tag1…`) of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
+export function recipientOfPkcs8(pkcs8: Uint8Array): string {
+  return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;
+}
+
+/** Whether a private key (PKCS#8) and a public key (SPKI), both P-256 in DER, belong together; throws `key_invalid`. */
+export function isKeyPair(pkcs8: Uint8Array, spki: Uint8Array): boolean {
+  return recipientOfPkcs8(pkcs8) === recipientFromSpki(spki).text;
+}

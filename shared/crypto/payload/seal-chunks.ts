@@ -1,0 +1,59 @@
+/** Sealing a payload: one engine for age's STREAM and for Cobblestone. */
+import type { ByteSource } from '../../streams/byte-source.ts';
+import { streamBatches, takeBatch } from './batch.ts';
+import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
+import { Pieces } from './pieces.ts';
+
+/** Bytes of a piece of the sealed stream, unless the caller wants another size. */
+export const defaultPieceBytes = 1024 * 1024;
+
+/**
+ * Seals all of a source.
+ * @param prefix goes out before the first chunk
+ * @param pieceBytes of the arrays that the stream gives; the last one may be shorter
+ */
+export function sealChunks(
+  source: ByteSource,
+  chunks: Chunks,
+  prefix: Uint8Array,
+  pieceBytes = defaultPieceBytes,
+): ReadableStream<Uint8Array> {
+  let index = 0;
+  const pieces = new Pieces(pieceBytes);
+  const before = pieces.append(prefix.length);
+  before.set(prefix, 0);
+  const ahead = before.full();
+  return streamBatches(source, async (controller) => {
+    for (const piece of ahead.splice(0)) controller.enqueue(piece);
+    for (;;) {
+      await source.fill(batchBytes);
+      const batch = takeBatch(source, chunks, index, false);
+      const room = pieces.append(batch.outBytes);
+      const pending: Promise<void>[] = [];
+      let offset = 0;
+      for (const [position, input] of batch.inputs.entries()) {
+        const nonce = chunks.nonce(index + position, batch.last && position === batch.inputs.length - 1);
+        const start = offset;
+        const target = room.target(start, input.length + tagBytes);
+        const sealed = chunks.aead.seal(nonce, input, undefined, target);
+        const store = (bytes: Uint8Array): void => {
+          if (bytes !== target) room.set(bytes, start);
+        };
+        if (sealed instanceof Promise) pending.push(sealed.then(store));
+        else store(sealed);
+        offset += input.length + tagBytes;
+      }
+      if (pending.length > 0) await Promise.all(pending);
+      source.recycle();
+      index += batch.inputs.length;
+      const full = room.full();
+      for (const piece of full) controller.enqueue(piece);
+      if (batch.last) {
+        const rest = pieces.rest();
+        if (rest.length > 0) controller.enqueue(rest);
+        return false;
+      }
+      if (full.length > 0) return true;
+    }
+  });
+}

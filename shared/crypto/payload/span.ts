@@ -1,0 +1,98 @@
+/** Parts of a payload: where the chunks of a range of the plaintext are, and how they are opened. */
+import { SealpinError } from '../../errors.ts';
+import type { ByteSource } from '../../streams/byte-source.ts';
+import type { Awaitable } from '../backends/backend.ts';
+import { batchBytes, chunkCount, sealedBytes, tagBytes, type Chunking, type Chunks } from './chunking.ts';
+import { openBatches } from './open-chunks.ts';
+
+/** Chunks `first` up to `end` (exclusive) of a payload that has `plaintextBytes` in all. */
+export type Span = { first: number; end: number; plaintextBytes: number };
+
+/**
+ * Checks a range of a plaintext.
+ * @param end exclusive
+ * @throws SealpinError `range_not_satisfiable` unless 0 ≤ start ≤ end ≤ plaintextBytes, all whole numbers
+ */
+export function checkRange(start: number, end: number, plaintextBytes: number): void {
+  if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > plaintextBytes)
+    throw new SealpinError('range_not_satisfiable');
+}
+
+/**
+ * Finds the chunks that hold a range of the plaintext.
+ * @param end in plaintext bytes, exclusive, like `start`
+ * @returns `offset` and `bytes` of the chunks, relative to the first chunk of the payload; `skip` plaintext bytes before the range
+ */
+export function spanOf(
+  chunking: Chunking,
+  start: number,
+  end: number,
+  plaintextBytes: number,
+): { span: Span; offset: number; bytes: number; skip: number } {
+  const sizeBytes = chunking.chunkBytes + tagBytes;
+  const first = Math.min(Math.floor(start / chunking.chunkBytes), chunkCount(chunking, plaintextBytes) - 1);
+  const span = { first, end: Math.max(first + 1, Math.ceil(end / chunking.chunkBytes)), plaintextBytes };
+  const offset = first * sizeBytes;
+  const bytes = Math.min(span.end * sizeBytes, sealedBytes(chunking, plaintextBytes)) - offset;
+  return { span, offset, bytes, skip: start - first * chunking.chunkBytes };
+}
+
+/**
+ * Opens a span of a payload.
+ * @param source begins with the first chunk of the span, after what `begin` takes, and has at least its last one
+ * @param begin called once, at the first read
+ */
+export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, span: Span): ReadableStream<Uint8Array> {
+  let index = span.first;
+  return openBatches(source, begin, async (chunks) => {
+    const sizeBytes = chunks.chunkBytes + tagBytes;
+    const total = chunkCount(chunks, span.plaintextBytes);
+    const count = Math.min(batchBytes / chunks.chunkBytes, span.end - index);
+    const last = index + count === total;
+    const lastBytes = last ? span.plaintextBytes - (total - 1) * chunks.chunkBytes + tagBytes : sizeBytes;
+    await source.fill((count - 1) * sizeBytes + lastBytes);
+    if (source.length < (count - 1) * sizeBytes + lastBytes) {
+      const detail = `The data is cut off after byte ${index * chunks.chunkBytes}`;
+      throw new SealpinError('container_invalid', detail, { reason: 'payload' });
+    }
+    const inputs = Array.from({ length: count }, (_, position) =>
+      source.take(position === count - 1 ? lastBytes : sizeBytes),
+    );
+    const batch = { inputs, first: index, last, outBytes: (count - 1) * chunks.chunkBytes + lastBytes - tagBytes };
+    index += count;
+    return { batch, more: index < span.end };
+  });
+}
+
+/**
+ * Returns `length` bytes of a stream after the first `skip`, and cancels it behind them.
+ * The result errors with `container_invalid` when the stream is shorter.
+ */
+export function sliceStream(
+  stream: ReadableStream<Uint8Array>,
+  skip: number,
+  length: number,
+): ReadableStream<Uint8Array> {
+  const reader = stream.getReader();
+  let before = skip;
+  let left = length;
+  return new ReadableStream({
+    async pull(controller) {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) throw new SealpinError('container_invalid');
+        const part = value.subarray(before, before + left);
+        before = Math.max(0, before - value.length);
+        left -= part.length;
+        if (part.length > 0) controller.enqueue(part);
+        if (left === 0) {
+          controller.close();
+          await reader.cancel();
+          return;
+        }
+        if (part.length > 0) return;
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}

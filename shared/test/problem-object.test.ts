@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { problemType, SealpinError, toProblem } from '../errors.ts';
+
+test('a problem object has what the caller allows its reader to see', () => {
+  const error = new SealpinError('not_found', 'no file has this ID', { hint: 'list the files' });
+  expect(toProblem(error, { detail: undefined, hint: undefined })).toEqual({
+    type: 'about:blank',
+    title: 'Not found',
+    status: 404,
+    code: 'not_found',
+  });
+  expect(
+    toProblem(error, { type: problemType(error.code), detail: error.message, hint: error.hint, requestId: 'r' }),
+  ).toEqual({
+    type: '/v1/openapi.json#/components/examples/not_found',
+    title: 'Not found',
+    status: 404,
+    detail: 'no file has this ID',
+    code: 'not_found',
+    hint: 'list the files',
+    requestId: 'r',
+  });
+});
