@@ -220,8 +220,11 @@ const maxUnneededBlocks = 4096;
 /** The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at most. */
 const smallLeafBytes = 16_384;
 
-/** Leaves that are remembered: a CAR without duplicates has a leaf once that the file has often. */
-const rememberedBlocks = 4;
+/**
+ * Blocks that are remembered: a CAR without duplicates has a leaf once that the file has often. Few, because a buffer that lives
+ * longer is promoted to V8's old generation, which then is collected some thirty times for a file of 256 MiB.
+ */
+const rememberedBlocks = 2;
 
 /** All blocks come from CARs that begin with the root and are in depth-first order. */
 function carSourceReader(
