@@ -199,7 +199,7 @@ describe('a service that is not what it should be', () => {
     });
     const ran = await encryptTo(service.url);
     expect(ran.exit).toBe(1);
-    expect(ran.stderr).toContain('the service response of the service is too large');
+    expect(ran.stderr).toContain('the response of the service is too large');
   });
 
   test.each([
