@@ -19,7 +19,7 @@ afterAll(() => remove(service));
 
 const bytes = new Uint8Array(3 * 2 ** 20).map((_, index) => (index * 7) & 0xff);
 
-/** One request; the head and the body as they come, until the service closes the connection. */
+/** One request; the head and the body unchanged, until the service closes the connection. */
 function exchange(path: string, version: '1.0' | '1.1', accept: string): Promise<{ head: string; body: Buffer }> {
   const { host, hostname, port } = new URL(service.url);
   return new Promise((resolve) => {

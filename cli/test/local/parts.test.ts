@@ -82,14 +82,14 @@ describe('the control socket', () => {
         address: async () => ({ url: status.url }),
         status: async () => status,
         stop: async () => ({}),
-        rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'mend it' })),
+        rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'fix it' })),
       });
       expect((await stat(path)).mode & 0o777).toBe(0o600);
       expect(await control(path, 'status')).toEqual(status);
       await expect(control(path, 'rebuild')).rejects.toMatchObject({
         code: 'build_failed',
         message: 'no such file',
-        hint: 'mend it',
+        hint: 'fix it',
       });
       await controls.close();
       await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
