@@ -9,7 +9,7 @@ export type Format = 'age' | 'sealpin';
 export type Stanza = { args: readonly string[]; body: Uint8Array };
 
 /** A key derivation for passwords: the label before its salt, and the costs that are read. */
-export type PasswordRow = { readonly saltLabel: string; readonly min: number; readonly max: number };
+type PasswordRow = { readonly saltLabel: string; readonly min: number; readonly max: number };
 
 /** A stanza that a format defines. */
 export type StanzaRow = {

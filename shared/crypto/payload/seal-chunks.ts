@@ -5,7 +5,7 @@ import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
 import { Pieces } from './pieces.ts';
 
 /** Bytes of a piece of the sealed stream, unless the caller wants another size. */
-export const defaultPieceBytes = 1024 * 1024;
+const defaultPieceBytes = 1024 * 1024;
 
 /**
  * Seals all of a source.

@@ -47,7 +47,7 @@ function isHybridName(name: string | undefined): name is HybridName {
 }
 
 /** Parses a hybrid stanza; throws `header_invalid`. */
-export function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
+function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
   const [name, ...encoded] = args;
   const kind = isHybridName(name) ? kinds[name] : undefined;
   const decoded = encoded.map(decodeBase64);

@@ -13,7 +13,7 @@ const name = 'X25519';
 const zeroNonce = new Uint8Array(12);
 
 /** Parses an X25519 stanza; throws `header_invalid`. */
-export function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
+function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
   const share = args.length === 2 ? decodeBase64(args[1] ?? '') : undefined;
   if (share?.length !== 32 || body.length !== 32)
     throw new SealpinError('header_invalid', 'An entry for an X25519 key is malformed');
