@@ -5,6 +5,7 @@
  * response. None of this is deployed.
  */
 import { problemType, SealpinError, toProblem } from '../../shared/errors.ts';
+import { acquireReader } from '../../shared/streams/reader.ts';
 import { refusal } from './origin.ts';
 import worker, { Account as DeployedAccount } from './worker.js';
 
@@ -68,20 +69,6 @@ function refuse(request: Request, detail: string): Response {
 /** Bytes of one read; by default workerd gives 4 KiB at a time. */
 const readBytes = 256 * 1024;
 
-type Reader = {
-  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
-  cancel(reason: unknown): Promise<void>;
-};
-
-function readerOf(stream: ReadableStream<Uint8Array>): Reader {
-  try {
-    const reader = stream.getReader({ mode: 'byob' });
-    return { read: () => reader.read(new Uint8Array(readBytes)), cancel: (reason) => reader.cancel(reason) };
-  } catch {
-    return stream.getReader(); // not a byte stream: the only sign of that is the exception
-  }
-}
-
 /**
  * Forwards a body, so that its end is known. A body that breaks stays broken: its length is announced, or its reader verifies
  * it. A client that disconnects ends the reading, even while the source hangs.
@@ -91,12 +78,14 @@ async function forward(
   to: WritableStream<Uint8Array>,
   { signal }: Request,
 ): Promise<void> {
-  const reader = readerOf(from);
+  const acquired = acquireReader(from);
+  const { reader } = acquired;
+  const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(readBytes)) : acquired.reader.read());
   const writer = to.getWriter();
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
   signal.addEventListener('abort', cancel, { once: true });
   try {
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) await writer.write(piece.value);
+    for (let piece = await read(); !piece.done; piece = await read()) await writer.write(piece.value);
     await writer.close();
   } catch (error) {
     await Promise.allSettled([writer.abort(error), reader.cancel(error)]); // one of them is what failed

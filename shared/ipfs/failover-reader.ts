@@ -1,4 +1,5 @@
 /** The next block from the next source: each block is hashed, and after a failure another source continues at that block. */
+import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
@@ -283,8 +284,4 @@ function carSourceReader(
     },
     close,
   };
-}
-
-function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, index) => byte === b[index]);
 }

@@ -1,5 +1,6 @@
 import { SealpinError } from '../errors.ts';
 import { at } from './at.ts';
+import { acquireReader, type AcquiredReader } from './reader.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
 const readBytes = 1024 * 1024;
@@ -9,29 +10,12 @@ const lineFeed = 0x0a;
 /** Takes the place of a piece that was taken, so that its memory can be freed. */
 const empty = new Uint8Array(0);
 
-/** As in the Streams standard. The types of Workers still lack `min`, which their runtime has. */
-type AtLeastReader = {
-  read(view: Uint8Array, options: { min: number }): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
-  cancel(reason?: unknown): Promise<void>;
-};
-type Reader = { byob: true; reader: AtLeastReader } | { byob: false; reader: ReadableStreamDefaultReader<Uint8Array> };
-
-function readerOf(stream: ReadableStream<Uint8Array>): Reader {
-  if (stream.locked) throw new TypeError('the stream is locked');
-  try {
-    return { byob: true, reader: stream.getReader({ mode: 'byob' }) as unknown as AtLeastReader };
-  } catch {
-    // Not a byte stream: there is no other way to find out (Streams standard, SetUpReadableStreamBYOBReader).
-    return { byob: false, reader: stream.getReader() };
-  }
-}
-
 /**
  * A stream of bytes that is taken in the sizes that the reader wants, however the stream divides them. Bytes are copied only where a
  * taken range spans several pieces of the stream.
  */
 export class ByteSource {
-  readonly #from: Reader;
+  readonly #from: AcquiredReader;
   #pieces: Uint8Array[] = [];
   #first = 0;
   /** A buffer of our own whose bytes were all taken. */
@@ -46,7 +30,7 @@ export class ByteSource {
   ended = false;
 
   constructor(stream: ReadableStream<Uint8Array>) {
-    this.#from = readerOf(stream);
+    this.#from = acquireReader(stream);
   }
 
   /** Reads until `bytes` are at hand or the stream has ended. */

@@ -17,7 +17,7 @@ interface ByobReader {
 }
 
 /** A locked stream, by the way that it is read. */
-type AcquiredReader =
+export type AcquiredReader =
   | { readonly byob: true; readonly reader: ByobReader }
   | { readonly byob: false; readonly reader: ReadableStreamDefaultReader<Uint8Array> };
 

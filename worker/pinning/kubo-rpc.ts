@@ -1,5 +1,6 @@
 /** Requests to Kubo's RPC and the parsing of its responses, none of which is trusted. */
 import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
 
 export type RpcOptions = {
   /** The service's name in errors. */
@@ -124,21 +125,12 @@ export function rpc(o: RpcOptions) {
   }
 
   /** The whole body, at most `maxBytes`. */
-  async function readAll(response: Response, maxBytes: number): Promise<Uint8Array> {
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    const reader = (response.body as ReadableStream<Uint8Array> | null)?.getReader();
-    for (;;) {
-      const next = await reader?.read().catch((cause: unknown) => {
-        throw unavailable('broke off its response', cause);
-      });
-      if (!next || next.done) return concat(chunks, size);
-      size += next.value.length;
-      chunks.push(next.value);
-      if (size > maxBytes) {
-        await reader?.cancel();
-        throw failed(`its response is larger than ${maxBytes} bytes`);
-      }
+  async function readBody(response: Response, maxBytes: number): Promise<Uint8Array> {
+    const tooLarge = failed(`its response is larger than ${maxBytes} bytes`);
+    try {
+      return await readAll(response.body, maxBytes, () => tooLarge);
+    } catch (cause) {
+      throw cause === tooLarge ? tooLarge : unavailable('broke off its response', cause);
     }
   }
 
@@ -148,7 +140,7 @@ export function rpc(o: RpcOptions) {
       await response.body?.cancel();
       throw notKubo('it answered with a page in HTML');
     }
-    const text = new TextDecoder().decode(await readAll(response, maxResponseBytes));
+    const text = new TextDecoder().decode(await readBody(response, maxResponseBytes));
     const [head = '', ...rest] = text.trim().split('\n');
     const recordOf = (line: string): RpcRecord => {
       const record = parseRecord(line);
@@ -160,24 +152,12 @@ export function rpc(o: RpcOptions) {
     return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { first, last };
   }
 
-  return { failed, refused, unavailable, timeoutError, withTimeout, send, readAll, parse };
+  return { failed, refused, unavailable, timeoutError, withTimeout, send, readBody, parse };
 }
 
 /** A browser's fetch hides the status of a redirect that it does not follow. */
 function isRedirect(status: number): boolean {
   return status === 0 || (status >= 300 && status < 400);
-}
-
-function concat(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const [only] = chunks;
-  if (only !== undefined && chunks.length === 1) return only;
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
 }
 
 function parseRecord(line: string): RpcRecord | undefined {

@@ -32,7 +32,7 @@ const anyCid = /^[A-Za-z0-9]{32,128}$/;
 export function kubo(o: KuboOptions): PinningService {
   const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 120_000, ...o.timeouts };
   const { pinName } = o;
-  const { failed, refused, unavailable, timeoutError, withTimeout, send, readAll, parse } = rpc(o);
+  const { failed, refused, unavailable, timeoutError, withTimeout, send, readBody, parse } = rpc(o);
 
   /** Runs a command with a small response. */
   function ask(
@@ -204,7 +204,7 @@ export function kubo(o: KuboOptions): PinningService {
 
     block: (cid, signal) =>
       withTimeout(signal, responseMs, async (limited) =>
-        readAll(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
+        readBody(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
       ),
 
     read: (cid, offset, length, signal) =>
