@@ -144,7 +144,7 @@ export function createOutput(o: OutputOptions): Output {
         o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
         print(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
-        const wait = error.retryAfterSeconds === undefined ? '' : ` (${error.retryAfterSeconds} seconds)`;
+        const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;
         const hint = hintFor(error);
         if (hint !== undefined) print(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
       }

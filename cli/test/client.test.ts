@@ -245,7 +245,7 @@ describe('a service that is not what it should be', () => {
     expect(ran).toMatchObject({
       exit: 1,
       stdout: '',
-      stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (7 seconds)\n',
+      stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (try again in 7 seconds)\n',
     });
   });
 

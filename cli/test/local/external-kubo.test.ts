@@ -220,6 +220,9 @@ describe('sealpin start', () => {
     expect(JSON.parse(failing.stdout)).toMatchObject({
       kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('connection refused') },
     });
+    // The health is asked at most every 5 seconds: until then it may be that of the running Kubo.
+    const health = async () => (await fetch(`${local.url}/v1/health`)).status;
+    await expect.poll(health, { timeout: 30_000, interval: 250 }).toBe(503);
     const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toContain('is degraded: it cannot store or read at the moment');

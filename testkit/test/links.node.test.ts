@@ -1,0 +1,64 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, posix, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = resolve(import.meta.dirname, '../..');
+
+const documents = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && !path.includes('/vectors/'));
+
+/** The text of a document without its code, where brackets are no links. */
+function proseOf(markdown: string): string {
+  return markdown.replaceAll(/^```[^]*?^```/gm, '').replaceAll(/`[^`\n]*`/g, '');
+}
+
+/** The anchors of a document: its headings, as the hosts of repositories spell them. */
+function anchorsOf(markdown: string): Set<string> {
+  const headings = markdown.replaceAll(/^```[^]*?^```/gm, '').matchAll(/^#+ (.+)$/gm);
+  return new Set(
+    Array.from(headings, ([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replaceAll(/\s/g, '-'),
+    ),
+  );
+}
+
+/** The links of a document that lead nowhere in the repository. @param read the text of a file, or undefined */
+function brokenLinks(path: string, read: (path: string) => string | undefined): string[] {
+  const links = proseOf(read(path) ?? '').matchAll(/\]\(([^()\s]+)\)/g);
+  return Array.from(links, ([, link = '']) => link).filter((link) => {
+    if (/^[a-z]+:/.test(link)) return false;
+    const [file = '', anchor] = link.split('#');
+    const target = file === '' ? path : posix.normalize(posix.join(posix.dirname(path), file));
+    const text = read(target);
+    return text === undefined || (anchor !== undefined && !anchorsOf(text).has(anchor));
+  });
+}
+
+describe('the links between documents', () => {
+  test('lead to files and headings that exist', () => {
+    const read = (path: string) => {
+      const absolute = join(root, path);
+      if (!existsSync(absolute)) return undefined;
+      return path.endsWith('.md') ? readFileSync(absolute, 'utf8') : '';
+    };
+    expect(documents.length).toBeGreaterThan(10);
+    expect(documents.flatMap((path) => brokenLinks(path, read).map((link) => `${path}: ${link}`))).toEqual([]);
+  });
+
+  test('would be reported otherwise', () => {
+    const files: Record<string, string> = {
+      'a.md': '[b](docs/b.md#two-words) [c](docs/c.md) [d](docs/b.md#none) `[e](e.md)` [f](https://example.org)',
+      'docs/b.md': '# `Two` words\n[a](../a.md)',
+    };
+    expect(brokenLinks('a.md', (path) => files[path])).toEqual(['docs/c.md', 'docs/b.md#none']);
+    expect(brokenLinks('docs/b.md', (path) => files[path])).toEqual([]);
+  });
+});
