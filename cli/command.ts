@@ -43,7 +43,10 @@ export type Definition<A extends Args> = {
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
 
-/** What the table of commands says about a command: its name as typed (`encrypt`, `key create`), and one line without a full stop. */
+/**
+ * What the table of commands says about a command: its name as typed (`encrypt`, `key create`), and one line without
+ * a full stop.
+ */
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */

@@ -13,7 +13,10 @@ export type Environment = {
   readonly platform: NodeJS.Platform;
   /** Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /** A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2). The command line never sets it: the core decides. */
+  /**
+   * A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2). The command line never sets it: the core
+   * decides.
+   */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */

@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** The entry point: the only file that reads the process. It has no static imports, so that its first lines run first. */
+/**
+ * The entry point: the only file that reads the process. It has no static imports, so that its first lines run first.
+ */
 import type { Environment } from './context.ts';
 
 // Other users can read the arguments of a process, and one of them may be a password.

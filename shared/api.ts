@@ -67,10 +67,16 @@ export const RevokeQuery = v.object({
 /** A file in JSON with its bytes in base64, which `?data=false` omits. */
 export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v.pipe(v.string(), v.base64())) });
 
-/** The body of an upload in JSON; `filename` is optional in plain mode. It is parsed as a stream, so this only describes it. */
+/**
+ * The body of an upload in JSON; `filename` is optional in plain mode. It is parsed as a stream, so this only
+ * describes it.
+ */
 export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
 
-/** `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are no container. */
+/**
+ * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are
+ * no container.
+ */
 export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),

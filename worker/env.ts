@@ -1,7 +1,10 @@
 /** Bindings, variables and secrets that the runtime hands to the service, and the parsing of the variables. */
 import { SealpinError } from '../shared/errors.ts';
 
-/** What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this, too. */
+/**
+ * What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this,
+ * too.
+ */
 export type Env = {
   API_KEYS: KVNamespace;
   PIN: Pick<DurableObjectNamespace, 'idFromName'>;

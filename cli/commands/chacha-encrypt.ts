@@ -4,7 +4,8 @@ import { fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
   about:
-    'Prints the blob ID. The stored blob is an age file, which every age tool opens with the password. Otherwise as sealpin encrypt.',
+    'Prints the blob ID. The stored blob is an age file, which every age tool opens with the password. Otherwise ' +
+    'as sealpin encrypt.',
   args: { file: fileArg, password: passwordArg, ...newPasswordFlags },
   service: true,
   examples: [

@@ -7,7 +7,10 @@ import { blobArg, forceArg, outputFileArg, passwordArg, passwordFlags } from './
 
 export const command = defineCommand({
   about:
-    'Asks the service first, then the configured gateways. The output file appears when all of it is authentic, or not at all. If you pass a password, the blob must be one that a password opens; anything else is refused. If you pass none, you are asked for the password where one is needed, a blob that is encrypted to keys is tried with your private.key, and unencrypted blobs are written unchanged.',
+    'Asks the service first, then the configured gateways. The output file appears when all of it is authentic, ' +
+    'or not at all. If you pass a password, the blob must be one that a password opens; anything else is refused. ' +
+    'If you pass none, you are asked for the password where one is needed, a blob that is encrypted to keys is ' +
+    'tried with your private.key, and unencrypted blobs are written unchanged.',
   args: {
     blob_id: blobArg,
     output_file: outputFileArg,

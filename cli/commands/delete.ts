@@ -12,7 +12,10 @@ const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const command = defineCommand({
   about:
-    'By blob ID (every file of the account with these bytes) or by file ID. If the service encrypted the file, its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line carries its own header: it is unpinned, but anyone who already has a copy can still open it with the password or key.',
+    'By blob ID (every file of the account with these bytes) or by file ID. If the service encrypted the file, ' +
+    'its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line ' +
+    'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
+    'password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
   },

@@ -7,7 +7,9 @@ import { blobArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
-    'The private key is private.key in the data directory, or a file: PKCS#8 or SEC1 PEM from OpenSSL (P-256), or lines with AGE-SECRET-KEY-1…. The password of a protected key file comes from --password-file or SEALPIN_PASSWORD, or you are asked for it. An unencrypted blob is refused.',
+    'The private key is private.key in the data directory, or a file: PKCS#8 or SEC1 PEM from OpenSSL (P-256), or ' +
+    'lines with AGE-SECRET-KEY-1…. The password of a protected key file comes from --password-file or ' +
+    'SEALPIN_PASSWORD, or you are asked for it. An unencrypted blob is refused.',
   args: {
     blob_id: blobArg,
     output_file: outputFileArg,

@@ -57,7 +57,8 @@ function keyText(key: Listed): string {
 
 export const create = defineCommand({
   about:
-    'A key never exceeds the scopes or the expiry of the key that created it. Without the scope read, a key cannot open files that the service encrypted, not even with the help of the service.',
+    'A key never exceeds the scopes or the expiry of the key that created it. Without the scope read, a key ' +
+    'cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
     scopes: {
@@ -96,7 +97,9 @@ export const list = defineCommand({
 
 export const revoke = defineCommand({
   about:
-    'Takes effect at once. Revoking the key that this command itself uses requires --self: without another key you are locked out. Revoking the last key with the scope read, the only way to files that the service encrypted, or the last key with the scope keys, the only way to create others, requires --destroy.',
+    'Takes effect at once. Revoking the key that this command itself uses requires --self: without another key ' +
+    'you are locked out. Revoking the last key with the scope read, the only way to files that the service ' +
+    'encrypted, or the last key with the scope keys, the only way to create others, requires --destroy.',
   args: {
     id: { type: 'positional', description: 'Its ID (see: sealpin key list), not the key itself' },
     cascade: { type: 'boolean', description: 'Also revoke every key that was created with it' },

@@ -12,7 +12,10 @@ import { newPasswordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
-    'private.key decrypts; public.key is what others encrypt to. The pair (P-256) goes into the data directory, where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), a short form of public.key, is printed. Back up private.key: there is no other copy, and without it the files encrypted to it cannot be opened.',
+    'private.key decrypts; public.key is what others encrypt to. The pair (P-256) goes into the data directory, ' +
+    'where decrypt and ecc-decrypt find it, or into the directory named by --output. The recipient (age1tag1…), a ' +
+    'short form of public.key, is printed. Back up private.key: there is no other copy, and without it the files ' +
+    'encrypted to it cannot be opened.',
   args: {
     output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
     'post-quantum': {

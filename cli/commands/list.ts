@@ -27,7 +27,8 @@ type Row = {
 
 export const command = defineCommand({
   about:
-    'Shows the files of the account. File names come from the local history; the service never learns the names of files that were encrypted here. Without a service, only the history is shown.',
+    'Shows the files of the account. File names come from the local history; the service never learns the names ' +
+    'of files that were encrypted here. Without a service, only the history is shown.',
   args: {
     limit: { type: 'string', valueHint: 'number', description: `The maximum number of files (${defaultLimit})` },
   },

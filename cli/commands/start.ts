@@ -26,7 +26,8 @@ export const command = defineCommand({
       type: 'string',
       valueHint: 'url',
       description:
-        'Store new files in this Kubo (its RPC address), also at later starts; none: stop using it. Token: SEALPIN_KUBO_TOKEN',
+        'Store new files in this Kubo (its RPC address), also at later starts; none: stop using it. Token: ' +
+        'SEALPIN_KUBO_TOKEN',
     },
     'cors-origin': {
       type: 'string',

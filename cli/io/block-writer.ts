@@ -2,7 +2,10 @@
 import type { FileHandle } from 'node:fs/promises';
 
 export interface BlockWriter {
-  /** Copies as many of the bytes as the block has room for, and returns how many. A full block has to be flushed first. */
+  /**
+   * Copies as many of the bytes as the block has room for, and returns how many. A full block has to be flushed
+   * first.
+   */
   fill(bytes: Uint8Array): number;
   full(): boolean;
   /**

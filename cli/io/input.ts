@@ -167,7 +167,10 @@ export async function readSmall(
   }
 }
 
-/** Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a password. */
+/**
+ * Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a
+ * password.
+ */
 async function openSmall(path: string, o: { what: string; world: Pick<Environment, 'stdin' | 'cwd'> }): Promise<Input> {
   try {
     return await openInput(path, o.world);

@@ -105,7 +105,10 @@ async function refuseTarget(
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
-/** Removes temporary files of killed processes of this machine. Those of a running process, or of another machine, stay. */
+/**
+ * Removes temporary files of killed processes of this machine. Those of a running process, or of another machine,
+ * stay.
+ */
 async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
     // A directory may be writable without being readable.

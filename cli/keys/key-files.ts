@@ -44,7 +44,8 @@ export async function readRecipients(files: readonly string[], context: Context)
  * with a password (a container) is opened with the given one, or asks for it.
  *
  * @param password for a protected key file
- * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none, file_unreadable, decrypt_failed
+ * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none,
+ *   file_unreadable, decrypt_failed
  */
 export async function readIdentities(
   file: string | undefined,

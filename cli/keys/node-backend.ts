@@ -118,7 +118,10 @@ const scryptAsync = promisify<
 >(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
-/** More memory than this is asked for only where it is free: a system that overcommits would end the process instead of refusing. */
+/**
+ * More memory than this is asked for only where it is free: a system that overcommits would end the process instead
+ * of refusing.
+ */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
 const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 

@@ -60,11 +60,13 @@ export async function givenPassword(source: PasswordSource, context: Context): P
     throw new SealpinError('usage', 'the password is given twice: as an argument and with --password-file');
   if (argument !== undefined) {
     context.output.warn(
-      'a password on the command line is visible to other users and stays in your shell history; safer: --password-file, SEALPIN_PASSWORD or the prompt',
+      'a password on the command line is visible to other users and stays in your shell history; safer: ' +
+        '--password-file, SEALPIN_PASSWORD or the prompt',
     );
     if (context.env['npm_lifecycle_event'] !== undefined)
       context.output.warn(
-        'npm has written this password to its log files and shows it to other users until the command ends: choose another one, and run ./sealpin without npm',
+        'npm has written this password to its log files and shows it to other users until the command ends: ' +
+          'choose another one, and run ./sealpin without npm',
       );
     return argument;
   }

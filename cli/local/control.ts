@@ -46,7 +46,10 @@ function isControl(name: string | undefined): name is Control {
   return names.includes(name);
 }
 
-/** Bytes of a socket's path that every system accepts (sun_path is 104 bytes on macOS and 108 on Linux, with the final NUL). */
+/**
+ * Bytes of a socket's path that every system accepts (sun_path is 104 bytes on macOS and 108 on Linux, with the final
+ * NUL).
+ */
 const maxSocketPathBytes = 103;
 
 /**

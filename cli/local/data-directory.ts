@@ -1,4 +1,6 @@
-/** What a start does in the data directory before anything runs there: it takes the lock and clears what a crash left. */
+/**
+ * What a start does in the data directory before anything runs there: it takes the lock and clears what a crash left.
+ */
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

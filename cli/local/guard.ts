@@ -92,7 +92,10 @@ async function forward(
   }
 }
 
-/** workerd's own streams, which other runtimes lack (developers.cloudflare.com/workers/runtime-apis/streams/transformstream). */
+/**
+ * workerd's own streams, which other runtimes lack
+ * (developers.cloudflare.com/workers/runtime-apis/streams/transformstream).
+ */
 type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
@@ -100,14 +103,20 @@ declare const IdentityTransformStream: new () => Through;
 /** The only representation whose length is not known beforehand; its readers verify that it is complete. */
 const unmeasured = 'application/vnd.ipld.car';
 
-/** The stream that a response body is forwarded through; undefined when the body is small, and its length follows from reading it. */
+/**
+ * The stream that a response body is forwarded through; undefined when the body is small, and its length follows from
+ * reading it.
+ */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/** Requests whose responses have not ended. workerd drops a request when its client disconnects: its signal fires, and no `finally` runs. */
+/**
+ * Requests whose responses have not ended. workerd drops a request when its client disconnects: its signal fires, and
+ * no `finally` runs.
+ */
 const running = new Set<Request>();
 
 function count(request: Request): () => void {

@@ -1,4 +1,7 @@
-/** `service.log`: the stderr of a service in the background. It is rotated in place, because stderr cannot change to another file. */
+/**
+ * `service.log`: the stderr of a service in the background. It is rotated in place, because stderr cannot change to
+ * another file.
+ */
 import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
 
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */

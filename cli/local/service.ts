@@ -1,4 +1,6 @@
-/** The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket that controls them. */
+/**
+ * The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket that controls them.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';

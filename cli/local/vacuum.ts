@@ -8,7 +8,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 
-/** SQLite's primary result codes for a file in use, and for one that is damaged or not a database (sqlite.org/rescode.html). */
+/**
+ * SQLite's primary result codes for a file in use, and for one that is damaged or not a database
+ * (sqlite.org/rescode.html).
+ */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
@@ -41,7 +44,9 @@ function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeo
   }
 }
 
-/** A page that was split or merged keeps copies of rows in its free space; only writing all pages again removes them. */
+/**
+ * A page that was split or merged keeps copies of rows in its free space; only writing all pages again removes them.
+ */
 const rewriteSql = 'PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; VACUUM';
 
 function rewrite(path: string): void {
@@ -71,7 +76,9 @@ export async function vacuumLogged(dir: string): Promise<void> {
   }
 }
 
-/** The largest database that is rewritten while it is in use: about a tenth of a second. A row of a file takes 1 KiB. */
+/**
+ * The largest database that is rewritten while it is in use: about a tenth of a second. A row of a file takes 1 KiB.
+ */
 const maxLiveBytes = 32 * 2 ** 20;
 
 /**

@@ -54,7 +54,10 @@ function placeOf(text: string): string {
   return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
 }
 
-/** Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the text. */
+/**
+ * Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the
+ * text.
+ */
 function isStart(text: string): boolean {
   try {
     JSON.parse(text);

@@ -1,4 +1,7 @@
-/** The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to be trusted. */
+/**
+ * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
+ * be trusted.
+ */
 import { parseResponse, Problem } from '../../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
@@ -96,14 +99,20 @@ export async function blobAsCar(cid: string, context: Context): Promise<Readable
   return carOf(cid, await sourcesOf(context), optionsOf(context));
 }
 
-/** The error to report for one of reading a blob: a source that stalls is a service that cannot be reached, not a pinning service. */
+/**
+ * The error to report for one of reading a blob: a source that stalls is a service that cannot be reached, not a
+ * pinning service.
+ */
 export function readFailure(error: unknown): unknown {
   return isSealpinError(error, 'pinning_timeout')
     ? new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error })
     : error;
 }
 
-/** Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
+/**
+ * Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than
+ * the hash.
+ */
 function optionsOf({ signal, timeouts }: Context): OpenOptions {
   return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
 }
@@ -119,7 +128,10 @@ async function sourcesOf(context: Context): Promise<BlockSource[]> {
   return sources;
 }
 
-/** The HTTP client of the command line in the form that the gateway client takes. Errors already name the gateway: it is `it`. */
+/**
+ * The HTTP client of the command line in the form that the gateway client takes. Errors already name the gateway: it
+ * is `it`.
+ */
 function fetchWith({ timeouts }: Context): GatewayFetch {
   return async (url, { headers, signal }) => {
     const response = await send(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });

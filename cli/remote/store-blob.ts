@@ -7,7 +7,10 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { type Api } from './client.ts';
 
-/** A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes before it keeps them. */
+/**
+ * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
+ * before it keeps them.
+ */
 const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
@@ -82,7 +85,10 @@ async function* forward(
   }
 }
 
-/** The response was lost after the last byte. Every encryption has a blob ID of its own, so a file with this one is ours. */
+/**
+ * The response was lost after the last byte. Every encryption has a blob ID of its own, so a file with this one is
+ * ours.
+ */
 async function lookUp(
   cid: string,
   lost: SealpinError,

@@ -13,7 +13,10 @@ function invalid(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/** Decodes the armor that `sniffSource` found. The stream errors with `header_invalid` for armor that is not in its one valid form. */
+/**
+ * Decodes the armor that `sniffSource` found. The stream errors with `header_invalid` for armor that is not in its
+ * one valid form.
+ */
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;

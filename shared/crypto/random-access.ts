@@ -32,14 +32,18 @@ export interface RandomAccess {
 export type OpenedAt = {
   /** Size of the plaintext, authenticated by the last chunk. */
   plaintextBytes: number;
-  /** Decrypts bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream errors with `decrypt_failed` or `container_invalid`. */
+  /**
+   * Decrypts bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream errors with
+   * `decrypt_failed` or `container_invalid`.
+   */
   decryptRange(o: { start: number; end: number }): Promise<ReadableStream<Uint8Array>>;
 };
 
 /**
  * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a truncated container is never taken
  * for a whole one.
- * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor), `header_invalid`, `wrong_kind`, `decrypt_failed`,
+ * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor), `header_invalid`,
+ *   `wrong_kind`, `decrypt_failed`,
  *   `container_invalid`
  */
 export async function openAt(

@@ -7,7 +7,10 @@ import { encodeNode, type Link } from './unixfs.ts';
 export type SizedCid = { cid: string; bytes: number };
 
 export type CidBuilderOptions = {
-  /** Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the file below it. */
+  /**
+   * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
+   * file below it.
+   */
   onNode?(cid: string, block: Uint8Array, fileBytes: number): void | Promise<void>;
   /** Called for each leaf, in order, with its number of bytes. */
   onLeaf?(cid: string, bytes: number): void | Promise<void>;

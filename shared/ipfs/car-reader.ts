@@ -4,7 +4,10 @@ import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { cidBytes } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 
-/** `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind that Sealpin accepts. */
+/**
+ * `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind that Sealpin
+ * accepts.
+ */
 export type CarBlock = { cid: Uint8Array; bytes: Uint8Array };
 
 export interface CarReader {
@@ -63,7 +66,10 @@ export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
   };
 }
 
-/** The length of a section: an unsigned varint (https://github.com/multiformats/unsigned-varint), here of 4 bytes at most. */
+/**
+ * The length of a section: an unsigned varint (https://github.com/multiformats/unsigned-varint), here of 4 bytes at
+ * most.
+ */
 function sectionLength(front: Uint8Array): { length: number; lengthBytes: number } {
   let length = 0;
   for (const [index, byte] of front.subarray(0, 4).entries()) {

@@ -7,7 +7,10 @@ import { openDag, openFile, type BlockIterator, type OpenOptions } from './file.
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all';
-  /** Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from the end. */
+  /**
+   * Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from
+   * the end.
+   */
   entityBytes?: { from: number; to?: number };
   /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when undefined. */
   dups?: boolean;
@@ -101,7 +104,10 @@ function range(size: number, o: { from: number; to?: number } | undefined): [sta
   return start < end ? [start, end] : [0, 0];
 }
 
-/** `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and its bytes. */
+/**
+ * `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and
+ * its bytes.
+ */
 function header(cid: Cid): Uint8Array {
   const textString = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
   const map = [

@@ -44,7 +44,10 @@ export function parseCid(text: string): Cid {
   throw new SealpinError('invalid_cid', text.length > 100 ? undefined : `${JSON.stringify(text)} is not a blob ID`);
 }
 
-/** The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second spelling. */
+/**
+ * The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second
+ * spelling.
+ */
 function decode(text: string): Uint8Array {
   try {
     return base32.decode(text);

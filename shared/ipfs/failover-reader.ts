@@ -1,4 +1,7 @@
-/** The next block from the next source: each block is hashed, and after a failure another source continues at that block. */
+/**
+ * The next block from the next source: each block is hashed, and after a failure another source continues at that
+ * block.
+ */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
@@ -214,11 +217,17 @@ function rangeSourceReader(
   };
 }
 
-/** Unneeded blocks that a CAR may have before a needed one: the path to a range, say. A gateway without ranges sends the file from its start. */
+/**
+ * Unneeded blocks that a CAR may have before a needed one: the path to a range, say. A gateway without ranges sends
+ * the file from its start.
+ */
 const maxUnneededBytes = 16_777_216;
 const maxUnneededBlocks = 4096;
 
-/** The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at most. */
+/**
+ * The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at
+ * most.
+ */
 const smallLeafBytes = 16_384;
 
 /**

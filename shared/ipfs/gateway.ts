@@ -34,7 +34,10 @@ export type GatewayOptions = {
   readProblem?(response: GatewayResponse): Promise<GatewayProblem | undefined>;
 };
 
-/** Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not implemented. */
+/**
+ * Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not
+ * implemented.
+ */
 const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 
 /**

@@ -1,4 +1,7 @@
-/** Interior nodes: a UnixFS file in dag-pb whose links are its parts in order. No other kind of node is written or read. */
+/**
+ * Interior nodes: a UnixFS file in dag-pb whose links are its parts in order. No other kind of node is written or
+ * read.
+ */
 import { decode, encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';

@@ -73,7 +73,10 @@ function totalBytes(links: readonly Link[]): number {
   return links.reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
-/** Bytes of the leaves from link `first` on that follow each other without an interior node between, until `neededBytes` are covered. */
+/**
+ * Bytes of the leaves from link `first` on that follow each other without an interior node between, until
+ * `neededBytes` are covered.
+ */
 function contiguousBytes(links: readonly Link[], first: number, neededBytes: number): number {
   let bytes = 0;
   for (let index = first; bytes < neededBytes; index += 1) {

@@ -21,7 +21,10 @@ export async function readAll(
   return concat(...chunks);
 }
 
-/** The chunks of a stream, which is cancelled when its reader stops early. Not every browser can iterate a ReadableStream itself. */
+/**
+ * The chunks of a stream, which is cancelled when its reader stops early. Not every browser can iterate a
+ * ReadableStream itself.
+ */
 async function* chunksOf(
   stream: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void> {

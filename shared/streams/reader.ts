@@ -43,7 +43,10 @@ export interface ByteReader {
   cancel(reason?: unknown): Promise<void>;
 }
 
-/** Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are copied together. */
+/**
+ * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are
+ * copied together.
+ */
 export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   const acquired = acquireReader(stream);
   return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);

@@ -1,4 +1,7 @@
-/** The copies of API keys in KV, which every place of the network reads fast. The account's own record is the one that counts. */
+/**
+ * The copies of API keys in KV, which every place of the network reads fast. The account's own record is the one that
+ * counts.
+ */
 import * as v from 'valibot';
 import { Scope } from '../../shared/api.ts';
 import type { NewKey } from '../objects/key-registry.ts';

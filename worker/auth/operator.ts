@@ -15,7 +15,10 @@ export const operatorOnly: MiddlewareHandler<App> = async (c, next) => {
   await next();
 };
 
-/** Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing here. */
+/**
+ * Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing
+ * here.
+ */
 export async function isOperator(c: Ctx): Promise<boolean> {
   const token = bearer(c);
   // A token that looks like an API key is not the operator's, and counts for its account.

@@ -16,7 +16,10 @@ export function limitAccount(c: Ctx, account: string): Promise<void> {
   return limit(c, c.env.KEY_LIMIT, `account:${account}`);
 }
 
-/** Counts a request that has proved nothing yet: an unknown key, an operator’s token, a recovery. @throws rate_limited, overloaded */
+/**
+ * Counts a request that has proved nothing yet: an unknown key, an operator’s token, a recovery. @throws
+ * rate_limited, overloaded
+ */
 export function limitAddress(c: Ctx): Promise<void> {
   return limit(c, c.env.ADDRESS_LIMIT, `address:${addressOf(c)}`);
 }

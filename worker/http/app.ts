@@ -21,7 +21,10 @@ export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.Infer
   return result.output;
 }
 
-/** Whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read then. */
+/**
+ * Whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read
+ * then.
+ */
 export function isHead(c: Ctx): boolean {
   return c.req.raw.method === 'HEAD';
 }

@@ -1,4 +1,7 @@
-/** Conditional and range requests (RFC 9110 sections 13 and 14). Files never change, so an ETag compares all that there is. */
+/**
+ * Conditional and range requests (RFC 9110 sections 13 and 14). Files never change, so an ETag compares all that
+ * there is.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 
 /** Bytes of a representation; `end` is exclusive. */

@@ -74,7 +74,10 @@ function unreadable(): SealpinError {
   });
 }
 
-/** The `Content-Disposition` that makes a browser save the bytes under a name, in ASCII and in full (RFC 6266 appendix D). */
+/**
+ * The `Content-Disposition` that makes a browser save the bytes under a name, in ASCII and in full (RFC 6266 appendix
+ * D).
+ */
 export function attachment(filename: string | null): string {
   if (filename === null) return 'attachment';
   const ascii = filename.replaceAll(/[^ -~]|["\\%]/g, '_');

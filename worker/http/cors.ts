@@ -1,4 +1,7 @@
-/** Which pages may call the API and read its responses (Fetch standard, section 3.2); never with a browser's own credentials. */
+/**
+ * Which pages may call the API and read its responses (Fetch standard, section 3.2); never with a browser's own
+ * credentials.
+ */
 import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';
 import type { App, Ctx } from './app.ts';
@@ -36,7 +39,10 @@ const allowListed = allowOrigin({
   maxAge: 600,
 });
 
-/** Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no CORS header at all. */
+/**
+ * Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no CORS header at
+ * all.
+ */
 export const cors: MiddlewareHandler<App> = async (c, next) => {
   const isOptions = c.req.method === 'OPTIONS';
   const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
@@ -48,7 +54,10 @@ export const cors: MiddlewareHandler<App> = async (c, next) => {
   return undefined;
 };
 
-/** The origins that may read a response: the caller's own, all (`*`), or none. What `/ipfs/` serves is public for pages, too. */
+/**
+ * The origins that may read a response: the caller's own, all (`*`), or none. What `/ipfs/` serves is public for
+ * pages, too.
+ */
 function allowedOrigin(c: Ctx): string | undefined {
   const origin = c.req.header('Origin');
   const listed = (c.env.CORS_ORIGINS ?? '').split(',').map((each) => each.trim());

@@ -48,7 +48,9 @@ export const onError: ErrorHandler<App> = (error, c) => {
 export const notFound: NotFoundHandler<App> = (c) =>
   problem(new SealpinError('not_found', 'there is no such route'), c.var.requestId);
 
-/** Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too */
+/**
+ * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too
+ */
 export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   const allow = methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()])).join(', ');
   return (c) => {

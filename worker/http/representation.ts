@@ -8,7 +8,10 @@ import { withContentLength } from './response-body.ts';
 /** Opens a body, or a span of it. It resolves with the first bytes, so that an error before them becomes a response. */
 export type OpenBody = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 
-/** What a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD does not open the body. */
+/**
+ * What a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD does not open
+ * the body.
+ */
 export type Representation = { etag: string; headers: Headers; bytes: number; body: OpenBody; ranges: boolean };
 
 /** The response with a representation, or with as much of it as the request's conditions and range ask for. */

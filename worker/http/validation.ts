@@ -1,4 +1,7 @@
-/** Errors of JSON bodies and queries in our own words: those of the validation library name its internals and repeat values. */
+/**
+ * Errors of JSON bodies and queries in our own words: those of the validation library name its internals and repeat
+ * values.
+ */
 import type * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 
@@ -7,7 +10,10 @@ const maxFaults = 3;
 /** Characters of a member's name that an error repeats. */
 const maxNameChars = 40;
 
-/** The error for a JSON body or query of another shape. It names members and never repeats a value. @param issues at least one */
+/**
+ * The error for a JSON body or query of another shape. It names members and never repeats a value. @param issues at
+ * least one
+ */
 export function invalidRequest(issues: readonly v.BaseIssue<unknown>[]): SealpinError {
   const faults = new Set(issues.slice(0, maxFaults).map((issue) => describeFault(issue)));
   return new SealpinError('invalid_request', [...faults].join('; '));

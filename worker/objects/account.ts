@@ -28,7 +28,10 @@ import { pinOf, type PinBinding } from './shard.ts';
 
 export type { AccountRecord } from './account-row.ts';
 
-/** What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the sealed private key. */
+/**
+ * What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the
+ * sealed private key.
+ */
 export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
 /** `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. */
@@ -214,7 +217,10 @@ export class Account extends DurableObject<Env & PinBinding> {
     });
   }
 
-  /** Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is undone. */
+  /**
+   * Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is
+   * undone.
+   */
   async commit(fileId: string, claim?: Claim): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
     const failure = this.#uploads.commit(fileId, claim);

@@ -88,7 +88,9 @@ export class Claims {
     return this.#options.leaseMs?.() ?? defaultLeaseMs;
   }
 
-  /** A lease that has run out stays its holder's until another request claims it: then the row is missing, or its own. */
+  /**
+   * A lease that has run out stays its holder's until another request claims it: then the row is missing, or its own.
+   */
   #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
     const now = this.#options.now();
     const written = this.#sql.exec(
@@ -109,7 +111,10 @@ export class Claims {
   }
 }
 
-/** Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts where both requests have one. */
+/**
+ * Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts where both requests
+ * have one.
+ */
 function isSameRequest(one: string, other: string): boolean {
   const [first = '', firstLength = ''] = one.split('.');
   const [second = '', secondLength = ''] = other.split('.');

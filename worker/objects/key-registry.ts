@@ -120,7 +120,8 @@ export class KeyRegistry {
 
   add(key: NewKey): void {
     this.#sql.exec(
-      'INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      'INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed) VALUES (?, ?, ?, ' +
+        '?, ?, ?, ?, ?)',
       key.id,
       key.hash,
       key.label,
@@ -171,7 +172,10 @@ export class KeyRegistry {
     });
   }
 
-  /** A key that is not revoked and, with `cascade`, those that descend from it, also from revoked ones; none: there is no such key. */
+  /**
+   * A key that is not revoked and, with `cascade`, those that descend from it, also from revoked ones; none: there is
+   * no such key.
+   */
   #withDescendants(id: string, cascade: boolean): KeyRecord[] {
     const rows = this.#sql.exec<KeyRow>(
       cascade

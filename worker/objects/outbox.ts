@@ -1,4 +1,7 @@
-/** The messages that an account owes `Pin` and KV: written in the transaction that makes them true, kept until acknowledged. */
+/**
+ * The messages that an account owes `Pin` and KV: written in the transaction that makes them true, kept until
+ * acknowledged.
+ */
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './file-rows.ts';

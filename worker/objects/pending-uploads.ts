@@ -24,7 +24,10 @@ export class PendingUploads {
     this.#parts = parts;
   }
 
-  /** Takes the claim of an upload that begins, if it has one. @returns the file of the first request, if this is a second one */
+  /**
+   * Takes the claim of an upload that begins, if it has one. @returns the file of the first request, if this is a
+   * second one
+   */
   begin(claim: Claim | undefined, fileId: string): Result<{ first: FileRecord | undefined }> {
     const { claims, files } = this.#parts;
     if (claim === undefined) return { ok: true, first: undefined };
@@ -33,7 +36,10 @@ export class PendingUploads {
     return { ok: true, first: taken.first === undefined ? undefined : files.find(taken.first) };
   }
 
-  /** Writes the pending row. @param by the ID of the key that uploads @returns why it may not, when the claim was taken over */
+  /**
+   * Writes the pending row. @param by the ID of the key that uploads @returns why it may not, when the claim was
+   * taken over
+   */
   add(file: NewFile, by: string, claim: Claim | undefined, nowMs: number): Failure | undefined {
     const { claims, files } = this.#parts;
     const taken = claims.renew(claim, file.fileId);
@@ -52,7 +58,10 @@ export class PendingUploads {
     });
   }
 
-  /** Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services hold */
+  /**
+   * Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services
+   * hold
+   */
   abort(fileId: string, wrongCid?: string): number[] {
     const { storage, claims, files, outbox } = this.#parts;
     return storage.transactionSync(() => {

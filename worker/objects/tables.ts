@@ -1,4 +1,7 @@
-/** The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since 1970. */
+/**
+ * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since
+ * 1970.
+ */
 
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be

@@ -4,7 +4,9 @@
  */
 import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
 
-/** Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data; PBLink.Hash, .Name, .Tsize. */
+/**
+ * Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data; PBLink.Hash, .Name, .Tsize.
+ */
 const tags = { links: 0x12, data: 0x0a, hash: 0x0a, name: 0x12, size: 0x18 };
 
 /** A dag-pb node with one link, to `root`, whose data is `owner`: at most 80 bytes of ASCII. */

@@ -1,7 +1,10 @@
 import type * as v from 'valibot';
 import type { SealpinError } from '../../shared/errors.ts';
 
-/** A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no names. */
+/**
+ * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
+ * names.
+ */
 export type Held = { pin: 'absent' | 'ours' | 'unknown' } | { pin: 'foreign'; name: string };
 
 /** An upload that waits for its last bytes. One that is neither committed nor aborted keeps its request open. */
@@ -57,7 +60,10 @@ export interface PinningService {
   /** Undoes `share`; can be repeated. `foreign`: the pin of somebody else is still there. */
   unshare(cid: string, name: string | undefined, signal: AbortSignal): Promise<'absent' | 'foreign'>;
 
-  /** Removes the pin; `absent` when there was none, so that it can be repeated; `foreign` when it is not ours: then it stays. */
+  /**
+   * Removes the pin; `absent` when there was none, so that it can be repeated; `foreign` when it is not ours: then it
+   * stays.
+   */
   unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'>;
 
   /** One block, at most 2 MiB, not verified; `pinning_lost` when the service does not have it. */

@@ -36,7 +36,8 @@ export function rpc(o: RpcOptions) {
   function notKubo(detail: string): SealpinError {
     return misconfigured(
       detail,
-      'what answers at the address of the pinning service is not the RPC API of Kubo: the operator has to check the address (of the API, usually port 5001, without /api/v0)',
+      'what answers at the address of the pinning service is not the RPC API of Kubo: the operator has to check ' +
+        'the address (of the API, usually port 5001, without /api/v0)',
     );
   }
 
@@ -116,7 +117,8 @@ export function rpc(o: RpcOptions) {
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
         `it refused our credentials for ${command} (${response.status})`,
-        'the pinning service refused the credentials of this service: the operator has to check the token and what it allows',
+        'the pinning service refused the credentials of this service: the operator has to check the token and ' +
+          'what it allows',
       );
     }
     if ([404, 405].includes(response.status) || isRedirect(response.status))
@@ -134,7 +136,10 @@ export function rpc(o: RpcOptions) {
     }
   }
 
-  /** Parses a whole response in JSON. After a first record Kubo can no longer change the status, so the last one decides. */
+  /**
+   * Parses a whole response in JSON. After a first record Kubo can no longer change the status, so the last one
+   * decides.
+   */
   async function parse(response: Response): Promise<RpcResult> {
     if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
       await response.body?.cancel();

@@ -66,7 +66,10 @@ export function multipart(file: ReadableStream<Uint8Array>, { bytes, signal, for
 
 type Pipe = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 
-/** Only workerd has streams of a fixed length, which make a Content-Length. In them a write that has resolved is done with its bytes. */
+/**
+ * Only workerd has streams of a fixed length, which make a Content-Length. In them a write that has resolved is done
+ * with its bytes.
+ */
 const isFixed = 'FixedLengthStream' in globalThis;
 
 /** Elsewhere, and without a length, the request is chunked. */

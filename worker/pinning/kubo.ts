@@ -18,7 +18,9 @@ export type KuboOptions = RpcOptions & {
 export type Timeouts = {
   /** The longest wait for a response, and of an upload for the service to take a piece: 30 s. */
   responseMs: number;
-  /** The longest wait for the response to an upload after its last byte, while the service writes and pins: 2 minutes. */
+  /**
+   * The longest wait for the response to an upload after its last byte, while the service writes and pins: 2 minutes.
+   */
   pinMs: number;
 };
 

@@ -25,7 +25,10 @@ const nothing = 'bafkqaaa';
 type Service = NonNullable<Health['services']>[number];
 type State = { storage: 'ok' | 'failing'; services: Service[] };
 
-/** Returns version, limits and, without `live`, whether the service can store and read. The operator also sees why not. */
+/**
+ * Returns version, limits and, without `live`, whether the service can store and read. The operator also sees why
+ * not.
+ */
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
   const body: Health = { status: 'ok', version, maxUploadBytes: maxUploadBytes(c.env) ?? null };
@@ -41,11 +44,17 @@ export async function readHealth(c: Ctx): Promise<Response> {
     : c.json(body, 503, { ...headers, 'Retry-After': String(retrySeconds) });
 }
 
-/** The last result, its time, and the start of a check that still runs (ms). An isolate keeps it for all of its requests. */
+/**
+ * The last result, its time, and the start of a check that still runs (ms). An isolate keeps it for all of its
+ * requests.
+ */
 type Check = { state?: State; at: number; runningSince: number };
 const checks = new WeakMap<Bindings, Check>();
 
-/** The state of objects and pinning services. One request checks them; those that arrive meanwhile wait for its result. */
+/**
+ * The state of objects and pinning services. One request checks them; those that arrive meanwhile wait for its
+ * result.
+ */
 async function stateOf(env: Bindings): Promise<State> {
   const last = checks.get(env) ?? { at: 0, runningSince: 0 };
   checks.set(env, last);

@@ -71,7 +71,9 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
   return await respond(c, { etag, headers, bytes, body, ranges: true });
 }
 
-/** The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete. */
+/**
+ * The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete.
+ */
 async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources: BlockSource[]): Promise<Response> {
   const { scope, entityBytes, dups: hasDups } = selection;
   const dups = hasDups ? 'y' : 'n';
@@ -86,7 +88,10 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   return new Response(await started(carOf(cid, sources, { ...selection, signal })), { headers });
 }
 
-/** A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them when the client cancels. */
+/**
+ * A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them when the client
+ * cancels.
+ */
 function abortable(c: Ctx): {
   signal: AbortSignal;
   started: (stream: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>;
@@ -103,7 +108,10 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (done ??= work());
 }
 
-/** Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and 416 need nothing else. */
+/**
+ * Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and 416 need nothing
+ * else.
+ */
 const sizes = new Map<string, number>();
 const maxSizes = 4096;
 
@@ -154,7 +162,10 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
   return { etag: `"${tag}"`, headers };
 }
 
-/** The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist (IPIP-524). */
+/**
+ * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist
+ * (IPIP-524).
+ */
 function formOf(c: Ctx): Form {
   const format = c.req.query('format');
   if (format === 'car' || format === 'raw') return format;
@@ -163,7 +174,10 @@ function formOf(c: Ctx): Form {
   return type === types.car ? 'car' : type === types.raw ? 'raw' : 'bytes';
 }
 
-/** The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of `Accept` (IPIP-412). */
+/**
+ * The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of
+ * `Accept` (IPIP-412).
+ */
 function parseSelection(c: Ctx): Selection {
   const accept =
     (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';

@@ -1,4 +1,6 @@
-/** `GET /v1/openapi.json`: the API's description, generated from the routes, their validators and the table of codes. */
+/**
+ * `GET /v1/openapi.json`: the API's description, generated from the routes, their validators and the table of codes.
+ */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import { describe, problemType, type Code } from '../../shared/errors.ts';

@@ -1,4 +1,7 @@
-/** `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens offline. */
+/**
+ * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens
+ * offline.
+ */
 import { ReadQuery } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
@@ -86,7 +89,10 @@ function wholeContainer(record: FileRecord, sealed: OpenBody): Representation {
   };
 }
 
-/** The ETag of a form of a file, and the headers of a response with it. A file never changes, so the tag needs no hash. */
+/**
+ * The ETag of a form of a file, and the headers of a response with it. A file never changes, so the tag needs no
+ * hash.
+ */
 function metaOf(
   record: FileRecord,
   form: string,

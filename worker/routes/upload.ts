@@ -72,7 +72,10 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   }
 }
 
-/** Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken the claim over. */
+/**
+ * Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken
+ * the claim over.
+ */
 function keepRenewing(
   c: Ctx,
   caller: Principal,
@@ -203,7 +206,10 @@ function bodyBytes(c: Ctx, o: { mode: Mode; announced: Announced }): number | un
   return o.mode === 'plain' ? Number(length) : detachedPayloadBytes(Number(length));
 }
 
-/** Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section 4.10.21) and the default of `curl -d`. */
+/**
+ * Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section 4.10.21) and the default
+ * of `curl -d`.
+ */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
 
 function parseAnnounced(c: Ctx, mode: Mode): Announced {

@@ -17,7 +17,10 @@ export type UploadBody = {
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
-  /** The error that broke the body, if it is broken: streams on the way to the handler may replace it by one of their own. */
+  /**
+   * The error that broke the body, if it is broken: streams on the way to the handler may replace it by one of their
+   * own.
+   */
   cause(): SealpinError | undefined;
 };
 
@@ -132,12 +135,18 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
 }
 
 type CountedBody = {
-  /** Fills a buffer, unless the body ends before; no bytes: it has ended. The result is in the same memory, transferred to a new buffer. */
+  /**
+   * Fills a buffer, unless the body ends before; no bytes: it has ended. The result is in the same memory,
+   * transferred to a new buffer.
+   */
   read(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;
 };
 
-/** A read that takes less than this part of the idle time makes the next one wait for more bytes: a fast client costs few reads. */
+/**
+ * A read that takes less than this part of the idle time makes the next one wait for more bytes: a fast client costs
+ * few reads.
+ */
 const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;

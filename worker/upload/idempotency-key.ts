@@ -42,7 +42,8 @@ export function refuseIdempotencyKey(c: Ctx): void {
   if (c.req.header('Idempotency-Key') === undefined) return;
   throw new SealpinError(
     'invalid_request',
-    'Idempotency-Key does not work here: the answer shows an API key, which is stored nowhere and cannot be shown again',
+    'Idempotency-Key does not work here: the answer shows an API key, which is stored nowhere and cannot be shown ' +
+      'again',
     { hint: 'leave the header out; if an answer is lost, revoke the key that GET /v1/keys lists' },
   );
 }

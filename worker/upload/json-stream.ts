@@ -41,7 +41,10 @@ const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string,
 /** The part of a string that a piece holds: `next` is the index after it, `closed` whether its closing quote came. */
 type Taken = { next: number; closed: boolean };
 
-/** A reader of one body. It throws `invalid_json`, naming the offset in bytes, and `invalid_base64`, naming the character of `data`. */
+/**
+ * A reader of one body. It throws `invalid_json`, naming the offset in bytes, and `invalid_base64`, naming the
+ * character of `data`.
+ */
 export class JsonUploadReader {
   readonly #seen = new Set<string>();
   readonly #text = new TextString();

@@ -1,4 +1,7 @@
-/** `add`: files from a multipart body, in constant memory. All of them exist once the closing boundary has arrived, or none. */
+/**
+ * `add`: files from a multipart body, in constant memory. All of them exist once the closing boundary has arrived, or
+ * none.
+ */
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { boundaryOf, parts } from './multipart.ts';
 import { flag, lines, RpcError, type Call } from './rpc.ts';

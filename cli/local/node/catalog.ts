@@ -25,7 +25,10 @@ type NewFile = {
 };
 
 export interface Catalog {
-  /** Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before `publish`. */
+  /**
+   * Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before
+   * `publish`.
+   */
   stage(file: string, blocks: readonly BlockRow[]): void;
   /** Forgets the staged rows of a file that was given up. */
   unstage(file: string): void;
@@ -43,7 +46,10 @@ export interface Catalog {
   pins(cid?: string): Pin[];
   /** Blocks under pins that are not pinned themselves. */
   indirect(cid?: string): Indirect[];
-  /** Drops every unpinned file whose time is over. Returns the CIDs of its blocks, and names on disk as `publish` does. */
+  /**
+   * Drops every unpinned file whose time is over. Returns the CIDs of its blocks, and names on disk as `publish`
+   * does.
+   */
   collect(now: number): { cids: string[]; files: string[] };
   /** The names on disk that belong to complete files. */
   files(): Set<string>;
@@ -64,7 +70,10 @@ const schema = `
   PRAGMA user_version = 1;
 `;
 
-/** Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and SQLITE_NOTADB. */
+/**
+ * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and
+ * SQLITE_NOTADB.
+ */
 const damageCodes = [11, 26];
 
 /** Whether SQLite says that the catalog is damaged. */
@@ -72,7 +81,9 @@ export function isDamage(thrown: unknown): boolean {
   return thrown instanceof Error && 'errcode' in thrown && damageCodes.includes(Number(thrown.errcode) & 0xff);
 }
 
-/** The error to show for one that SQLite threw: a damaged catalog gets an explanation, any other error stays as it is. */
+/**
+ * The error to show for one that SQLite threw: a damaged catalog gets an explanation, any other error stays as it is.
+ */
 export function catalogError(path: string, thrown: unknown): unknown {
   if (!isDamage(thrown)) return thrown;
   return new SealpinError('config_invalid', `${path}, the index of the built-in IPFS node, is damaged`, {
@@ -121,7 +132,8 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
   );
   const complete = db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?');
   const location = db.prepare(
-    'SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE block.cid = ? AND file.cid IS NOT NULL LIMIT 1',
+    'SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file WHERE ' +
+      'block.cid = ? AND file.cid IS NOT NULL LIMIT 1',
   );
   const insertPin = db.prepare(
     'INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name',

@@ -3,7 +3,10 @@ import { hash } from 'node:crypto';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
 import type { BlockRow, Catalog } from './catalog.ts';
 
-/** A file that is complete on disk under the name `file`. `dagBytes`: all of its blocks together. `blocks`: rows not staged yet. */
+/**
+ * A file that is complete on disk under the name `file`. `dagBytes`: all of its blocks together. `blocks`: rows not
+ * staged yet.
+ */
 export type Written = { cid: string; bytes: number; dagBytes: number; file: string; blocks: BlockRow[] };
 
 /** Computes the CID of a file from its leaves, in order. */

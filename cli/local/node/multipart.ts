@@ -33,7 +33,10 @@ export function boundaryOf(contentType: string | undefined): string {
   return boundary;
 }
 
-/** Splits a body into its parts. It consumes the chunks, and the bytes of an event are valid until the next event is requested. */
+/**
+ * Splits a body into its parts. It consumes the chunks, and the bytes of an event are valid until the next event is
+ * requested.
+ */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
   const chunks = body[Symbol.asyncIterator]();

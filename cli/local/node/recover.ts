@@ -16,7 +16,9 @@ export const partSuffix = '.part';
 /** The name of a complete file. */
 const ownName = /^[0-9a-f]{32}$/;
 
-/** The name of the pin of a file that was indexed again. Every Sealpin service accepts it as its own, whatever its id. */
+/**
+ * The name of the pin of a file that was indexed again. Every Sealpin service accepts it as its own, whatever its id.
+ */
 const recoveredPin = 'sealpin';
 
 export type RecoverOptions = {

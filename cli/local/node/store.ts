@@ -35,9 +35,15 @@ export interface Store {
    * @throws ENOENT when the file is missing on the disk
    */
   open(location: BlockLocation): number;
-  /** Removes unpinned files, with `all` also those that were added within the last hour. Returns the CIDs of their blocks. */
+  /**
+   * Removes unpinned files, with `all` also those that were added within the last hour. Returns the CIDs of their
+   * blocks.
+   */
   collect(o?: { all: boolean }): Promise<string[]>;
-  /** Removes pins and collects, also on a full disk. When a CID has no pin, nothing is removed and that CID is returned. */
+  /**
+   * Removes pins and collects, also on a full disk. When a CID has no pin, nothing is removed and that CID is
+   * returned.
+   */
   unpin(cids: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }

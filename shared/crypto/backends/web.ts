@@ -14,11 +14,17 @@ import { concat } from '../../streams/concat.ts';
 
 /** The most bytes that `getRandomValues` gives per call (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
-/** The PBKDF2 iterations that a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h, DEFAULT_MAX_PBKDF2_ITERATIONS); workerd alone does not enforce it. */
+/**
+ * The PBKDF2 iterations that a deployed Worker allows (workerd src/workerd/io/limit-enforcer.h,
+ * DEFAULT_MAX_PBKDF2_ITERATIONS); workerd alone does not enforce it.
+ */
 const workersMaxIterations = 100_000;
 /** Half of the 128 MB that a Worker's isolate has. */
 const workersMaxMiB = 64;
-/** The memory of scrypt with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r bytes). */
+/**
+ * The memory of scrypt with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r
+ * bytes).
+ */
 const maxMiB = 4096;
 
 const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';
@@ -45,7 +51,10 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   };
 }
 
-/** Copies a result of WebCrypto and frees its memory at once: the garbage collector does not keep up with that of all chunks. */
+/**
+ * Copies a result of WebCrypto and frees its memory at once: the garbage collector does not keep up with that of all
+ * chunks.
+ */
 function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array {
   if (out === undefined) return new Uint8Array(result);
   out.set(new Uint8Array(result));

@@ -24,7 +24,10 @@ export interface FormatRow {
   readonly name: Format;
   /** The first line of a container, without its line feed. */
   readonly versionLine: string;
-  /** The first line of a payload whose header is kept elsewhere, with its line feed, where the format has such payloads. */
+  /**
+   * The first line of a payload whose header is kept elsewhere, with its line feed, where the format has such
+   * payloads.
+   */
   readonly detachedLine?: string;
   /** Whether it may come in ASCII armor. */
   readonly isArmorable: boolean;

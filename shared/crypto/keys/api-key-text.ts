@@ -1,4 +1,6 @@
-/** The shapes of API keys and account ids. They need no cryptography, so callers can check them before they load any. */
+/**
+ * The shapes of API keys and account ids. They need no cryptography, so callers can check them before they load any.
+ */
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 

@@ -20,7 +20,10 @@ const tags = {
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
 
-/** A private key as its file has it: the scalar (32 bytes), and the public keys that are stored with it (33 or 65 bytes, not compared yet). */
+/**
+ * A private key as its file has it: the scalar (32 bytes), and the public keys that are stored with it (33 or 65
+ * bytes, not compared yet).
+ */
 export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
 type Item = { tag: number; value: Uint8Array };
 
@@ -107,7 +110,10 @@ export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
   return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, tags.bitString))] };
 }
 
-/** Parses a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2); throws `key_invalid`. */
+/**
+ * Parses a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2); throws
+ * `key_invalid`.
+ */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
   const [version, algorithm, key, ...others] = items(only(der, tags.sequence));
   if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)

@@ -20,7 +20,10 @@ import {
 } from './key-pair.ts';
 import { encodePem } from './pem.ts';
 
-/** The start of the line that names the recipient of the key below it. Other readers of key files skip it as a comment. */
+/**
+ * The start of the line that names the recipient of the key below it. Other readers of key files skip it as a
+ * comment.
+ */
 const recipientComment = '# recipient: ';
 
 function recipientLine(recipient: string): string {

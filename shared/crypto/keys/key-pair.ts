@@ -22,7 +22,10 @@ export function recipientFromSpki(spki: Uint8Array): NamedRecipient {
 /** An identity, and the text of its recipient. */
 export type NamedIdentity = { identity: Identity; recipient: string };
 
-/** Makes the identity of a parsed private key; throws `key_invalid` when a public key that is stored with it is another one's. */
+/**
+ * Makes the identity of a parsed private key; throws `key_invalid` when a public key that is stored with it is
+ * another one's.
+ */
 export function identityFromEcPrivate({ secret, points }: EcPrivate): NamedIdentity {
   const own = webBackend.p256.publicKey(secret);
   const recipient = recipientFromPoint(own).text;

@@ -1,4 +1,6 @@
-/** What sealing and opening share: taking a batch of chunks from a source, and a stream that is filled batch by batch. */
+/**
+ * What sealing and opening share: taking a batch of chunks from a source, and a stream that is filled batch by batch.
+ */
 import { SealpinError } from '../../errors.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { batchBytes, fullChunksIn, tagBytes, type Chunks } from './chunking.ts';

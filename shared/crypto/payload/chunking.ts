@@ -11,7 +11,9 @@ export const batchBytes = 1024 * 1024;
 export type Chunking = {
   /** Plaintext bytes of a full chunk. */
   readonly chunkBytes: number;
-  /** Whether the last chunk may be full (and is empty in an empty payload only), or is always shorter than a full one. */
+  /**
+   * Whether the last chunk may be full (and is empty in an empty payload only), or is always shorter than a full one.
+   */
   readonly fullLast: boolean;
   /** The most chunks that the format allows. */
   readonly maxChunks: number;
