@@ -1,6 +1,7 @@
 /**
  * What a start does in the data directory before anything runs there: it takes the lock and clears what a crash left.
  */
+import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -61,6 +62,11 @@ export async function prepareDirectory(
   const room = keepRoom(paths.reserve, (detail) => log(JSON.stringify({ event: 'disk.full', detail })));
   cleanup.add(() => room.close());
   return { secrets, stateDir, crashed, log };
+}
+
+/** Whether an `Account` object has a database file. @param objectId 64 hex digits */
+export function hasAccount(stateDir: string, objectId: string): boolean {
+  return existsSync(join(accountsIn(stateDir), `${objectId}.sqlite`));
 }
 
 /**

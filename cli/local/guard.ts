@@ -1,9 +1,10 @@
 /**
  * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a service on loopback. A
  * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site), or let its own name resolve to it
- * (then the Host is foreign). The guard also counts running requests, and has erased rows removed from the disk before the
- * response. None of this is deployed.
+ * (then the Host is foreign). The guard also counts running requests, has erased rows removed from the disk before the
+ * response, and keeps requests for accounts that do not exist from their objects. None of this is deployed.
  */
+import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { problemType, SealpinError, toProblem } from '../../shared/errors.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
 import { refusal } from './origin.ts';
@@ -14,8 +15,9 @@ type Env = {
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
-  /** Node, which can checkpoint the database file of an object. */
-  LOCAL_ERASURE?: { fetch(url: string, init: RequestInit): Promise<Response> };
+  /** Node, which sees the database file of an object: GET asks whether there is one, POST removes deleted rows from it. */
+  LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
+  ACCOUNT: { idFromName(name: string): { toString(): string } };
 };
 
 /** Stays below the 30 s after which workerd resets an object that blocks its events. */
@@ -27,12 +29,12 @@ const erasureMs = 10_000;
  */
 class LocalAccount extends DeployedAccount {
   protected override async erased(): Promise<void> {
-    const { LOCAL_ERASURE: erasure } = this.env as Env;
-    if (erasure === undefined) return;
+    const { LOCAL_DATABASE: database } = this.env as Env;
+    if (database === undefined) return;
     await this.ctx.blockConcurrencyWhile(async () => {
       try {
         const url = `http://local/${this.ctx.id.toString()}`;
-        const response = await erasure.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
+        const response = await database.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
         if (!response.ok) throw new Error(await response.text());
       } catch (error) {
         // The rows are overwritten, as the receipt says; the next stop or start does the rest.
@@ -126,6 +128,37 @@ function count(request: Request): () => void {
   return end;
 }
 
+/** Accounts that have been seen to exist. */
+const existing = new Set<string>();
+
+/**
+ * A request as the Worker may see it. workerd creates files for an object as soon as it is asked, so a request for an account
+ * that does not exist becomes one for no account: its path names an impossible one (404), its API key is left out (401).
+ */
+async function withoutUnknownAccounts(request: Request, env: Env): Promise<Request> {
+  const url = new URL(request.url);
+  const [, prefix, named = ''] = /^(\/v1\/accounts\/)([^/]+)/.exec(url.pathname) ?? [];
+  const token = request.headers.get('authorization')?.replace(/^bearer +/i, '') ?? '';
+  const ofKey = token.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
+  let known = request;
+  if (isAccountId(named) && !(await exists(named, env))) {
+    url.pathname = `${prefix}unknown${url.pathname.slice(`${prefix}${named}`.length)}`;
+    known = new Request(url, known);
+  }
+  if (isApiKeyText(token) && isAccountId(ofKey) && !(await exists(ofKey, env))) {
+    known = new Request(known);
+    known.headers.delete('authorization');
+  }
+  return known;
+}
+
+async function exists(account: string, { ACCOUNT, LOCAL_DATABASE: database }: Env): Promise<boolean> {
+  if (database === undefined || existing.has(account)) return true;
+  const { ok } = await database.fetch(`http://local/${ACCOUNT.idFromName(account).toString()}`);
+  if (ok) existing.add(account);
+  return ok;
+}
+
 export * from './worker.js';
 export { LocalAccount as Account };
 export default {
@@ -137,7 +170,7 @@ export default {
     const end = count(request);
     let body: Promise<void> | undefined;
     try {
-      const response = await worker.fetch(request, env, context);
+      const response = await worker.fetch(await withoutUnknownAccounts(request, env), env, context);
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

@@ -33,6 +33,8 @@ export type WorkerdOptions = {
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
   origins?: readonly string[];
+  /** Whether an `Account` object has a file; without this, every one counts as existing. */
+  exists?(objectId: string): boolean;
   /** Removes deleted rows from the file of an `Account` object; false when the file was busy. */
   erase?(objectId: string): boolean | Promise<boolean>;
   /** Gets each line that the Worker logs. */
@@ -179,8 +181,10 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       LOCAL_ORIGINS: (options.origins ?? []).join(','),
     },
     serviceBindings: {
-      LOCAL_ERASURE: async (request: Module.Request) => {
+      LOCAL_DATABASE: async (request: Module.Request) => {
         const id = new URL(request.url).pathname.slice(1);
+        if (request.method === 'GET')
+          return new MiniflareResponse(null, { status: (options.exists?.(id) ?? true) ? 204 : 404 });
         const erased = /^[0-9a-f]{64}$/.test(id) && ((await options.erase?.(id)) ?? true);
         return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
       },

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
 import { call, everyFile, helper, removeAll, startLocal, store, wrappedKey } from './harness.ts';
@@ -94,13 +95,22 @@ describe('the local service', () => {
     expect(service.stderr()).not.toMatch(/erasure\.late|"error"/);
   });
 
-  test('keeps no files of accounts that do not exist over a stop', async () => {
+  test('creates no files for accounts that do not exist', async () => {
     const service = await started();
     const own = await accountFiles(service);
     for (let each = 0; each < 5; each += 1) {
-      const id = String(each).repeat(22);
-      expect((await fetch(`${service.url}/v1/accounts/${id}/recovery`)).status).toBe(404);
+      const path = `/v1/accounts/${String(each).repeat(22)}`;
+      expect((await fetch(`${service.url}${path}/recovery`)).status).toBe(404);
+      const recover = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"privateKey":"x"}' };
+      expect((await fetch(`${service.url}${path}/recover`, recover)).status).toBe(404);
+      const { text } = await newApiKey(newAccountId());
+      const headers = { authorization: `Bearer ${text}` };
+      expect((await fetch(`${service.url}/v1/storage`, { headers })).status).toBe(401);
+      const upload = await fetch(`${service.url}/v1/storage/plain`, { method: 'POST', headers, body: bytes });
+      expect(upload.status).toBe(401);
     }
+    expect(await accountFiles(service)).toEqual(own);
+    await store(service, 'plain', bytes);
     await service.end();
     expect(await accountFiles(service)).toEqual(own);
   });
