@@ -10,68 +10,152 @@ export const scopes = ['read', 'write', 'delete', 'keys'] as const;
 export const Scope = v.picklist(scopes);
 export type Scope = v.InferOutput<typeof Scope>;
 
-export const FileId = v.pipe(v.string(), v.uuid());
-const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/));
-const Timestamp = v.pipe(v.string(), v.isoTimestamp());
-const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+export const FileId = v.pipe(v.string(), v.uuid(), v.examples(['0b6f7c1e-9a56-4d0e-8f43-6c1a2d9be7a5']));
+const cidExample = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
+const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/), v.examples([cidExample]));
+const Timestamp = v.pipe(v.string(), v.isoTimestamp(), v.examples(['2030-01-31T00:00:00.000Z']));
+// Without the format, generated clients take integers of 32 bits.
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.metadata({ format: 'int64', examples: [5] }));
+const Bytes = Count;
+const ContentType = v.pipe(v.string(), v.examples(['application/pdf']));
+
+/**
+ * The characters of a filename: no control characters of either block, no path separators of either family, none that reverse the
+ * direction of a name, and no invisible ones except U+200C and U+200D, which Persian and emoji need; neither `.` nor `..`.
+ */
+export const filenamePattern =
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  /^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$/;
+const Filename = v.pipe(v.string(), v.examples(['report.pdf']));
+// Its limit is 255 bytes, which a schema cannot say.
+const UploadFilename = v.pipe(Filename, v.regex(filenamePattern), v.maxLength(255));
 
 // Clients print these, so they accept no other characters from a service.
-const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/));
-const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
-const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/));
-const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/));
+const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/), v.examples(['kubo']));
+export const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/), v.examples(['5f0c9e2ab71d3846']));
+export const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['7Xy0bQm2nVtR4sKdPzW1aC']));
+const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/), v.examples([`sp_${'0'.repeat(71)}`]));
+
+/** Whether the service encrypts a file, or stores it as it comes. */
+export const Mode = v.picklist(['encrypted', 'plain']);
+
+/** Where a file is pinned, as the pinning service acknowledged it. */
+export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
 
 /** `filename` is omitted for a key without `read`, and null for a file without one. */
 export const StoredFile = v.object({
   fileId: FileId,
-  filename: v.optional(v.nullable(v.string())),
-  mode: v.picklist(['encrypted', 'plain']),
+  filename: v.optional(v.nullable(Filename)),
+  mode: Mode,
   size: Bytes,
-  contentType: v.string(),
+  contentType: ContentType,
   cid: Cid,
   createdAt: Timestamp,
-  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) })),
+  pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
 
-export const FileList = v.object({ files: v.array(StoredFile), cursor: v.optional(v.string()) });
+export const FileList = v.object({
+  files: v.array(StoredFile),
+  cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),
+});
 export type FileList = v.InferOutput<typeof FileList>;
 
-const Flag = v.picklist(['true', 'false']);
+/** A flag of a query: the text `true` or `false`. @param description what `true` does */
+function flag(description: string) {
+  return v.optional(
+    v.pipe(
+      v.picklist(['true', 'false']),
+      v.transform((text) => text === 'true'),
+      v.boolean(),
+      v.description(description),
+    ),
+  );
+}
 
-/** `cursor` comes from the previous page; `limit` is 50 by default; `cid` selects the files with that CID. */
+/** A CID in a request. A wrong one has a code of its own, so the pattern only describes it. @param description of the parameter */
+function cidParameter(description: string) {
+  const pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$';
+  return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
+}
+
+/** The CID in the path of the gateway. */
+export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
+
+/** A page of the list of files. */
 export const ListQuery = v.object({
-  limit: v.optional(v.pipe(v.string(), v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'))),
-  cursor: v.optional(
-    v.pipe(v.string(), v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out')),
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'),
+      v.transform(Number),
+      v.number(),
+      v.integer(),
+      v.minValue(1),
+      v.maxValue(100),
+      v.description('files on a page'),
+    ),
+    '50',
   ),
-  cid: v.optional(v.string()),
+  cursor: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'),
+      v.description('from the previous page'),
+    ),
+  ),
+  cid: v.optional(cidParameter('only the files with this CID')),
 });
 
-/** `data=false` omits the data. */
-export const ReadQuery = v.object({ data: v.optional(Flag) });
+export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
-/** `cid`: the CID that the bytes must have; plain mode only. */
-export const UploadQuery = v.object({ cid: v.optional(v.string()) });
+export const UploadQuery = v.object({ cid: v.optional(cidParameter('the CID that the bytes must have')) });
 
-/**
- * `cascade`: also the keys that descend from it. `destroy`: even if no remaining key has `read`, or `keys`, for as long. `self`: even
- * if the key of the request is among them.
- */
 export const RevokeQuery = v.object({
-  cascade: v.optional(Flag),
-  destroy: v.optional(Flag),
-  self: v.optional(Flag),
+  cascade: flag('revokes the keys that descend from it, too'),
+  destroy: flag('even if no remaining key has `read`, or `keys`, for as long'),
+  self: flag('even if the key of the request is among them'),
+});
+
+/** The query of the gateway, whose handler parses it: its errors have codes of their own. */
+export const GatewayQuery = v.object({
+  format: v.optional(v.pipe(v.picklist(['car', 'raw']), v.description('takes precedence over `Accept`'))),
+  'dag-scope': v.optional(v.pipe(v.picklist(['block', 'entity', 'all']), v.description('which blocks a CAR has'))),
+  'entity-bytes': v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^-?[0-9]{1,15}:(-?[0-9]{1,15}|\*)$/),
+      v.description('of a CAR: `from:to`, inclusive, where negative numbers count from the end and `*` is the end'),
+    ),
+  ),
+  'car-version': v.optional(v.picklist(['1'])),
+  'car-order': v.optional(v.picklist(['dfs', 'unk'])),
+  'car-dups': v.optional(v.pipe(v.picklist(['y', 'n']), v.description('whether a CAR may have a block twice'))),
+  filename: v.optional(v.pipe(UploadFilename, v.description('the name of the attachment'))),
 });
 
 /** A file in JSON with its bytes in base64, which `?data=false` omits. */
-export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v.pipe(v.string(), v.base64())) });
+export const FileWithData = v.object({
+  ...StoredFile.entries,
+  data: v.optional(v.pipe(v.string(), v.base64(), v.examples(['aGVsbG8=']))),
+});
 
-/**
- * The body of an upload in JSON; `filename` is optional in plain mode. It is parsed as a stream, so this only
- * describes it.
- */
-export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
+/** The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64 without unused bits that are set. */
+export const JsonUpload = v.strictObject({
+  filename: v.optional(UploadFilename),
+  data: v.pipe(
+    v.string(),
+    v.base64(),
+    v.regex(/^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/),
+    v.examples(['aGVsbG8=']),
+  ),
+});
+
+/** The same in encrypted mode, which requires a filename. */
+export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filename: UploadFilename });
+
+/** What became of a pin of a deleted file. */
+export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
 
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are
@@ -81,23 +165,41 @@ export const Receipt = v.object({
   fileId: FileId,
   key: v.picklist(['destroyed', 'in-container', 'none']),
   recoverableUntil: v.optional(Timestamp),
-  pins: v.array(v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) })),
+  pins: v.array(RemovedPin),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
+
+/** One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter` of the query. */
+export const Fault = v.object({
+  pointer: v.optional(v.string()),
+  parameter: v.optional(v.string()),
+  detail: v.string(),
+});
 
 export const Problem = v.object({
   type: v.string(),
   title: v.string(),
-  status: v.number(),
+  status: v.pipe(v.number(), v.integer(), v.metadata({ format: 'int32' })),
   detail: v.optional(v.string()),
   code: v.string(),
   hint: v.optional(v.string()),
   requestId: v.optional(v.string()),
+  errors: v.optional(v.array(Fault)),
 });
 export type Problem = v.InferOutput<typeof Problem>;
 
-/** `live`: whether the Worker runs, without a check of what it depends on. */
-export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true'])) });
+export const HealthQuery = v.object({
+  live: v.optional(
+    v.pipe(v.picklist(['', 'true']), v.description('only whether the service runs, which is always 200')),
+  ),
+});
+
+export const ServiceHealth = v.object({
+  id: ServiceId,
+  status: v.picklist(['ok', 'failing']),
+  version: v.optional(v.string()),
+  code: v.optional(v.string()),
+});
 
 /**
  * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
@@ -105,23 +207,14 @@ export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true']))
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
-  version: v.string(),
+  version: v.pipe(v.string(), v.examples(['1.0.0'])),
   maxUploadBytes: v.nullable(Bytes),
   storage: v.optional(v.picklist(['ok', 'failing'])),
-  services: v.optional(
-    v.array(
-      v.object({
-        id: ServiceId,
-        status: v.picklist(['ok', 'failing']),
-        version: v.optional(v.string()),
-        code: v.optional(v.string()),
-      }),
-    ),
-  ),
+  services: v.optional(v.array(ServiceHealth)),
 });
 export type Health = v.InferOutput<typeof Health>;
 
-const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100));
+const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100), v.examples(['backup']));
 
 /** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
@@ -130,26 +223,33 @@ export type NewAccount = v.InferOutput<typeof NewAccount>;
 export const ApiKeyRecord = v.object({
   id: KeyId,
   account: AccountId,
-  label: v.string(),
+  label: v.pipe(v.string(), v.examples(['backup'])),
   scopes: v.array(Scope),
   createdAt: Timestamp,
   expiresAt: v.optional(Timestamp),
-  createdBy: v.nullable(v.string()),
+  createdBy: v.nullable(v.pipe(v.string(), v.examples(['5f0c9e2ab71d3846']))),
 });
 export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
-/** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
-export const AccountResponse = v.object({
-  account: v.object({
-    id: AccountId,
-    label: v.string(),
-    publicKey: v.string(),
-    createdAt: Timestamp,
-    recovery: v.optional(v.string()),
-  }),
-  usage: v.object({ files: v.pipe(v.number(), v.safeInteger(), v.minValue(0)), bytes: Bytes }),
-  key: v.object({ ...ApiKeyRecord.entries, sealed: v.optional(v.string()) }),
+export const AccountRecord = v.object({
+  id: AccountId,
+  label: v.pipe(v.string(), v.examples(['team'])),
+  publicKey: v.pipe(v.string(), v.examples(['-----BEGIN PUBLIC KEY-----\n…\n-----END PUBLIC KEY-----\n'])),
+  createdAt: Timestamp,
 });
+
+/** `recovery`: the public key of the recovery file. */
+export const AccountWithRecovery = v.object({ ...AccountRecord.entries, recovery: v.optional(v.string()) });
+
+/** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
+export const OwnApiKey = v.object({
+  ...ApiKeyRecord.entries,
+  sealed: v.optional(v.pipe(v.string(), v.examples(['c2VhbGVk']))),
+});
+
+export const Usage = v.object({ files: Count, bytes: Bytes });
+
+export const AccountResponse = v.object({ account: AccountWithRecovery, usage: Usage, key: OwnApiKey });
 export type AccountResponse = v.InferOutput<typeof AccountResponse>;
 
 /** Scopes and expiry of a new key lie within its issuer's; the expiry defaults to the issuer's. */
@@ -173,9 +273,9 @@ export const NewApiKeyResponse = v.object({ key: ApiKeyRecord, apiKey: ApiKeyTex
 export type NewApiKeyResponse = v.InferOutput<typeof NewApiKeyResponse>;
 
 /** `current`: the key of the request itself. */
-export const ApiKeyList = v.object({
-  keys: v.array(v.object({ ...ApiKeyRecord.entries, current: v.optional(v.boolean()) })),
-});
+export const ListedApiKey = v.object({ ...ApiKeyRecord.entries, current: v.optional(v.boolean()) });
+
+export const ApiKeyList = v.object({ keys: v.array(ListedApiKey) });
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
 /** The ids of the keys that the request revoked. */
@@ -183,7 +283,7 @@ export const Revoked = v.object({ revoked: v.array(KeyId) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
 /** How many files and keys were deleted with an account. */
-export const AccountReceipt = v.object({ account: AccountId, files: v.number(), keys: v.number() });
+export const AccountReceipt = v.object({ account: AccountId, files: Count, keys: Count });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
 /** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
@@ -192,7 +292,7 @@ export type Recover = v.InferOutput<typeof Recover>;
 
 /** `apiKey` appears in this response only. */
 export const NewAccountResponse = v.object({
-  account: v.object({ id: AccountId, label: v.string(), publicKey: v.string(), createdAt: Timestamp }),
+  account: AccountRecord,
   key: ApiKeyRecord,
   apiKey: ApiKeyText,
 });

@@ -285,6 +285,9 @@ export type Reason =
   | 'server_error'
   | 'not_a_gateway';
 
+/** One fault of a request: `pointer` into its body (RFC 6901, as a URI fragment), or the `parameter` of its query. */
+export type Fault = { pointer?: string; parameter?: string; detail: string };
+
 /** The error that Sealpin throws for every failure that is not a bug; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
@@ -294,17 +297,25 @@ export class SealpinError extends Error {
   readonly reason: Reason | undefined;
   /** Seconds to wait before another attempt makes sense. */
   readonly retryAfterSeconds: number | undefined;
+  /** The faults of a request, where there may be several. */
+  readonly faults: readonly Fault[] | undefined;
 
   /**
    * @param code one of `codes`
    * @param detail one sentence about this occurrence, without secrets; the title of the code by default
    * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause` the error below
-   *   (never one that carries a secret)
+   *   (never one that carries a secret), `faults` of a request
    */
   constructor(
     code: Code,
     detail?: string,
-    options: { reason?: Reason; hint?: string; cause?: unknown; retryAfterSeconds?: number } = {},
+    options: {
+      reason?: Reason;
+      hint?: string;
+      cause?: unknown;
+      retryAfterSeconds?: number;
+      faults?: readonly Fault[];
+    } = {},
   ) {
     const entry = describe(code);
     super(detail ?? entry.title, options.cause === undefined ? undefined : { cause: options.cause });
@@ -312,6 +323,7 @@ export class SealpinError extends Error {
     this.reason = options.reason;
     this.hint = options.hint ?? entry.hint;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.faults = options.faults;
   }
 }
 
@@ -329,6 +341,7 @@ export type ProblemObject = {
   code: Code;
   hint?: string;
   requestId?: string;
+  errors?: readonly Fault[];
 };
 
 /** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
@@ -355,5 +368,6 @@ export function toProblem(
     code: error.code,
     ...(o.hint === undefined ? {} : { hint: o.hint }),
     ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
+    ...(error.faults === undefined ? {} : { errors: error.faults }),
   };
 }

@@ -17,7 +17,7 @@ export type Ctx = Context<App>;
  */
 export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.InferOutput<S> {
   const result = v.safeParse(shape, c.req.query());
-  if (!result.success) throw invalidRequest(result.issues);
+  if (!result.success) throw invalidRequest('query', result.issues);
   return result.output;
 }
 

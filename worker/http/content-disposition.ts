@@ -1,4 +1,5 @@
 /** Filenames in headers (RFC 6266, RFC 8187). */
+import { filenamePattern } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 
 /** What the usual file systems allow (NAME_MAX of POSIX systems). */
@@ -10,18 +11,7 @@ const maxNameBytes = 255;
  */
 export function parseFilename(text: string): string {
   const bytes = new TextEncoder().encode(text).length;
-  // Control characters of both blocks, path separators of both families, characters that reverse the direction of a name,
-  // and invisible ones, except U+200C and U+200D, which Persian and emoji need.
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  const forbidden = /[\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
-  if (
-    bytes < 1 ||
-    bytes > maxNameBytes ||
-    !text.isWellFormed() ||
-    text === '.' ||
-    text === '..' ||
-    forbidden.test(text)
-  ) {
+  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text)) {
     throw new SealpinError('invalid_filename');
   }
   return text;

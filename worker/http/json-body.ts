@@ -14,7 +14,7 @@ const maxDepth = 8;
  */
 export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
   const result = v.safeParse(shape, await parseBody(request));
-  if (!result.success) throw invalidRequest(result.issues);
+  if (!result.success) throw invalidRequest('body', result.issues);
   return result.output;
 }
 

@@ -70,8 +70,9 @@ export function checkQuery(known: readonly string[]): MiddlewareHandler<App> {
   return async (c, next) => {
     for (const [name, values] of Object.entries(c.req.queries())) {
       if (known.includes(name) && values.length === 1) continue;
-      const wrong = JSON.stringify(name.slice(0, 40).toWellFormed());
-      throw new SealpinError('invalid_request', `the query has ${wrong}, and this route takes ${takes}`);
+      const parameter = name.slice(0, 40).toWellFormed();
+      const detail = `the query has ${JSON.stringify(parameter)}, and this route takes ${takes}`;
+      throw new SealpinError('invalid_request', detail, { faults: [{ parameter, detail }] });
     }
     await next();
   };

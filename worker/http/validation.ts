@@ -3,7 +3,7 @@
  * values.
  */
 import type * as v from 'valibot';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError, type Fault } from '../../shared/errors.ts';
 
 /** Faults that one error names. */
 const maxFaults = 3;
@@ -11,12 +11,27 @@ const maxFaults = 3;
 const maxNameChars = 40;
 
 /**
- * The error for a JSON body or query of another shape. It names members and never repeats a value. @param issues at
- * least one
+ * The error for a JSON body or query of another shape. It names members and never repeats a value.
+ * @param place where its faults point to
+ * @param issues at least one
  */
-export function invalidRequest(issues: readonly v.BaseIssue<unknown>[]): SealpinError {
-  const faults = new Set(issues.slice(0, maxFaults).map((issue) => describeFault(issue)));
-  return new SealpinError('invalid_request', [...faults].join('; '));
+export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseIssue<unknown>[]): SealpinError {
+  const faults = issues
+    .slice(0, maxFaults)
+    .map((issue) => ({ ...placeOf(place, issue), detail: describeFault(issue) }));
+  const details = new Set(faults.map(({ detail }) => detail));
+  return new SealpinError('invalid_request', [...details].join('; '), { faults });
+}
+
+function placeOf(place: 'body' | 'query', { path = [] }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
+  if (place === 'query') return { parameter: String(path[0]?.key) };
+  return { pointer: `#${path.map(({ key }) => `/${pointerToken(String(key))}`).join('')}` };
+}
+
+/** A name in a JSON pointer that is a URI fragment (RFC 6901 sections 3 and 6). */
+function pointerToken(name: string): string {
+  const escaped = name.slice(0, maxNameChars).toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
+  return encodeURIComponent(escaped);
 }
 
 function describeFault(issue: v.BaseIssue<unknown>): string {

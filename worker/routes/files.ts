@@ -9,15 +9,13 @@ import type { FileRecord } from '../objects/file-rows.ts';
 import { recoveryDays } from '../env.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
-/** Files on a page when the request does not say. */
-const defaultLimit = 50;
 const dayMs = 86_400_000;
 
 /** A page of the account's files, newest first. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { limit, cursor, cid } = parseQuery(c, ListQuery);
   const page = {
-    limit: limit === undefined ? defaultLimit : Number(limit),
+    limit,
     before: cursor === undefined ? undefined : Number.parseInt(cursor, 36),
     cid: cid === undefined ? undefined : parseCid(cid).text,
   };

@@ -61,9 +61,10 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
  * `keys` needs `?destroy=true`.
  */
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
-  const { cascade, destroy, self } = parseQuery(c, RevokeQuery);
-  const o = { cascade: cascade === 'true', destroy: destroy === 'true', self: self === 'true' };
-  const { revoked } = await unwrap(principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', o));
+  const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
+  const { revoked } = await unwrap(
+    principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
+  );
   const body: Revoked = { revoked: [...revoked] };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -1,6 +1,6 @@
 /**
  * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens
- * offline.
+ * offline; `/v1/storage/:fileId/content`: as bytes.
  */
 import { ReadQuery } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -25,8 +25,18 @@ const container = 'application/vnd.sealpin';
 /** Returns a file in the representation that the request accepts. */
 export async function readFile(c: Ctx, principal: Principal): Promise<Response> {
   const { data } = parseQuery(c, ReadQuery);
+  return await read(c, principal, { accept: c.req.header('Accept') ?? null, alone: data === false });
+}
+
+/** Returns the bytes of a file, whatever the request accepts. */
+export async function readContent(c: Ctx, principal: Principal): Promise<Response> {
+  return await read(c, principal, { accept: raw, alone: false });
+}
+
+/** @param o.alone whether JSON omits the data */
+async function read(c: Ctx, principal: Principal, o: { accept: string | null; alone: boolean }): Promise<Response> {
+  const { accept } = o;
   const fileId = parseFileId(c);
-  const accept = c.req.header('Accept') ?? null;
   const first = preferred(accept, [json, raw, container]);
   const ask = (o: { sealed: boolean }) => unwrap(principal.account.file(principal.key.hash, fileId, o));
   const result = await ask({ sealed: first !== container && needsSealed(principal) });
@@ -50,7 +60,7 @@ export async function readFile(c: Ctx, principal: Principal): Promise<Response> 
   const [essence = ''] = about.contentType.split(';');
   const form = negotiate(accept, [json, raw, container, essence.trim().toLowerCase()]);
   if (form !== json) return await respond(c, asBytes(record, about, body(opened)));
-  return await respond(c, inJson(record, about, body(opened), data === 'false'));
+  return await respond(c, inJson(record, about, body(opened), o.alone));
 }
 
 function inJson(record: FileRecord, about: About, data: OpenBody, alone: boolean): Representation {

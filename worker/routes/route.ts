@@ -8,6 +8,7 @@ import { operatorOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { checkQuery } from '../http/middleware.ts';
+import type { ResponseHeaderName } from '../openapi/headers.ts';
 
 /** Bodies by media type; null for bytes without a shape. */
 export type Bodies = Record<string, v.GenericSchema | null>;
@@ -16,16 +17,24 @@ type Description = {
   /** GET answers HEAD, too. */
   method: 'get' | 'post' | 'delete';
   path: string;
+  /** What clients that are generated from the description call it; that of a GET with bytes begins with `get`. */
+  operationId?: string;
   summary: string;
+  /** What the summary does not say, in CommonMark; who may call it is added. */
+  description?: string;
+  /** The shapes of the parameters in the path; text by default. */
+  params?: Record<string, v.GenericSchema>;
   query?: v.ObjectSchema<v.ObjectEntries, undefined>;
-  /** Query parameters that the handler parses itself, in words. */
-  queries?: Record<string, string>;
   /** Whether other query parameters are ignored instead of refused. */
   ignoresUnknownQuery?: true;
   headers?: Record<string, string>;
   body?: Bodies;
   /** By status; null for responses without a body. */
   responses: Record<number, Bodies | null>;
+  /** By status, besides those of every response and those of problems. */
+  responseHeaders?: Record<number, readonly ResponseHeaderName[]>;
+  /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
+  links?: Record<string, Record<string, string>>;
   /** The codes of the handler, besides those of its guard and those of every route. */
   codes: readonly Code[];
 };
@@ -62,8 +71,8 @@ export function codesOf({ who, codes }: Route): Code[] {
 
 /** What runs before the handler of a route, in this order: the check of the query's names, then the guard. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
-  const { query, queries = {}, ignoresUnknownQuery = false, who } = route;
-  const names = [...Object.keys(query?.entries ?? {}), ...Object.keys(queries)];
+  const { query, ignoresUnknownQuery = false, who } = route;
+  const names = Object.keys(query?.entries ?? {});
   return [...(ignoresUnknownQuery ? [] : [checkQuery(names)]), ...guards[who].middleware];
 }
 

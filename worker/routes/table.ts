@@ -3,14 +3,20 @@
  * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
-  AccountResponse,
+  AccountId,
   AccountReceipt,
+  AccountResponse,
   ApiKeyList,
+  CidParameter,
+  EncryptedJsonUpload,
+  FileId,
   FileList,
   FileWithData,
+  GatewayQuery,
   Health,
   HealthQuery,
   JsonUpload,
+  KeyId,
   ListQuery,
   NewAccount,
   NewAccountResponse,
@@ -31,7 +37,7 @@ import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
-import { readFile } from './read.ts';
+import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { upload } from './upload.ts';
 
@@ -43,11 +49,25 @@ const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
+/** The headers of a representation of stored bytes, by status. */
+const entity = ['ETag', 'Content-Length', 'Content-Disposition', 'Accept-Ranges'] as const;
+const dated = [...entity, 'Last-Modified'] as const;
+const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Last-Modified'] } as const;
+const readCodes: readonly Code[] = [
+  'invalid_request',
+  'not_found',
+  'not_acceptable',
+  'precondition_failed',
+  'range_not_satisfiable',
+  'decrypt_failed',
+  ...reading,
+];
 
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return {
     method: 'post',
     path: `/v1/storage/${mode}`,
+    operationId: mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
     summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
     who: 'key',
     scope: 'write',
@@ -57,8 +77,15 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'Content-Digest': 'part of what makes a second request with an Idempotency-Key the same',
       'Idempotency-Key': 'the same key: the same file',
     },
-    body: { [json]: JsonUpload, '*/*': null },
+    body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null, '*/*': null },
     responses: { 201: { [json]: StoredFile } },
+    responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
+    links: {
+      getFile: { fileId: '/fileId' },
+      getFileContent: { fileId: '/fileId' },
+      deleteFile: { fileId: '/fileId' },
+      getByCid: { cid: '/cid' },
+    },
     codes: [
       'invalid_request',
       'invalid_json',
@@ -82,6 +109,7 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/health',
+    operationId: 'getHealth',
     summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
     query: HealthQuery,
@@ -92,26 +120,33 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/openapi.json',
+    operationId: 'getDescription',
     summary: 'This description',
     who: 'anybody',
-    responses: { 200: { [json]: null } },
-    codes: [],
+    responses: { 200: { [json]: null }, 304: null },
+    responseHeaders: { 200: ['ETag', 'Content-Length'], 304: ['ETag'] },
+    headers: conditions,
+    codes: ['precondition_failed'],
     handler: openapi(() => routes),
   },
   {
     method: 'post',
     path: '/v1/accounts',
+    operationId: 'createAccount',
     summary: 'Creates an account and its first API key',
     who: 'operator',
     body: { [json]: NewAccount },
     responses: { 201: { [json]: NewAccountResponse } },
+    links: { deleteAccount: { id: '/account/id' }, getRecoveryFile: { id: '/account/id' } },
     codes: [...badJson, 'key_invalid'],
     handler: createAccount,
   },
   {
     method: 'delete',
     path: '/v1/accounts/:id',
+    operationId: 'deleteAccount',
     summary: 'Deletes an account with everything in it',
+    params: { id: AccountId },
     who: 'operator',
     responses: { 200: { [json]: AccountReceipt } },
     codes: [],
@@ -120,16 +155,21 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/accounts/:id/recovery',
+    operationId: 'getRecoveryFile',
     summary: 'The recovery file: private key and recovery secret, encrypted to the account’s recovery key',
+    params: { id: AccountId },
     who: 'address',
     responses: { 200: { [bytes]: null } },
+    responseHeaders: { 200: ['Content-Disposition'] },
     codes: ['not_found'],
     handler: readRecovery,
   },
   {
     method: 'post',
     path: '/v1/accounts/:id/recover',
+    operationId: 'recoverAccount',
     summary: 'Creates an API key for the text of the opened recovery file, revokes all others, and replaces the file',
+    params: { id: AccountId },
     who: 'address',
     body: { [json]: Recover },
     responses: { 201: { [json]: NewAccountResponse } },
@@ -139,6 +179,7 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/account',
+    operationId: 'getAccount',
     summary: 'The account, what it uses, and the caller’s key',
     who: 'key',
     responses: { 200: { [json]: AccountResponse } },
@@ -148,17 +189,20 @@ export const routes: readonly Route[] = [
   {
     method: 'post',
     path: '/v1/keys',
+    operationId: 'createKey',
     summary: 'Creates an API key within the scopes and the expiry of the caller’s',
     who: 'key',
     scope: 'keys',
     body: { [json]: NewApiKey },
     responses: { 201: { [json]: NewApiKeyResponse } },
+    links: { revokeKey: { id: '/key/id' } },
     codes: [...badJson, 'forbidden'],
     handler: createKey,
   },
   {
     method: 'get',
     path: '/v1/keys',
+    operationId: 'listKeys',
     summary: 'The keys that are not revoked; the caller’s is marked',
     who: 'key',
     scope: 'keys',
@@ -169,7 +213,9 @@ export const routes: readonly Route[] = [
   {
     method: 'delete',
     path: '/v1/keys/:id',
+    operationId: 'revokeKey',
     summary: 'Revokes a key; the caller’s own only with self=true, the last with read or keys only with destroy=true',
+    params: { id: KeyId },
     who: 'key',
     scope: 'keys',
     query: RevokeQuery,
@@ -182,6 +228,7 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/storage',
+    operationId: 'listFiles',
     summary: 'A page of files, newest first',
     who: 'key',
     scope: 'read',
@@ -193,7 +240,9 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/v1/storage/:fileId',
+    operationId: 'getFile',
     summary: 'A file: with its data, its bytes alone, or its container',
+    params: { fileId: FileId },
     who: 'key',
     scope: 'read',
     query: ReadQuery,
@@ -204,25 +253,34 @@ export const routes: readonly Route[] = [
       ...range,
     },
     responses: {
-      200: { [json]: FileWithData, '*/*': null, 'application/vnd.sealpin': null },
-      206: { '*/*': null },
+      200: { [json]: FileWithData, [bytes]: null, 'application/vnd.sealpin': null, '*/*': null },
+      206: { [bytes]: null, '*/*': null },
       304: null,
     },
-    codes: [
-      'invalid_request',
-      'not_found',
-      'not_acceptable',
-      'precondition_failed',
-      'range_not_satisfiable',
-      'decrypt_failed',
-      ...reading,
-    ],
+    responseHeaders: whole,
+    codes: readCodes,
     handler: readFile,
+  },
+  {
+    method: 'get',
+    path: '/v1/storage/:fileId/content',
+    operationId: 'getFileContent',
+    summary: 'The bytes of a file, with its type and name',
+    params: { fileId: FileId },
+    who: 'key',
+    scope: 'read',
+    headers: { ...conditions, ...dates, ...range },
+    responses: { 200: { [bytes]: null, '*/*': null }, 206: { [bytes]: null, '*/*': null }, 304: null },
+    responseHeaders: whole,
+    codes: readCodes.filter((code) => code !== 'not_acceptable'),
+    handler: readContent,
   },
   {
     method: 'delete',
     path: '/v1/storage/:fileId',
+    operationId: 'deleteFile',
     summary: 'Deletes a file',
+    params: { fileId: FileId },
     who: 'key',
     scope: 'delete',
     responses: { 200: { [json]: Receipt } },
@@ -232,20 +290,19 @@ export const routes: readonly Route[] = [
   {
     method: 'get',
     path: '/ipfs/:cid',
+    operationId: 'getByCid',
     summary: 'The content of a CID, for anybody',
+    params: { cid: CidParameter },
+    query: GatewayQuery,
     who: 'address',
     ignoresUnknownQuery: true,
-    queries: {
-      format: 'car or raw; takes precedence over Accept',
-      'dag-scope': 'of a CAR: block, entity or all',
-      'entity-bytes': 'of a CAR: from:to, inclusive; to may be *',
-      'car-version': '1',
-      'car-order': 'dfs',
-      'car-dups': 'y or n',
-      filename: 'of the attachment',
-    },
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
-    responses: { 200: { '*/*': null }, 206: { '*/*': null }, 304: null },
+    responses: {
+      200: { [bytes]: null, 'application/vnd.ipld.car': null, 'application/vnd.ipld.raw': null },
+      206: { [bytes]: null },
+      304: null,
+    },
+    responseHeaders: { 200: entity, 206: [...entity, 'Content-Range'], 304: ['ETag'] },
     codes: [
       'invalid_request',
       'invalid_cid',

@@ -1,0 +1,49 @@
+/** The OpenAPI 3.1 document, written from the routes, their validators and the table of codes. */
+import { describe, problemType } from '../../shared/errors.ts';
+import { version } from '../../package.json';
+import { codesOf, type Route } from '../routes/route.ts';
+import { responseHeaders } from './headers.ts';
+import { operationsOf, pathOf } from './operation.ts';
+import { referencedSchemas, type JsonSchema } from './schemas.ts';
+import { tagsOf } from './tags.ts';
+
+/** Describes an API. @param routes all of its routes */
+export function describeApi(routes: readonly Route[]): JsonSchema {
+  const paths: Record<string, JsonSchema> = {};
+  for (const route of routes) Object.assign((paths[pathOf(route)] ??= {}), operationsOf(route));
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sealpin',
+      version,
+      description:
+        'Stores files on IPFS, encrypted to the public key of an account or unchanged. Problems are those of RFC 9457, ' +
+        'with a `code` of a closed list; under each status, `examples` names the codes that it can have.',
+      contact: { name: 'The operator of the service, with the `requestId` of a problem' },
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'The service that this document comes from' }],
+    tags: tagsOf(routes.map(({ path }) => path)),
+    paths,
+    components: {
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'an API key: `sp_…`' },
+        operator: { type: 'http', scheme: 'bearer', description: 'the token of the operator' },
+      },
+      schemas: referencedSchemas(paths),
+      headers: responseHeaders,
+      examples: problemExamples(routes),
+    },
+  };
+}
+
+/** An example of each problem, to which its `type` points. */
+function problemExamples(routes: readonly Route[]): JsonSchema {
+  const codes = [...new Set(routes.flatMap((route) => codesOf(route)))].sort();
+  return Object.fromEntries(
+    codes.map((code) => {
+      const { status, title, hint } = describe(code);
+      return [code, { summary: title, value: { type: problemType(code), title, status, code, ...(hint && { hint }) } }];
+    }),
+  );
+}

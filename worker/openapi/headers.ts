@@ -1,0 +1,63 @@
+/** Headers of requests and responses as the document describes them. */
+import { describe, type Code } from '../../shared/errors.ts';
+import type { JsonSchema } from './schemas.ts';
+
+const text = { type: 'string' };
+
+/** The shapes of request headers; any other one is text. */
+export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
+  'Content-Disposition': { ...text, examples: ["attachment; filename*=UTF-8''report.pdf"] },
+  'Idempotency-Key': {
+    ...text,
+    minLength: 1,
+    maxLength: 255,
+    pattern: '^[ -~]+$',
+    examples: ['5f2b1c9e-6a0d-4c38-9b7e-0d1f2a3b4c5d'],
+  },
+  Range: { ...text, examples: ['bytes=0-99'] },
+};
+
+/** Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object): its text goes elsewhere. */
+export const undescribable: ReadonlySet<string> = new Set(['Accept', 'Authorization', 'Content-Type']);
+
+type ResponseHeader = { description: string; schema: JsonSchema };
+
+/** Every header of a response that a client can use. */
+export const responseHeaders = {
+  Allow: { description: 'the methods of the path', schema: text },
+  'Accept-Ranges': { description: '`bytes` where a range can be read', schema: { enum: ['bytes', 'none'], ...text } },
+  'Content-Disposition': { description: 'the filename', schema: text },
+  'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
+  'Content-Range': { description: 'which bytes these are, and of how many', schema: text },
+  ETag: { description: 'of this representation; strong', schema: text },
+  'Idempotency-Replayed': {
+    description: '`true` on the response to a request that repeats an earlier one',
+    schema: { enum: ['true'], ...text },
+  },
+  'Last-Modified': { description: 'when the file was stored', schema: text },
+  Location: { description: 'the path of what was created', schema: text },
+  'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
+  'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: text },
+  'X-Request-Id': {
+    description: 'the ID of the request in the log of the service',
+    schema: { ...text, format: 'uuid' },
+  },
+} as const satisfies Record<string, ResponseHeader>;
+
+/** The name of a header that a response may have. */
+export type ResponseHeaderName = keyof typeof responseHeaders;
+
+/** The headers of problems, by what they say. */
+const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
+  401: ['WWW-Authenticate'],
+  405: ['Allow'],
+  416: ['Content-Range'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+};
+
+/** The names of the headers of a problem with one of these codes, which share a status. */
+export function headersOfProblem(codes: readonly Code[]): ResponseHeaderName[] {
+  const byStatus = codes.flatMap((code) => ofProblems[describe(code).status] ?? []);
+  return [...new Set([...byStatus, ...(codes.includes('idempotency_running') ? (['Retry-After'] as const) : [])])];
+}

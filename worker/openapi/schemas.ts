@@ -1,0 +1,89 @@
+/** JSON Schema (2020-12, as OpenAPI 3.1 takes it) of our validators, with names, and the examples that follow from it. */
+import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from '@valibot/to-json-schema';
+import type * as v from 'valibot';
+import * as shapes from '../../shared/api.ts';
+
+export type JsonSchema = { [key: string]: unknown };
+
+const prefix = '#/components/schemas/';
+
+/** The validators of objects and enumerations that other ones refer to: by the names under which `shared/api.ts` exports them. */
+const named: Record<string, v.GenericSchema> = Object.fromEntries(
+  Object.entries(shapes)
+    .filter((entry): entry is [string, v.GenericSchema & (typeof entry)[1]] => isNamed(entry[1]))
+    .filter(([name]) => !name.endsWith('Query')),
+);
+
+function isNamed(value: unknown): value is v.GenericSchema {
+  if (typeof value !== 'object' || value === null || !('kind' in value) || !('type' in value)) return false;
+  return value.kind === 'schema' && ['object', 'strict_object', 'picklist'].includes(String(value.type));
+}
+
+const config = {
+  target: 'draft-2020-12',
+  typeMode: 'input',
+  overrideRef: ({ referenceId }) => `${prefix}${referenceId}`,
+  // The only check of ours on the items of a list is that none comes twice.
+  overrideAction: ({ valibotAction, jsonSchema }) =>
+    valibotAction.type === 'check_items' ? { ...jsonSchema, uniqueItems: true } : undefined,
+  overrideSchema: ({ valibotSchema, jsonSchema }) =>
+    valibotSchema.type === 'nullable' ? withNull(jsonSchema as JsonSchema) : undefined,
+} as const satisfies ConversionConfig;
+
+let definitions: Record<string, unknown> | undefined;
+
+/**
+ * The schema of a validator, in which named ones are references.
+ * @param o.typeMode of a validator that transforms: what it takes (`input`, the default), or what it makes of that
+ * @throws Error for a part without an equivalent: a document that leaves something out would lie
+ */
+export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'output' } = {}): JsonSchema {
+  const { $schema: _dialect, $defs: _named, ...schema } = toJsonSchema(shape, { ...config, ...o, definitions: named });
+  return schema;
+}
+
+/** Generators make a plain type of a list of types, and a type of its own of `anyOf`. */
+function withNull(schema: JsonSchema): JsonSchema {
+  const { anyOf, ...rest } = schema;
+  const [inner] = anyOf as [JsonSchema];
+  return { ...rest, ...inner, type: [inner['type'], 'null'] };
+}
+
+/** All named schemas that some schemas refer to, directly or through others. */
+export function referencedSchemas(document: unknown): Record<string, JsonSchema> {
+  const found = new Map<string, JsonSchema>();
+  const collect = (part: unknown): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { $ref } = part as { $ref?: unknown };
+    if (typeof $ref === 'string' && $ref.startsWith(prefix)) {
+      const name = $ref.slice(prefix.length);
+      if (found.has(name)) return;
+      found.set(name, definitionOf(name));
+      collect(found.get(name));
+    } else for (const each of Object.values(part)) collect(each);
+  };
+  collect(document);
+  return Object.fromEntries([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function definitionOf(name: string): JsonSchema {
+  definitions ??= toJsonSchemaDefs(named, config);
+  const schema = definitions[name];
+  if (schema === undefined) throw new Error(`there is no schema ${name}`);
+  return schema as JsonSchema;
+}
+
+/** A value that a schema takes, made of the examples, constants and bounds in it. */
+export function exampleOf(schema: JsonSchema): unknown {
+  const { $ref, examples, type, properties, items, minimum } = schema;
+  if (typeof $ref === 'string') return exampleOf(definitionOf($ref.slice(prefix.length)));
+  if (Array.isArray(examples)) return examples[0];
+  if (Array.isArray(schema['enum'])) return schema['enum'][0];
+  if (type === 'array') return [exampleOf(items as JsonSchema)];
+  if (type === 'boolean') return true;
+  if (type === 'integer') return minimum ?? 1;
+  if (type !== 'object') return Array.isArray(type) && type.includes('null') ? null : 'text';
+  return Object.fromEntries(
+    Object.entries(properties as Record<string, JsonSchema>).map(([name, each]) => [name, exampleOf(each)]),
+  );
+}
