@@ -249,8 +249,8 @@ export const OwnApiKey = v.object({
 
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
-export const AccountResponse = v.object({ account: AccountWithRecovery, usage: Usage, key: OwnApiKey });
-export type AccountResponse = v.InferOutput<typeof AccountResponse>;
+export const AccountDetails = v.object({ account: AccountWithRecovery, usage: Usage, key: OwnApiKey });
+export type AccountDetails = v.InferOutput<typeof AccountDetails>;
 
 /** Scopes and expiry of a new key lie within its issuer's; the expiry defaults to the issuer's. */
 export const NewApiKey = v.strictObject({

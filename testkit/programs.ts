@@ -21,12 +21,18 @@ function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** The paths of the programs that `.ci/age` builds, by their names in tests. */
+/** The paths of the programs that `.ci/age` builds and `.ci/openapi-tools` installs, by their names in tests. */
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
+  'openapi-generator-cli': 'openapi-tools/python/bin/openapi-generator-cli',
+  'openapi-python-client': 'openapi-tools/python/bin/openapi-python-client',
+  'openapi-typescript': 'openapi-tools/node_modules/.bin/openapi-typescript',
+  redocly: 'openapi-tools/node_modules/.bin/redocly',
+  schemathesis: 'openapi-tools/python/bin/schemathesis',
+  spectral: 'openapi-tools/node_modules/.bin/spectral',
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */

@@ -1,6 +1,6 @@
 /** Which service to use, with which API key, and its routes. */
 import {
-  AccountResponse,
+  AccountDetails,
   ApiKeyList,
   FileList,
   Health,
@@ -255,7 +255,7 @@ export interface Api {
   ): Promise<StoredFile>;
   list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
-  account(): Promise<AccountResponse>;
+  account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
   listKeys(): Promise<ApiKeyList>;
   /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
@@ -289,7 +289,7 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
       return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
     },
     async account() {
-      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountResponse, url);
+      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountDetails, url);
     },
     async createKey(key) {
       const body = Buffer.from(JSON.stringify(key));

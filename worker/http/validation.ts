@@ -23,9 +23,10 @@ export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseI
   return new SealpinError('invalid_request', [...details].join('; '), { faults });
 }
 
-function placeOf(place: 'body' | 'query', { path = [] }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
-  if (place === 'query') return { parameter: String(path[0]?.key) };
-  return { pointer: `#${path.map(({ key }) => `/${pointerToken(String(key))}`).join('')}` };
+function placeOf(place: 'body' | 'query', { path }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
+  const names = (path ?? []).map(({ key }) => String(key));
+  if (place === 'query') return { parameter: names.join('.') };
+  return { pointer: `#${names.map((name) => `/${pointerToken(name)}`).join('')}` };
 }
 
 /** A name in a JSON pointer that is a URI fragment (RFC 6901 sections 3 and 6). */

@@ -3,7 +3,7 @@ import {
   NewAccount,
   Recover,
   scopes,
-  type AccountResponse,
+  type AccountDetails,
   type AccountReceipt,
   type NewAccountResponse,
 } from '../../shared/api.ts';
@@ -62,7 +62,7 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
   const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
-  const body: AccountResponse = {
+  const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
     usage: { files: usage.files, bytes: usage.bytes },
     key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },

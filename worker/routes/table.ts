@@ -3,9 +3,9 @@
  * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
+  AccountDetails,
   AccountId,
   AccountReceipt,
-  AccountResponse,
   ApiKeyList,
   CidParameter,
   EncryptedJsonUpload,
@@ -25,8 +25,8 @@ import {
   ReadQuery,
   Receipt,
   Recover,
-  Revoked,
   RevokeQuery,
+  Revoked,
   StoredFile,
   UploadQuery,
 } from '../../shared/api.ts';
@@ -49,8 +49,9 @@ const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
-/** The headers of a representation of stored bytes, by status. */
-const entity = ['ETag', 'Content-Length', 'Content-Disposition', 'Accept-Ranges'] as const;
+/** The headers of a representation, and of stored bytes, by status. */
+const representation = ['ETag', 'Content-Length', 'Accept-Ranges'] as const;
+const entity = [...representation, 'Content-Disposition'] as const;
 const dated = [...entity, 'Last-Modified'] as const;
 const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Last-Modified'] } as const;
 const readCodes: readonly Code[] = [
@@ -69,6 +70,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     path: `/v1/storage/${mode}`,
     operationId: mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
     summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
+    description: 'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.',
     who: 'key',
     scope: 'write',
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
@@ -77,7 +79,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'Content-Digest': 'part of what makes a second request with an Idempotency-Key the same',
       'Idempotency-Key': 'the same key: the same file',
     },
-    body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null, '*/*': null },
+    body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null },
     responses: { 201: { [json]: StoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
     links: {
@@ -124,7 +126,7 @@ export const routes: readonly Route[] = [
     summary: 'This description',
     who: 'anybody',
     responses: { 200: { [json]: null }, 304: null },
-    responseHeaders: { 200: ['ETag', 'Content-Length'], 304: ['ETag'] },
+    responseHeaders: { 200: representation, 304: ['ETag'] },
     headers: conditions,
     codes: ['precondition_failed'],
     handler: openapi(() => routes),
@@ -137,7 +139,11 @@ export const routes: readonly Route[] = [
     who: 'operator',
     body: { [json]: NewAccount },
     responses: { 201: { [json]: NewAccountResponse } },
-    links: { deleteAccount: { id: '/account/id' }, getRecoveryFile: { id: '/account/id' } },
+    links: {
+      getRecoveryFile: { id: '/account/id' },
+      recoverAccount: { id: '/account/id' },
+      deleteAccount: { id: '/account/id' },
+    },
     codes: [...badJson, 'key_invalid'],
     handler: createAccount,
   },
@@ -182,7 +188,7 @@ export const routes: readonly Route[] = [
     operationId: 'getAccount',
     summary: 'The account, what it uses, and the caller’s key',
     who: 'key',
-    responses: { 200: { [json]: AccountResponse } },
+    responses: { 200: { [json]: AccountDetails } },
     codes: [],
     handler: readAccount,
   },
@@ -262,6 +268,18 @@ export const routes: readonly Route[] = [
     handler: readFile,
   },
   {
+    method: 'delete',
+    path: '/v1/storage/:fileId',
+    operationId: 'deleteFile',
+    summary: 'Deletes a file',
+    params: { fileId: FileId },
+    who: 'key',
+    scope: 'delete',
+    responses: { 200: { [json]: Receipt } },
+    codes: ['not_found'],
+    handler: deleteFile,
+  },
+  {
     method: 'get',
     path: '/v1/storage/:fileId/content',
     operationId: 'getFileContent',
@@ -274,18 +292,6 @@ export const routes: readonly Route[] = [
     responseHeaders: whole,
     codes: readCodes.filter((code) => code !== 'not_acceptable'),
     handler: readContent,
-  },
-  {
-    method: 'delete',
-    path: '/v1/storage/:fileId',
-    operationId: 'deleteFile',
-    summary: 'Deletes a file',
-    params: { fileId: FileId },
-    who: 'key',
-    scope: 'delete',
-    responses: { 200: { [json]: Receipt } },
-    codes: ['not_found'],
-    handler: deleteFile,
   },
   {
     method: 'get',

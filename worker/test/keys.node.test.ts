@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import {
-  AccountResponse,
+  AccountDetails,
   AccountReceipt,
   ApiKeyList,
   FileList,
@@ -53,7 +53,7 @@ describe('an account', () => {
   it('shows a key its own record and the usage', async () => {
     const { response, owner } = await newAccount();
     await owner.store('plain', 'four');
-    const about = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
+    const about = v.parse(AccountDetails, await jsonOf(owner('/v1/account')));
     expect(about.account).toEqual(response.account);
     expect(about.usage).toEqual({ files: 1, bytes: 4 });
     expect(about.key).toMatchObject(response.key);
@@ -62,7 +62,7 @@ describe('an account', () => {
   it('gives its private key to any key with read, for use offline', async () => {
     const { owner } = await newAccount();
     const file = await owner.store('encrypted', 'for the account');
-    const { account, key } = v.parse(AccountResponse, await jsonOf(owner('/v1/account')));
+    const { account, key } = v.parse(AccountDetails, await jsonOf(owner('/v1/account')));
     const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
     const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, {
       id: key.id,

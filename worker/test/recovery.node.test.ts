@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { AccountResponse, NewAccountResponse, Problem, type NewApiKeyResponse } from '../../shared/api.ts';
+import { AccountDetails, NewAccountResponse, Problem, type NewApiKeyResponse } from '../../shared/api.ts';
 import {
   generateKeyPair,
   open,
@@ -50,7 +50,7 @@ function recover(path: string, privateKey: string, at: Service = service): Promi
 
 /** The account's private key in PEM, as a key with `read` exports it. */
 async function exported(reader: Client): Promise<string> {
-  const { account, key } = v.parse(AccountResponse, await jsonOf(reader('/v1/account')));
+  const { account, key } = v.parse(AccountDetails, await jsonOf(reader('/v1/account')));
   const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
   const pkcs8 = await unsealPrivateKey((await parseApiKey(reader.apiKey))!, {
     id: key.id,

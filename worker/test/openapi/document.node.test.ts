@@ -8,31 +8,42 @@ import {
   type NewApiKeyResponse,
   type Problem,
   type StoredFile,
-} from '../../shared/api.ts';
-import { codes, describe as describeCode } from '../../shared/errors.ts';
-import { routes } from '../routes/table.ts';
-import { client, jsonOf } from './client.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+} from '../../../shared/api.ts';
+import { codes, describe as describeCode } from '../../../shared/errors.ts';
+import { routes } from '../../routes/table.ts';
+import { client, jsonOf } from '../client.ts';
+import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 
 type Schema = { [key: string]: unknown };
+type Content = Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, unknown> }>;
 type Described = {
+  operationId: string;
   security: Record<string, unknown>[];
-  parameters?: { name: string; in: string; required?: boolean }[];
-  requestBody?: { content: Record<string, { schema?: Schema }> };
-  responses: Record<string, { content?: Record<string, { schema?: Schema }> }>;
+  parameters?: { name: string; in: string; required?: boolean; schema: Schema }[];
+  requestBody?: { content: Content };
+  responses: Record<
+    string,
+    {
+      headers: Record<string, unknown>;
+      content?: Content;
+      links?: Record<string, { operationId: string; parameters: Record<string, string> }>;
+    }
+  >;
 };
 type Document = {
   openapi: string;
   info: { version: string };
   paths: Record<string, Record<string, Described>>;
-  components: { schemas: Record<string, Schema> };
+  components: { schemas: Record<string, Schema>; headers: Record<string, unknown> };
 };
 
 let service: Service;
 let document: Document;
+let operations: Described[];
 beforeAll(async () => {
   service = await startService();
   document = await jsonOf<Document>(fetch(`${service.url}/v1/openapi.json`));
+  operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 });
 afterAll(() => service.close());
 
@@ -49,8 +60,8 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
   if (schema['enum'] !== undefined && !(schema['enum'] as unknown[]).includes(value)) no('is not one of those');
   const type = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   const wanted = schema['type'];
-  if (wanted === 'integer' ? !Number.isInteger(value) : wanted !== undefined && wanted !== type)
-    no(`is ${type}, not ${wanted as string}`);
+  const fits = (each: unknown): boolean => (each === 'integer' ? Number.isInteger(value) : each === type);
+  if (wanted !== undefined && ![wanted].flat().some((each) => fits(each))) no(`is ${type}, not ${String(wanted)}`);
   if (typeof value === 'string') {
     if (schema['pattern'] !== undefined && !new RegExp(schema['pattern'] as string).test(value)) no('does not match');
     if (schema['minLength'] !== undefined && value.length < Number(schema['minLength'])) no('is too short');
@@ -96,30 +107,29 @@ async function ask(
   const type = response.headers.get('Content-Type')?.split(';')[0] ?? '';
   const media = written!.content?.[type] ?? written!.content?.['*/*'];
   if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
-  if (media?.schema !== undefined)
+  const sent = Object.keys(document.components.headers).filter(
+    // Every response may have a length.
+    (name) => name !== 'Content-Length' && response.headers.has(name),
+  );
+  expect(Object.keys(written!.headers), `${method} ${path} ${response.status}`).toEqual(expect.arrayContaining(sent));
+  if (media?.schema !== undefined && media.schema['format'] !== 'binary')
     expect(faults(media.schema, await response.clone().json()), `${method} ${path}`).toEqual([]);
   return response;
 }
 
 it('is OpenAPI 3.1 of this version, with every code', () => {
-  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8')) as {
     version: string;
   };
   expect([document.openapi, document.info.version]).toEqual(['3.1.0', manifest.version]);
   const written = new Set(
-    Object.values(document.paths).flatMap((path) =>
-      Object.values(path).flatMap((operation) =>
-        Object.entries(operation.responses).flatMap(([status, { content }]) => {
-          const all = content?.['application/problem+json']?.schema?.['allOf'] as Schema[] | undefined;
-          const named =
-            ((all?.[1]?.['properties'] as Record<string, Schema> | undefined)?.['code']?.['enum'] as
-              | string[]
-              | undefined) ?? [];
-          for (const code of named)
-            expect([code, String(describeCode(code as (typeof codes)[number]).status)]).toEqual([code, status]);
-          return named;
-        }),
-      ),
+    operations.flatMap(({ responses }) =>
+      Object.entries(responses).flatMap(([status, { content }]) => {
+        const named = Object.keys(content?.['application/problem+json']?.examples ?? {});
+        for (const code of named)
+          expect([code, String(describeCode(code as (typeof codes)[number]).status)]).toEqual([code, status]);
+        return named;
+      }),
     ),
   );
   // What only the command line and the formats can run into.
@@ -132,16 +142,82 @@ it('is OpenAPI 3.1 of this version, with every code', () => {
 });
 
 it('describes the shape of a body as the validator checks it', () => {
-  const schema = document.paths['/v1/keys']?.['post']?.requestBody?.content['application/json']?.schema;
-  expect(schema).toMatchObject({
+  const body = document.paths['/v1/keys']?.['post']?.requestBody?.content['application/json'];
+  expect(body?.schema).toEqual({ $ref: '#/components/schemas/NewApiKey' });
+  expect(document.components.schemas['Scope']).toEqual({ type: 'string', enum: [...scopes] });
+  expect(document.components.schemas['NewApiKey']).toMatchObject({
     additionalProperties: false,
     required: ['label', 'scopes'],
     properties: {
       label: { type: 'string', minLength: 1, maxLength: 100 },
-      scopes: { type: 'array', items: { enum: [...scopes] }, minItems: 1, uniqueItems: true },
+      scopes: { type: 'array', items: { $ref: '#/components/schemas/Scope' }, minItems: 1, uniqueItems: true },
       expiresAt: { type: 'string', format: 'date-time' },
     },
   });
+});
+
+it('describes a parameter by what its text means, and by what it is when it is left out', () => {
+  const schemaOf = (path: string, method: string, name: string): Schema | undefined =>
+    document.paths[path]?.[method]?.parameters?.find((each) => each.name === name)?.schema;
+  const limit = { type: 'integer', minimum: 1, maximum: 100, default: 50 };
+  expect(schemaOf('/v1/storage', 'get', 'limit')).toEqual(limit);
+  expect(schemaOf('/v1/storage/{fileId}', 'get', 'data')).toEqual({ type: 'boolean' });
+  expect(schemaOf('/v1/storage/{fileId}', 'head', 'fileId')).toMatchObject({ type: 'string', format: 'uuid' });
+  // OpenAPI ignores a parameter of this name: it is in the description.
+  expect(schemaOf('/v1/storage/{fileId}', 'get', 'Accept')).toBeUndefined();
+});
+
+it('gives each operation, and each shape, one name that generators can use', () => {
+  const names = operations.map(({ operationId }) => operationId);
+  expect(names.filter((name) => !/^[a-z][A-Za-z]+$/.test(name))).toEqual([]);
+  expect(new Set(names).size).toBe(names.length);
+  // In Go the constructor of X is NewX.
+  const schemas = Object.keys(document.components.schemas);
+  expect(schemas.filter((name) => schemas.includes(`New${name}`))).toEqual([]);
+  // A shape without a name becomes a type with a name that nobody would choose.
+  const bodies = operations.flatMap(({ requestBody, responses }) =>
+    [requestBody, ...Object.values(responses)].flatMap((each) => Object.values(each?.content ?? {})),
+  );
+  const inline = bodies.filter(({ schema }) => schema?.['$ref'] === undefined && schema?.['format'] !== 'binary');
+  expect(inline).toEqual([{ schema: { type: 'object' } }]);
+});
+
+it('has an example of each body in JSON, of its shape', () => {
+  const examples = operations.flatMap(({ requestBody, responses }) =>
+    [requestBody, ...Object.values(responses)].flatMap((each) =>
+      Object.entries(each?.content ?? {}).filter(
+        ([type, { schema }]) => type === 'application/json' && schema?.['$ref'],
+      ),
+    ),
+  );
+  expect(examples.length).toBeGreaterThan(15);
+  for (const [, { schema, example }] of examples) expect(faults(schema!, example), JSON.stringify(example)).toEqual([]);
+});
+
+it('links results to the routes that take their IDs', () => {
+  const links = operations.flatMap(({ responses }) =>
+    Object.values(responses).flatMap((response) =>
+      Object.values(response.links ?? {}).map((link) => ({ link, example: response.content?.['application/json'] })),
+    ),
+  );
+  expect(links.length).toBeGreaterThan(8);
+  for (const { link, example } of links) {
+    const target = operations.find(({ operationId }) => operationId === link.operationId);
+    expect(target, link.operationId).toBeDefined();
+    for (const [name, expression] of Object.entries(link.parameters)) {
+      expect(target!.parameters?.map((each) => each.name)).toContain(name);
+      const [, ...tokens] = expression.replace('$response.body#', '').split('/');
+      const value = tokens.reduce<unknown>((at, token) => (at as Schema)[token], example?.example);
+      expect(value, expression).toBeTypeOf('string');
+    }
+  }
+});
+
+it('can be revalidated', async () => {
+  const first = await fetch(`${service.url}/v1/openapi.json`);
+  const etag = first.headers.get('ETag') ?? '';
+  const again = await fetch(`${service.url}/v1/openapi.json`, { headers: { 'If-None-Match': etag } });
+  expect([first.status, first.headers.get('Cache-Control'), again.status]).toEqual([200, 'no-cache', 304]);
 });
 
 it('knows every route of the service, and no other', async () => {
@@ -153,10 +229,13 @@ it('knows every route of the service, and no other', async () => {
       .split(', ')
       .filter((method) => method !== 'head')
       .sort();
-    expect([path, allowed]).toEqual([path, Object.keys(methods).sort()]);
+    const methodsOfIt = Object.keys(methods).filter((method) => method !== 'head');
+    expect([path, allowed]).toEqual([path, methodsOfIt.sort()]);
   }
   const described = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.keys(methods).map((method) => `${method} ${path}`),
+    Object.keys(methods)
+      .filter((method) => method !== 'head')
+      .map((method) => `${method} ${path}`),
   );
   expect(described).toEqual(routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`));
 });
@@ -226,6 +305,9 @@ it('is what the service does', async () => {
     await ask('get', '/v1/storage', { key, query: '?limit=0' });
     await ask('get', '/v1/storage/{fileId}', { key, path: { fileId } });
     await ask('get', '/v1/storage/{fileId}', { key, path: { fileId }, query: '?data=false' });
+    await ask('head', '/v1/storage/{fileId}', { key, path: { fileId } });
+    await ask('get', '/v1/storage/{fileId}/content', { key, path: { fileId } });
+    await ask('head', '/v1/storage/{fileId}/content', { key, path: { fileId } });
     for (const headers of [
       { Accept: 'application/octet-stream' },
       { Accept: 'application/octet-stream', Range: 'bytes=0-1' },

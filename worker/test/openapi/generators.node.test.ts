@@ -1,0 +1,125 @@
+/** What linters, generators of clients and a fuzzer make of the API's description; the clients talk to the service itself. */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pathOf, withProgram } from '../../../testkit/programs.ts';
+import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+
+const root = resolve(import.meta.dirname, '../../..');
+const long = process.env['SEALPIN_LONG'] === '1';
+// Debian has no packages of these; .ci/openapi-tools installs them.
+const isOptional = true;
+
+let service: Service;
+let directory: string;
+let description: string;
+beforeAll(async () => {
+  service = await startService();
+  directory = await mkdtemp(join(tmpdir(), 'sealpin-openapi-'));
+  description = join(directory, 'openapi.json');
+  await writeFile(description, await (await fetch(`${service.url}/v1/openapi.json`)).text());
+});
+afterAll(async () => {
+  await service.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Runs a program beside the service, which lives in this process; throws what it printed when it fails. */
+async function run(
+  program: string,
+  args: readonly string[],
+  o: { cwd?: string; env?: Record<string, string> } = {},
+): Promise<string> {
+  const path = pathOf(program) ?? program;
+  // Generators call formatters that are installed beside them.
+  const PATH = `${dirname(path)}${delimiter}${process.env['PATH']}`;
+  const options = { cwd: o.cwd ?? directory, env: { ...process.env, ...o.env, PATH }, maxBuffer: 2 ** 26 };
+  return await promisify(execFile)(path, args, options).then(
+    ({ stdout }) => stdout,
+    ({ message, stdout }: { message: string; stdout?: string }) => {
+      throw new Error(`${message}\n${stdout?.slice(-20_000)}`);
+    },
+  );
+}
+
+/** A folder for a client, and what its program has to know. */
+async function client(name: string): Promise<{ cwd: string; env: Record<string, string>; use: string }> {
+  const cwd = join(directory, name);
+  const use = join(cwd, `use.${name}`);
+  await mkdir(cwd);
+  await copyFile(join(import.meta.dirname, `generated/use.${name}`), use);
+  return { cwd, env: { SERVICE: service.url, KEY: (await service.account()).apiKey }, use };
+}
+
+withProgram('redocly', { probe: ['--version'], isOptional }, () => {
+  test('redocly has no error and no warning', async () => {
+    const report = JSON.parse(await run('redocly', ['lint', '--format=json', description])) as { totals: unknown };
+    expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
+  });
+});
+
+withProgram('spectral', { probe: ['--version'], isOptional }, () => {
+  test('spectral has no error, warning or hint', async () => {
+    await writeFile(join(directory, 'rules.yaml'), 'extends: ["spectral:oas"]\n');
+    await run('spectral', ['lint', description, '--ruleset=rules.yaml', '--fail-severity=hint']);
+  });
+});
+
+withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
+  test('openapi-typescript and openapi-fetch: stores, lists, reads and deletes, with types', async () => {
+    const { cwd, env, use } = await client('mts');
+    await symlink(resolve(dirname(pathOf('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
+    await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });
+    await run(join(root, 'node_modules/.bin/tsc'), [
+      ...['--noEmit', '--strict', '--module', 'nodenext', '--allowImportingTsExtensions'],
+      ...['--types', 'node', '--typeRoots', join(root, 'node_modules/@types'), use],
+    ]);
+    await run(process.execPath, [use], { cwd, env });
+  });
+});
+
+withProgram('openapi-python-client', { probe: ['--version'], isOptional }, () => {
+  test('openapi-python-client: stores, lists, reads and deletes, and leaves nothing out', async () => {
+    const { cwd, env, use } = await client('py');
+    const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--fail-on-warning'];
+    await run('openapi-python-client', ['generate', ...args], { cwd });
+    await run(join(dirname(pathOf('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
+  });
+});
+
+const hasGo = (pathOf('go') ?? pathOf('java')) !== undefined;
+withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
+  test.runIf(long && hasGo)(
+    'openapi-generator for Go: stores, lists, reads and deletes (npm run test:long)',
+    async () => {
+      const { cwd, env } = await client('go');
+      const properties = '--additional-properties=packageName=sealpin,withGoMod=false';
+      const args = [
+        '-i',
+        description,
+        '-g',
+        'go',
+        '-o',
+        'sealpin',
+        '--global-property=apiTests=false,modelTests=false',
+      ];
+      await run('openapi-generator-cli', ['generate', ...args, properties], { cwd });
+      await writeFile(join(cwd, 'go.mod'), 'module client\n\ngo 1.22\n');
+      const offline = { GOPROXY: 'off', GOFLAGS: '-mod=mod' };
+      await run('go', ['vet', './...'], { cwd, env: offline });
+      await run('go', ['run', '.'], { cwd, env: { ...env, ...offline } });
+    },
+  );
+});
+
+withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
+  test.runIf(long)('schemathesis finds nothing (npm run test:long)', async () => {
+    const { apiKey } = await service.account();
+    const config = join(import.meta.dirname, 'schemathesis.toml');
+    const args = ['--config-file', config, 'run', `${service.url}/v1/openapi.json`, '--max-examples=100', '--no-color'];
+    await run('schemathesis', args, { env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken } });
+  });
+});
