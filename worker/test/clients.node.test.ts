@@ -1,0 +1,102 @@
+/** The programs in docs/clients, at a service whose line breaks. */
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { withProgram } from '../../testkit/programs.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+import { client, jsonOf } from './client.ts';
+
+const folder = join(import.meta.dirname, '../../docs/clients');
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.close());
+
+type Line = { url: string; seen: { method: string; key: string | undefined; status: number }[] };
+
+/**
+ * A proxy before the service. It breaks the connection of the first upload when the service has stored the file, and answers the
+ * second one itself, with 503; the third one passes.
+ */
+async function startLine(): Promise<Line> {
+  const seen: Line['seen'] = [];
+  const server: Server = createServer((request, response) => {
+    void (async () => {
+      const body = await buffer(request);
+      const { method = '', url = '', headers } = request;
+      const entry = { method, key: headers['idempotency-key'] as string | undefined, status: 503 };
+      const uploads = seen.filter((each) => each.method === 'POST').length;
+      seen.push(entry);
+      if (method === 'POST' && uploads === 1) return response.writeHead(503, { 'Retry-After': '0' }).end('busy');
+      const { host: _, connection: __, 'content-length': ___, ...rest } = headers;
+      const init = { method, headers: rest as Record<string, string>, ...(body.length > 0 ? { body } : {}) };
+      const answer = await fetch(`${service.url}${url}`, init);
+      const bytes = Buffer.from(await answer.arrayBuffer());
+      entry.status = answer.status;
+      if (method === 'POST' && uploads === 0 && answer.ok) return request.socket.destroy();
+      return response.writeHead(answer.status, { 'Content-Type': answer.headers.get('Content-Type') ?? '' }).end(bytes);
+    })();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+}
+
+/** Runs a client in a folder of its own, with a file to store. */
+async function run(program: string, args: readonly string[], name: string, o: { url: string; apiKey: string }) {
+  const cwd = await mkdtemp(join(tmpdir(), 'sealpin-client-'));
+  onTestFinished(() => rm(cwd, { recursive: true, force: true }));
+  await copyFile(join(folder, name), join(cwd, name));
+  await writeFile(join(cwd, 'key.txt'), `Authorization: Bearer ${o.apiKey}\n`, { mode: 0o600 });
+  await writeFile(join(cwd, 'a file (1).bin'), Buffer.from(Array.from({ length: 5000 }, (_, index) => index % 256)));
+  const env = { ...process.env, SERVICE: o.url, KEY: o.apiKey };
+  return await promisify(execFile)(program, [...args, name, 'a file (1).bin'], { cwd, env });
+}
+
+const clients = [
+  ['bash', [], 'client.sh'],
+  ['python3', [], 'client.py'],
+  ['node', [], 'client.ts'],
+  ['go', ['run'], 'client.go'],
+] as const;
+
+describe.each(clients)('%s', (program, args, name) => {
+  const probe = [program === 'go' ? 'version' : '--version'];
+  // Debian's Go may be older than the client needs.
+  withProgram(program, { probe, isOptional: program === 'go' }, () => {
+    test(`${name} stores a file once, however often it has to ask, reads it back and deletes it`, async () => {
+      const { url, seen } = await startLine();
+      const { apiKey } = await service.account();
+      const { stdout } = await run(program, args, name, { url, apiKey });
+      expect(JSON.parse(stdout)).toMatchObject({ key: 'destroyed' });
+      expect(seen.map(({ method, status }) => [method, status])).toEqual([
+        ['POST', 201],
+        ['POST', 503],
+        ['POST', 201],
+        ['GET', 200],
+        ['DELETE', 200],
+      ]);
+      expect(new Set(seen.slice(0, 3).map(({ key }) => key)).size).toBe(1);
+      expect(seen[0]?.key).toMatch(/./);
+      expect(await jsonOf(client(service.url, apiKey)('/v1/storage'))).toEqual({ files: [] });
+    });
+
+    test(`${name} does not repeat what stays refused`, async () => {
+      const { url, seen } = await startLine();
+      await expect(run(program, args, name, { url, apiKey: 'sp_wrong' })).rejects.toThrow(/401 .*unauthorized/s);
+      expect(seen.map(({ status }) => status)).toEqual([401]);
+    });
+  });
+});
