@@ -36,7 +36,7 @@ export const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/), v.examples(['
 export const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['7Xy0bQm2nVtR4sKdPzW1aC']));
 const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/), v.examples([`sp_${'0'.repeat(71)}`]));
 
-/** Whether the service encrypts a file, or stores it as it comes. */
+/** Whether the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
 /** Where a file is pinned, as the pinning service acknowledged it. */

@@ -20,9 +20,10 @@ type Package = {
   readonly link?: boolean;
   readonly optionalDependencies?: Record<string, string>;
 };
-const lock = (
-  JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, Package> }
-).packages;
+function readLock(path: string): Record<string, Package> {
+  return (JSON.parse(readFileSync(join(root, path), 'utf8')) as { packages: Record<string, Package> }).packages;
+}
+const lock = readLock('package-lock.json');
 
 /** A directory for PATH with nothing but `readlink` and, where the checkout has none of its own, this Node: no npm, no shell. */
 async function barePath(): Promise<string> {
@@ -119,13 +120,21 @@ describe('./sealpin', () => {
 });
 
 describe('the lock file', () => {
-  test('has a hash for every package from the registry', () => {
-    const unhashed = Object.entries(lock).filter(
+  test.each(['package-lock.json', '.ci/openapi/package-lock.json'])('has a hash for every package: %s', (path) => {
+    const packages = readLock(path);
+    const unhashed = Object.entries(packages).filter(
       ([name, { integrity, link }]) =>
         name.includes('node_modules/') && link !== true && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity ?? ''),
     );
     expect(unhashed.map(([name]) => name)).toEqual([]);
-    expect(Object.keys(lock).length).toBeGreaterThan(200);
+    expect(Object.keys(packages).length).toBeGreaterThan(200);
+  });
+
+  test('of the tools for OpenAPI has a hash for every package of Python', () => {
+    const text = readFileSync(join(root, '.ci/openapi/requirements.txt'), 'utf8');
+    const requirements = text.trim().split(/\n(?! )/);
+    expect(requirements.length).toBeGreaterThan(30);
+    expect(requirements.filter((each) => !/^\S+==\S+ [^\n]*\\\n +--hash=sha256:[0-9a-f]{64}/.test(each))).toEqual([]);
   });
 
   // npm 11 refuses a lock file that names an optional package without having it: "Missing: … from lock file".
@@ -143,7 +152,7 @@ describe('the lock file', () => {
   });
 
   test('is asked of direct dependencies with exact versions: no range, URL or git', () => {
-    for (const name of ['package.json', '.ci/node/package.json']) {
+    for (const name of ['package.json', '.ci/node/package.json', '.ci/openapi/package.json']) {
       const manifest = JSON.parse(readFileSync(join(root, name), 'utf8')) as Record<string, unknown>;
       const kinds = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies', 'overrides'];
       const specs = kinds.flatMap((kind) => Object.entries((manifest[kind] ?? {}) as Record<string, string>));

@@ -46,7 +46,9 @@ function headOf({ operationId, summary, responses, ...rest }: JsonSchema): JsonS
     ...rest,
     summary: `${String(summary)}: the headers alone`,
     responses: Object.fromEntries(
-      all.filter(([status]) => status !== '206').map(([status, { content: _, ...response }]) => [status, response]),
+      all
+        .filter(([status]) => status !== '206')
+        .map(([status, { description, headers }]) => [status, { description, headers }]),
     ),
   };
 }

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { client, jsonOf } from './client.ts';
+import { client, jsonOf } from './round-trip.ts';
 
 const folder = join(import.meta.dirname, '../../docs/clients');
 
@@ -66,10 +66,10 @@ async function run(program: string, args: readonly string[], name: string, o: { 
 }
 
 const clients = [
-  ['bash', [], 'client.sh'],
-  ['python3', [], 'client.py'],
-  ['node', [], 'client.ts'],
-  ['go', ['run'], 'client.go'],
+  ['bash', [], 'round-trip.sh'],
+  ['python3', [], 'round-trip.py'],
+  ['node', [], 'round-trip.ts'],
+  ['go', ['run'], 'round-trip.go'],
 ] as const;
 
 describe.each(clients)('%s', (program, args, name) => {

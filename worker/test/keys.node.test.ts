@@ -320,6 +320,19 @@ describe('an API key', () => {
     expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
   });
 
+  it('says where it is wrong, by pointers into the body', async () => {
+    const { owner } = await newAccount();
+    const errorsOf = async (body: unknown) =>
+      v.parse(Problem, await (await owner.json('/v1/keys', body)).json()).errors;
+    expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
+      { pointer: '#/label', detail: 'label has to be a string' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys' },
+    ]);
+    expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
+    const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
+    expect(odd?.pointer).toBe('#/a~1b~0c%20d');
+  });
+
   it('S75 S76: gets one response whatever is wrong with it', async () => {
     const { owner, response } = await newAccount();
     const revoked = await newKey(owner, ['read']);

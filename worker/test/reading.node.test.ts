@@ -157,6 +157,23 @@ describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in
   });
 });
 
+describe.each(['encrypted', 'plain'] as const)('the content of a file in %s mode', (mode) => {
+  it('is its bytes with its type and name, whatever the request accepts', async () => {
+    const { fileId } = await call.store(mode, 'bytes of an image', { type: 'image/png', filename: 'a.png' });
+    const path = `/v1/storage/${fileId}/content`;
+    for (const accept of ['application/json', 'text/html', 'application/vnd.sealpin', '*/*']) {
+      const response = await call(path, { headers: { Accept: accept } });
+      expect([response.headers.get('Content-Type'), await response.text()]).toEqual(['image/png', 'bytes of an image']);
+      expect(response.headers.get('Content-Disposition')).toContain('a.png');
+    }
+    const part = await call(path, { headers: { Range: 'bytes=6-7' } });
+    expect([part.status, await part.text()]).toEqual([206, 'of']);
+    const head = await call(path, { method: 'HEAD' });
+    expect([head.headers.get('Content-Length'), await head.text()]).toEqual(['17', '']);
+    expect(await problemOf(call(`${path}?data=false`))).toEqual([400, 'invalid_request']);
+  });
+});
+
 describe('a file that is deleted while it is opened', () => {
   it.each([
     {

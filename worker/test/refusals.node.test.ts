@@ -77,8 +77,9 @@ describe('a parameter of the query', () => {
   );
 
   it('that is not known is named, with those that are', async () => {
-    const { detail } = await (await call('/v1/storage?mode=plain')).json<Problem>();
+    const { detail, errors } = await (await call('/v1/storage?mode=plain')).json<Problem>();
     expect(detail).toBe('the query has "mode", and this route takes limit, cursor, cid, once each');
+    expect(errors).toEqual([{ parameter: 'mode', detail }]);
     expect(await problemOf(call('/v1/storage/encrypted?cid=bafkqaaa', { method: 'POST' }))).toEqual([
       400,
       'invalid_request',
@@ -86,10 +87,13 @@ describe('a parameter of the query', () => {
   });
 
   it('with a wrong value is named in one line, without the value', async () => {
-    const detailOf = async (path: string): Promise<string | undefined> =>
-      (await (await call(path)).json<Problem>()).detail;
-    expect(await detailOf('/v1/storage?limit=canary')).toBe('limit is a number from 1 to 100');
-    expect(await detailOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toBe('data has to be true or false');
+    const errorsOf = async (path: string) => (await (await call(path)).json<Problem>()).errors;
+    expect(await errorsOf('/v1/storage?limit=canary')).toEqual([
+      { parameter: 'limit', detail: 'limit is a number from 1 to 100' },
+    ]);
+    expect(await errorsOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toEqual([
+      { parameter: 'data', detail: 'data has to be true or false' },
+    ]);
   });
 
   it('that is not known is ignored by the gateway, as its specification says', async () => {

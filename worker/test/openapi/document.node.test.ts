@@ -61,7 +61,8 @@ function faults(schema: Schema, value: unknown, at = ''): string[] {
   const type = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   const wanted = schema['type'];
   const fits = (each: unknown): boolean => (each === 'integer' ? Number.isInteger(value) : each === type);
-  if (wanted !== undefined && ![wanted].flat().some((each) => fits(each))) no(`is ${type}, not ${String(wanted)}`);
+  if (wanted !== undefined && ![wanted].flat().some((each) => fits(each)))
+    no(`is ${type}, not ${JSON.stringify(wanted)}`);
   if (typeof value === 'string') {
     if (schema['pattern'] !== undefined && !new RegExp(schema['pattern'] as string).test(value)) no('does not match');
     if (schema['minLength'] !== undefined && value.length < Number(schema['minLength'])) no('is too short');

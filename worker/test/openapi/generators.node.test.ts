@@ -74,8 +74,13 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
     await symlink(resolve(dirname(pathOf('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
     await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });
     await run(join(root, 'node_modules/.bin/tsc'), [
-      ...['--noEmit', '--strict', '--module', 'nodenext', '--allowImportingTsExtensions'],
-      ...['--types', 'node', '--typeRoots', join(root, 'node_modules/@types'), use],
+      use,
+      '--noEmit',
+      '--strict',
+      '--module=nodenext',
+      '--allowImportingTsExtensions',
+      '--types=node',
+      `--typeRoots=${join(root, 'node_modules/@types')}`,
     ]);
     await run(process.execPath, [use], { cwd, env });
   });

@@ -1,4 +1,4 @@
-// SERVICE=https://… KEY=sp_… node client.ts <file>
+// SERVICE=https://… KEY=sp_… node round-trip.ts <file>
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
@@ -6,7 +6,7 @@ const { SERVICE, KEY } = process.env;
 const [, , file = ''] = process.argv;
 
 /** Repeats a request until its status is final: 408, 409 idempotency_running, 429, 5xx and no response are not. */
-async function call(method: string, path: string, init: RequestInit & { headers?: Record<string, string> } = {}) {
+async function call(method: string, path: string, init: { body?: BodyInit; headers?: Record<string, string> } = {}) {
   const headers = { ...init.headers, Authorization: `Bearer ${KEY}` };
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(`${SERVICE}${path}`, { ...init, method, headers }).catch(() => undefined);

@@ -1,4 +1,4 @@
-// SERVICE=https://… KEY=sp_… go run client.go <file>
+// SERVICE=https://… KEY=sp_… go run round-trip.go <file>
 package main
 
 import (

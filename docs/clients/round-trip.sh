@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# SERVICE=https://… bash client.sh <file>; key.txt has the line "Authorization: Bearer sp_…"
+# SERVICE=https://… bash round-trip.sh <file>; key.txt has the line "Authorization: Bearer sp_…"
 set -euo pipefail
 file=$1 response=$(mktemp -d)
 trap 'rm -r "$response"' EXIT

@@ -1,4 +1,4 @@
-"""SERVICE=https://… KEY=sp_… python3 client.py <file>"""
+"""SERVICE=https://… KEY=sp_… python3 round-trip.py <file>"""
 import json, os, sys, time, urllib.error, urllib.parse, urllib.request, uuid
 
 
