@@ -14,6 +14,8 @@ const named: Record<string, v.GenericSchema> = Object.fromEntries(
     .filter(([name]) => !name.endsWith('Query')),
 );
 
+const names = new Map(Object.entries(named).map(([name, shape]) => [shape, name]));
+
 function isNamed(value: unknown): value is v.GenericSchema {
   if (typeof value !== 'object' || value === null || !('kind' in value) || !('type' in value)) return false;
   return value.kind === 'schema' && ['object', 'strict_object', 'picklist'].includes(String(value.type));
@@ -33,12 +35,14 @@ const config = {
 let definitions: Record<string, unknown> | undefined;
 
 /**
- * The schema of a validator, in which named ones are references.
+ * The schema of a validator: a reference to it where it has a name.
  * @param o.typeMode of a validator that transforms: what it takes (`input`, the default), or what it makes of that
  * @throws Error for a part without an equivalent: a document that leaves something out would lie
  */
 export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'output' } = {}): JsonSchema {
-  const { $schema: _dialect, $defs: _named, ...schema } = toJsonSchema(shape, { ...config, ...o, definitions: named });
+  const name = names.get(shape);
+  if (name !== undefined) return { $ref: `${prefix}${name}` };
+  const { $schema: _dialect, ...schema } = toJsonSchema(shape, { ...config, ...o });
   return schema;
 }
 

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { client, jsonOf } from './round-trip.ts';
+import { client, jsonOf } from './client.ts';
 
 const folder = join(import.meta.dirname, '../../docs/clients');
 

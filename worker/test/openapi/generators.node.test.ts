@@ -73,15 +73,16 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
     const { cwd, env, use } = await client('mts');
     await symlink(resolve(dirname(pathOf('openapi-typescript') ?? ''), '..'), join(cwd, 'node_modules'));
     await run('openapi-typescript', [description, '--output', 'api.d.ts'], { cwd });
-    await run(join(root, 'node_modules/.bin/tsc'), [
-      use,
-      '--noEmit',
-      '--strict',
-      '--module=nodenext',
-      '--allowImportingTsExtensions',
-      '--types=node',
-      `--typeRoots=${join(root, 'node_modules/@types')}`,
-    ]);
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      module: 'nodenext',
+      allowImportingTsExtensions: true,
+      types: ['node'],
+      typeRoots: [join(root, 'node_modules/@types')],
+    };
+    await writeFile(join(cwd, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [use] }));
+    await run(join(root, 'node_modules/.bin/tsc'), ['--project', cwd]);
     await run(process.execPath, [use], { cwd, env });
   });
 });
