@@ -170,6 +170,7 @@ it('describes a parameter by what its text means, and by what it is when it is l
 
 it('gives each operation, and each shape, one name that generators can use', () => {
   const names = operations.map(({ operationId }) => operationId);
+  expect(names).not.toContain(undefined);
   expect(names.filter((name) => !/^[a-z][A-Za-z]+$/.test(name))).toEqual([]);
   expect(new Set(names).size).toBe(names.length);
   // In Go the constructor of X is NewX.
