@@ -11,7 +11,7 @@ export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } fr
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
-export { carOf, fileFromCar, type CarOptions } from './car.ts';
+export { carHeader, carOf, carSection, fileFromCar, type CarOptions } from './car.ts';
 export {
   gateway,
   type GatewayFetch,
