@@ -38,6 +38,8 @@ async function embedded() {
 }
 
 for (const [name, open] of Object.entries(runtimes)) {
+  describe(`${name}: the embedded node`, () => contract(open, embedded));
+
   describe(name, () => {
     let runtime: Runtime;
     beforeAll(async () => {
