@@ -22,7 +22,7 @@ import {
 import { send } from './delivery.ts';
 import { Outbox, referenceRemoval } from './outbox.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
-import type { Removal } from './pin.ts';
+import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { pinOf, type PinBinding } from './shard.ts';
 
@@ -195,23 +195,22 @@ export class Account extends DurableObject<Env & PinBinding> {
 
   /**
    * Writes the pending row, then the reference, before the last bytes go out. From here on, row and reference say what to undo.
-   * `other`: the name of a pin of these bytes that is not ours, and that the upload overwrites.
    */
-  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<{ createdAt: number; other: string | null }>> {
+  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
       const taken = this.#uploads.add(file, key.id, claim, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      let result: Result<{ other: string | null }>;
+      let result: Result<PinPlan>;
       try {
         result = await (await pinOf(this.env, cid)).addReference({ cid, service, fileId, account: account.id });
       } catch (error) {
         log({ event: 'account.reference', error: errorText(error) });
         result = err('overloaded', undefined, 2);
       }
-      if (result.ok) return { ok: true, createdAt, other: result.other };
+      if (result.ok) return { ...result, createdAt };
       await this.abort(fileId);
       return result;
     });
