@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startNode } from '../../local/node/server.ts';
-import { add, ask, directory, node, token } from './harness.ts';
+import { add, ask, directory, importFile, node, token } from './harness.ts';
 
 /** 3 leaves, 1 byte and nothing. */
 const contents = [randomBytes(2_500_000), Buffer.from('x'), Buffer.alloc(0)];
@@ -180,4 +180,42 @@ test('a missing data file is reported in the words of Kubo for a missing block',
       'block was not found locally (offline): its data file is missing',
     ]);
   }
+});
+
+test('a start without its catalog finds a file in parts again, with its nodes', async () => {
+  const dir = await directory();
+  const running = await node({ dir });
+  const { root, bytes, leaves } = await importFile(running.url);
+  await running.close();
+  await dropCatalog(dir);
+  const notes: string[] = [];
+  const again = await node({ dir, note: (text) => notes.push(text) });
+  expect(notes).toEqual([expect.stringContaining('did not know 3 files in data/') as string]);
+  await ask(again.url, 'repo/gc');
+  await expectHeld(again.url, new Map([[root.cid.text, bytes]]));
+  expect((await ask(again.url, `dag/stat?arg=${root.cid.text}`)).json()).toMatchObject({ UniqueBlocks: 6 });
+  expect((await ask(again.url, `block/get?arg=${leaves[2]!.block.cid.text}`)).text).toHaveLength(1_048_576);
+});
+
+test('a damaged import is indexed but for what does not fit, and storing that again completes it', async () => {
+  const dir = await directory();
+  const running = await node({ dir });
+  const file = await importFile(running.url);
+  await running.close();
+  for (const name of await readdir(join(dir, 'data'))) {
+    const path = join(dir, 'data', name);
+    const bytes = await readFile(path);
+    // The first part has three leaves; the second is cut off within its second leaf; the root is whole.
+    bytes[500_000]! ^= 1;
+    if (bytes.length > 3_000_000) await writeFile(path, bytes);
+    else if (bytes.length > 1_000_000) await writeFile(path, bytes.subarray(0, 1_048_700));
+  }
+  await dropCatalog(dir);
+  const notes: string[] = [];
+  const again = await node({ dir, note: (text) => notes.push(text) });
+  expect(notes.filter((text) => text.includes('is damaged'))).toHaveLength(2);
+  const { text } = file.root.cid;
+  expect((await ask(again.url, `dag/stat?arg=${text}`)).json()['Message']).toMatch(/could not find/);
+  await importFile(again.url, file);
+  await expectHeld(again.url, new Map([[text, file.bytes]]));
 });
