@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { add, ask, directory, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importFile, token } from './harness.ts';
 
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 20;
 
