@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startNode } from '../../local/node/server.ts';
-import { add, ask, directory, importFile, node, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importBlocks, importFile, node, token } from './harness.ts';
 
 /** 3 leaves, 1 byte and nothing. */
 const contents = [randomBytes(2_500_000), Buffer.from('x'), Buffer.alloc(0)];
@@ -167,6 +167,18 @@ test.each([
   expect(await readdir(join(dir, 'data'))).toHaveLength(1);
   await running.close();
   await expectHeld((await node({ dir })).url, new Map([[cid, bytes]]));
+});
+
+test('a block is read from its newest copy, so that one import in other bounds is enough', async () => {
+  const { url, dir } = await node();
+  const { leaves } = fileInParts();
+  await importBlocks(url, ...leaves.map((leaf) => leaf.block));
+  const path = await onlyFile(dir);
+  await writeFile(path, (await readFile(path)).fill(0));
+  const { cid, bytes } = leaves[1]!.block;
+  await importBlocks(url, leaves[1]!.block);
+  const reply = await ask(url, `block/get?arg=${cid.text}`);
+  expect(reply.text === Buffer.from(bytes).toString('latin1')).toBe(true);
 });
 
 test('a missing data file is reported in the words of Kubo for a missing block', async () => {
