@@ -9,7 +9,7 @@ export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
 export { bytesOfCid, cidFromBytes, cidOf, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
-export { carReader, type CarReader } from './car-reader.ts';
+export { carReader, type CarBlock } from './car-reader.ts';
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
