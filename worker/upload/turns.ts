@@ -5,7 +5,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 
 /** Leaves that an isolate hashes and sends at once; each takes about three times its size. */
-const leavesAtOnce = 8;
+const leavesAtOnce = 6;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
 /** How long an upload waits for its place, in ms, and when a client may try again. */
