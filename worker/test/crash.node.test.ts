@@ -98,8 +98,10 @@ async function killAt(command: string, when: 'before' | 'after', work: () => Pro
 describe('S81 S82: the service dies', () => {
   it.each([
     ['before the row has a reference', 'pin/ls', 'before'],
-    ['before the last bytes are passed on', 'add', 'before'],
-    ['after the bytes are pinned, before it knows', 'add', 'after'],
+    ['before the bytes have arrived', 'dag/import', 'before'],
+    ['after the bytes have arrived, before it knows', 'dag/import', 'after'],
+    ['before the bytes are pinned', 'pin/add', 'before'],
+    ['after the bytes are pinned, before it knows', 'pin/add', 'after'],
   ] as const)('%s: nothing is left of an upload', async (_, command, when) => {
     await killAt(command, when, store);
     expect(await listed()).toEqual([]);
@@ -171,65 +173,20 @@ describe('the pinning service', () => {
     });
   }
 
-  it('S69 S82: refuses the last bytes: nothing is left', async () => {
-    answering('add', (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
+  it.each(['dag/import', 'pin/add'])('S69 S82: refuses %s: nothing is left', async (command) => {
+    answering(command, (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
     expect(await listed()).toEqual([]);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('S67: reports another CID: the upload fails, and both pins are removed', async () => {
-    const other = await jsonOf<StoredFile>(
-      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
-      201,
-    );
-    await jsonOf(owner.call(`/v1/storage/${other.fileId}`, { method: 'DELETE' }));
-    answering('add', async (turn) => {
-      const { deliver } = await turn.pass();
-      await addToNode(`other ${count}`, 'sealpin');
-      deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' })));
-    });
-    peer.seen.length = 0;
+  it.each([
+    ['has received other blocks', 'dag/import', { Stats: { BlockCount: 2 } }],
+    ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],
+  ])('S67: says that it %s: the upload fails, and nothing is left', async (_, command, answer) => {
+    answering(command, async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify(answer))));
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    peer.onCommand = undefined;
-    expect(peer.seen.filter((command) => command === 'pin/rm').length).toBe(2);
-    expect(await afterSweep()).toEqual(nothing);
-  });
-
-  it('S67: reports the CID of another file: that file stays', async () => {
-    const other = await jsonOf<StoredFile>(
-      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
-      201,
-    );
-    answering('add', async (turn) =>
-      (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' }))),
-    );
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    peer.onCommand = undefined;
-    expect(await afterSweep()).toEqual(nothing);
-    expect(await pinned(service)).toContain(other.cid);
-  });
-
-  it('S67: reports a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
-    const v0 = `Qm${'a'.repeat(44)}`;
-    const removed: string[] = [];
-    let isThere = true;
-    peer.onCommand = async (turn) => {
-      if (turn.command === 'add') {
-        (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: v0, Size: '1' })));
-      } else if (turn.cid !== v0) (await turn.pass()).deliver();
-      else if (turn.command === 'pin/ls' && isThere) {
-        turn.answer(200, JSON.stringify({ Keys: { [v0]: { Type: 'recursive', Name: 'sealpin' } } }), json);
-      } else if (turn.command === 'pin/rm' && isThere) {
-        isThere = false;
-        removed.push(v0);
-        turn.answer(200, JSON.stringify({ Pins: [v0] }), json);
-      } else
-        turn.answer(500, JSON.stringify({ Message: `path '/ipfs/${v0}' is not pinned`, Code: 0, Type: 'error' }), json);
-    };
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    expect(removed).toEqual([v0]);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
