@@ -261,14 +261,18 @@ describe.runIf(process.env['SEALPIN_LONG'] === '1')('S64: a pinning service hang
     expect([received.status, received.complete]).toEqual([200, false]);
   }, 300_000);
 
-  it.each(['dag/import', 'pin/add'])('before it answers to %s', async (command) => {
-    peer.onCommand = async (turn) => (turn.command === command ? undefined : (await turn.pass()).deliver());
-    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
-      504,
-      'pinning_timeout',
-    ]);
-    expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
-  }, 300_000);
+  it.each(['dag/import', 'pin/add'])(
+    'before it answers to %s',
+    async (command) => {
+      peer.onCommand = async (turn) => (turn.command === command ? undefined : (await turn.pass()).deliver());
+      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
+        504,
+        'pinning_timeout',
+      ]);
+      expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
+    },
+    300_000,
+  );
 });
 
 describe('S69 S79: a client leaves in the middle of an upload', () => {
