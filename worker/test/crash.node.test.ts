@@ -11,7 +11,7 @@ import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
 import { hashingStream } from '../../shared/ipfs/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
 
 let dir: string;
@@ -163,6 +163,41 @@ describe('S81 S82: the service dies', () => {
     await killAt('pin/rm', when, () => owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     expect(await problemOf(owner.call(`/v1/storage/${fileId}`))).toEqual([404, 'not_found']);
     expect(await afterSweep()).toEqual(nothing);
+  });
+});
+
+describe('an upload in two parts that ends early', () => {
+  beforeEach(() => setBytes(2_000_000));
+
+  it('because its bytes do not have the announced CID leaves nothing', async () => {
+    const { cid: other } = await owner.call.store('plain', 'other bytes');
+    pinnedBefore.push(other);
+    const response = owner.call(`/v1/storage/plain?cid=${other}`, { method: 'POST', body: bytes });
+    expect(await problemOf(response)).toEqual([422, 'cid_mismatch']);
+    // The part is released at once: only the removal of its reference waits for the alarm.
+    expect(await owner.object.rows('part')).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each([1, 2])('because the account is deleted before pin %i leaves nothing', async (nth) => {
+    let seen = 0;
+    peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      if (turn.command === 'pin/add' && (seen += 1) === nth) {
+        const Authorization = `Bearer ${adminToken}`;
+        const deleted = await fetch(`${service.url}/v1/accounts/${owner.id}`, {
+          method: 'DELETE',
+          headers: { Authorization },
+        });
+        expect(deleted.status).toBe(200);
+      }
+      deliver();
+    };
+    expect((await store()).status).toBeGreaterThanOrEqual(400);
+    peer.onCommand = undefined;
+    for (let round = 0; round < 2; round += 1) await owner.object.ring(2 * 3_600_000);
+    expect((await pinned(service)).filter((each) => !pinnedBefore.includes(each))).toEqual([]);
+    expect(await owner.object.tables()).toBe(0);
   });
 });
 
