@@ -8,7 +8,7 @@ import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 
 /** Leaves of a part. More than 1,024 would need more than one node. */
-export const partLeaves = 16;
+const partLeaves = 16;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 
