@@ -151,21 +151,6 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** Removes a pin that a service made under a CID other than that of the bytes, unless that CID has references. */
-  async discard(cid: string, service: string): Promise<Result<{ status: Removal }>> {
-    return await this.#serialize<{ status: Removal }>(cid, async () => {
-      this.#create();
-      this.#sql.exec(
-        `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'unpinning', 0, 0) ON CONFLICT DO NOTHING`,
-        cid,
-        service,
-      );
-      const row = this.#row(cid, service);
-      if (row?.state !== 'unpinning') return { ok: true, status: 'unpinned' };
-      return { ok: true, status: await this.#unpin(row) };
-    });
-  }
-
   /** The services at which a CID has references; none: it is not stored here. `gone`: it was, and is being removed. */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
     if (!this.#exists) return { ok: true, services: [], gone: false };
