@@ -8,10 +8,11 @@
 export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
 export { bytesOfCid, cidOf, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
+export { sha256, treeOf, type Digest } from './tree.ts';
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
-export { carOf, fileFromCar, type CarOptions } from './car.ts';
+export { carHeader, carOf, carSection, fileFromCar, type CarOptions } from './car.ts';
 export {
   gateway,
   type GatewayFetch,
