@@ -18,6 +18,9 @@ export type SendOptions = {
   now(): number;
 };
 
+/** How long a turn may wait for its leaf, in ms: longer than a client with a good connection takes for 1 MiB. */
+const quickMs = 50;
+
 /** What a service holds and has not pinned yet: the CID of the file and its length in bytes. */
 export type SentFile = { cid: string; bytes: number };
 
@@ -51,26 +54,39 @@ export async function sendFile(
     keeping.catch((error: unknown) => stop.abort(error));
   }
 
-  /** The next leaf. A part that is due while the client sends nothing does not wait for it. */
-  async function nextLeaf(): Promise<Uint8Array> {
-    const pending = reader.read(leafBytes);
-    pending.catch(() => undefined);
+  /** Waits for the bytes of a leaf. A part that is due while the client sends nothing does not wait for it. */
+  async function arrival(pending: Promise<Uint8Array>): Promise<void> {
     const dueAt = writer.dueAt();
     if (dueAt !== undefined && !(await settlesBefore(pending, dueAt - now()))) await closePart();
-    const leaf = await pending;
-    signal.throwIfAborted();
-    return leaf;
+    await pending;
+  }
+
+  /** Reads a leaf and sends it, in a turn. @returns whether more may follow */
+  async function passLeaf(isFirst: boolean): Promise<boolean> {
+    let turn = await turns.take();
+    try {
+      const pending = reader.read(leafBytes);
+      pending.catch(() => undefined);
+      if (!(await settlesBefore(pending, quickMs))) {
+        turn.end();
+        await arrival(pending);
+        turn = await turns.take();
+      }
+      const leaf = await pending;
+      signal.throwIfAborted();
+      const { length } = leaf;
+      if (length === 0 && !isFirst) return false;
+      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
+      if (writer.isDue()) await closePart();
+      await writer.add(leaf);
+      return length === leafBytes;
+    } finally {
+      turn.end();
+    }
   }
 
   try {
-    for (let leaf = await nextLeaf(), first = true; first || leaf.length > 0; first = false) {
-      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
-      if (writer.isDue()) await closePart();
-      const { length } = leaf;
-      await turns.run(() => writer.add(leaf));
-      if (length < leafBytes) break;
-      leaf = await nextLeaf();
-    }
+    for (let isFirst = true; await passLeaf(isFirst);) isFirst = false;
     const last = await writer.close();
     if (last !== undefined) parts.push(last);
     await keeping;

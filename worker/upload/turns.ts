@@ -5,7 +5,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 
 /** Leaves that an isolate hashes and sends at once; each takes about three times its size. */
-const leavesAtOnce = 12;
+const leavesAtOnce = 6;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
 /** How long an upload waits for its place, in ms, and when a client may try again. */
@@ -17,15 +17,17 @@ const lostMs = 60_000;
 /** How often those who wait look for lost turns, and those who hold one for long renew it. */
 const lookMs = 5_000;
 
-type Turn = { renewedAt: number };
-type Waiting = (turn: Turn) => void;
+/** A turn that a request holds until it ends it. */
+export type Turn = { end(): void };
+
+type Held = { renewedAt: number };
 
 /** A number of turns, handed out in the order in which they were asked for. */
 export class Turns {
   readonly #count: number;
   readonly #now: () => number;
-  readonly #held = new Set<Turn>();
-  readonly #waiting = new Set<Waiting>();
+  readonly #held = new Set<Held>();
+  readonly #waiting = new Set<(held: Held) => void>();
 
   constructor(count: number, now: () => number = Date.now) {
     this.#count = count;
@@ -33,44 +35,39 @@ export class Turns {
   }
 
   /**
-   * Does some work in a turn.
-   * @param waitMs how long to wait for the turn
-   * @throws overloaded when there was none in time, besides what the work throws
+   * Waits for a turn.
+   * @param waitMs the longest wait
+   * @throws overloaded when there was none in time
    */
-  async run<T>(work: () => Promise<T>, waitMs = Number.POSITIVE_INFINITY): Promise<T> {
-    const turn = await this.#take(waitMs);
-    const renewing = setInterval(() => (turn.renewedAt = this.#now()), lookMs);
-    try {
-      return await work();
-    } finally {
-      clearInterval(renewing);
-      this.#held.delete(turn);
-      this.#grant();
-    }
+  async take(waitMs = Number.POSITIVE_INFINITY): Promise<Turn> {
+    const held = await this.#wait(waitMs);
+    const renewing = setInterval(() => (held.renewedAt = this.#now()), lookMs);
+    return {
+      end: () => {
+        clearInterval(renewing);
+        this.#held.delete(held);
+        this.#grant();
+      },
+    };
   }
 
-  async #take(waitMs: number): Promise<Turn> {
-    const { promise, resolve } = Promise.withResolvers<Turn>();
+  async #wait(waitMs: number): Promise<Held> {
+    const { promise, resolve, reject } = Promise.withResolvers<Held>();
     this.#waiting.add(resolve);
     this.#grant();
     const startedAt = this.#now();
     // Also a sign to the runtime that the request waits for something: it ends those that have nothing under way.
-    const { promise: late, reject } = Promise.withResolvers<never>();
     const looking = setInterval(
       () => {
         this.#grant();
-        if (this.#now() - startedAt < waitMs) return;
-        if (this.#waiting.delete(resolve))
-          reject(
-            new SealpinError('overloaded', 'too many uploads run at the moment', {
-              retryAfterSeconds: placeRetrySeconds,
-            }),
-          );
+        if (this.#now() - startedAt < waitMs || !this.#waiting.delete(resolve)) return;
+        const detail = 'too many uploads run at the moment';
+        reject(new SealpinError('overloaded', detail, { retryAfterSeconds: placeRetrySeconds }));
       },
       Math.min(waitMs, lookMs),
     );
     try {
-      return await Promise.race([promise, late]);
+      return await promise;
     } finally {
       clearInterval(looking);
     }
@@ -79,14 +76,13 @@ export class Turns {
   /** Gives the free turns to those who wait. */
   #grant(): void {
     const now = this.#now();
-    if (this.#held.size >= this.#count)
-      for (const turn of this.#held) if (now - turn.renewedAt >= lostMs) this.#held.delete(turn);
+    for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const resolve of this.#waiting) {
       if (this.#held.size >= this.#count) return;
-      const turn = { renewedAt: now };
-      this.#held.add(turn);
+      const held = { renewedAt: now };
+      this.#held.add(held);
       this.#waiting.delete(resolve);
-      resolve(turn);
+      resolve(held);
     }
   }
 }
@@ -101,6 +97,11 @@ const places = new Turns(uploadsAtOnce);
  * Serves an upload when there is room for it.
  * @throws overloaded when there is none within 10 s
  */
-export function inPlace<T>(upload: () => Promise<T>): Promise<T> {
-  return places.run(upload, placeWaitMs);
+export async function inPlace<T>(upload: () => Promise<T>): Promise<T> {
+  const place = await places.take(placeWaitMs);
+  try {
+    return await upload();
+  } finally {
+    place.end();
+  }
 }
