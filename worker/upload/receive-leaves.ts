@@ -45,10 +45,16 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
-  async function send(full: readonly Uint8Array[]): Promise<void> {
-    for (const leaf of full) {
-      await turns.run(() => writer.add(leaf));
-      leaves += 1;
+  /** Makes leaves and sends them, in a turn. */
+  async function send(make: () => Promise<Uint8Array[]>): Promise<void> {
+    const turn = await turns.take();
+    try {
+      for (const leaf of await make()) {
+        await writer.add(leaf);
+        leaves += 1;
+      }
+    } finally {
+      turn.end();
     }
   }
 
@@ -75,7 +81,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   }
 
   async function saveLast(): Promise<void> {
-    await send(await source.finish());
+    await send(() => source.finish());
     const state = source.state();
     if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
     const part = await writer.close();
@@ -89,7 +95,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       const got = await read();
       ({ broken } = got);
       if (got.bytes.length === 0) break;
-      await send(await source.write(got.bytes));
+      await send(() => source.write(got.bytes));
       if (offset === savedOffset) unsavedSince = now();
       offset += got.bytes.length;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.
