@@ -31,15 +31,15 @@ export type Peer = {
   close(): Promise<void>;
 };
 
-/** Starts a peer before a node. */
-export async function startPeer(node: string): Promise<Peer> {
+/** Starts a peer before a node, whose URL may change. */
+export async function startPeer(node: string | (() => string)): Promise<Peer> {
   const peer: Peer = { url: '', aborted: [], seen: [], onCommand: undefined, onBody: undefined, close };
   const server = createServer((request, response) => {
     void handle(request, response);
   });
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', node);
+    const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
     const command = url.pathname.replace('/api/v0/', '');
     peer.seen.push(command);
     const gone = new Promise<'gone'>((resolve) => {
