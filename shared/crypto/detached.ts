@@ -1,4 +1,7 @@
-/** The service's encrypted mode: the payload is stored, and the header that opens it is kept apart from it. */
+/**
+ * Payloads without a header in front: those of the service's encrypted mode, whose header is kept apart, and those that only a known file
+ * key opens, which have none.
+ */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
@@ -9,7 +12,7 @@ import { takeDetachedLine } from './container.ts';
 import { makeHeader, unwrapFileKey } from './file-key.ts';
 import { sealpinV1 as format } from './formats/sealpin-v1.ts';
 import { readWholeHeader } from './header.ts';
-import { openedBytes, sealedBytes } from './payload/chunking.ts';
+import { openedBytes, sealedBytes, type Chunks } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
@@ -32,6 +35,56 @@ export function plaintextBytes(payloadBytes: number): number | undefined {
 }
 
 /**
+ * Encrypts a stream under a file key, with no header anywhere: losing the key is losing the plaintext.
+ * @param o.fileKey 32 bytes, `TypeError` otherwise; a fresh one by default
+ * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @returns the payload, and the file key
+ * @throws SealpinError `random_failed`
+ */
+export async function encryptPayload(
+  plaintext: ReadableStream<Uint8Array>,
+  { fileKey, pieceBytes, backend = webBackend }: { fileKey?: Uint8Array; pieceBytes?: number; backend?: Backend } = {},
+): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
+  if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
+    throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
+  checkRandom(backend);
+  const key = fileKey ?? draw(backend, format.fileKeyBytes);
+  return { payload: await sealPayload(plaintext, key, backend, pieceBytes), fileKey: key };
+}
+
+async function sealPayload(
+  plaintext: ReadableStream<Uint8Array>,
+  fileKey: Uint8Array,
+  backend: Backend,
+  pieceBytes: number | undefined,
+): Promise<ReadableStream<Uint8Array>> {
+  const { preamble, chunks } = await format.payload.create(backend, fileKey);
+  const prefix = concat(utf8(format.detachedLine), preamble);
+  return sealChunks(new ByteSource(plaintext), chunks, prefix, pieceBytes);
+}
+
+/**
+ * Decrypts a payload by its file key.
+ * @param payload from its first byte
+ * @returns a stream that errors with `container_invalid` or `decrypt_failed` (also for the file key of another payload)
+ */
+export function decryptPayload(
+  payload: ReadableStream<Uint8Array>,
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+): ReadableStream<Uint8Array> {
+  const source = new ByteSource(payload);
+  return openChunks(source, () => beginPayload(source, fileKey, backend));
+}
+
+/** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
+async function beginPayload(source: ByteSource, fileKey: Uint8Array, backend: Backend): Promise<Chunks> {
+  if (fileKey.length !== format.fileKeyBytes)
+    throw new SealpinError('decrypt_failed', 'The file key is one of another format', { reason: 'no_key' });
+  await takeDetachedLine(source, format.detachedLine);
+  return format.payload.read(source, backend, fileKey);
+}
+
+/**
  * Encrypts a stream to a recipient, with the header apart.
  * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
  * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
@@ -43,10 +96,8 @@ export async function encryptDetached(
   checkRandom(backend);
   const fileKey = draw(backend, format.fileKeyBytes);
   const stanza = await recipient.wrap(fileKey, format, backend);
-  const { preamble, chunks } = await format.payload.create(backend, fileKey);
-  const prefix = concat(utf8(format.detachedLine), preamble);
   return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, prefix, pieceBytes),
+    payload: await sealPayload(plaintext, fileKey, backend, pieceBytes),
     header: async (fileId, file) =>
       makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
   };
@@ -88,17 +139,10 @@ export async function openDetached(
   if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
   const fileKey = await unwrapFileKey(parsed, format, identities, backend);
   const file = await openFileStanza(backend, fileKey, fileId, stanza);
-
-  const begin = async (payload: ByteSource) => {
-    await takeDetachedLine(payload, format.detachedLine);
-    return format.payload.read(payload, backend, fileKey);
-  };
+  const begin = (source: ByteSource) => beginPayload(source, fileKey, backend);
   return {
     file,
-    decrypt(payload) {
-      const source = new ByteSource(payload);
-      return openChunks(source, () => begin(source));
-    },
+    decrypt: (payload) => decryptPayload(payload, { fileKey, backend }),
     async decryptRange({ start, end, read }) {
       checkRange(start, end, file.size);
       if (start === end) return streamOf(new Uint8Array(0));

@@ -16,12 +16,17 @@ export { timingSafeEqual } from './bytes.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backends/backend.ts';
 export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';
 export {
+  decryptPayload,
   detachedPayloadBytes,
   encryptDetached,
+  encryptPayload,
   openDetached,
   plaintextBytes,
   type OpenedDetached,
 } from './detached.ts';
+export { fileKeyIdentity } from './file-key.ts';
+export { fileKeyOf, openWithFileKey } from './known-file-key.ts';
+export { fileKeyText, parseFileKey } from './keys/file-key-text.ts';
 export type { FileInfo } from './stanzas/file-stanza.ts';
 export type { Format, FormatRow, Stanza } from './formats/format-row.ts';
 export {

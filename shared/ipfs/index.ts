@@ -6,7 +6,7 @@
  * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
  */
 export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
-export { bytesOfCid, cidOf, parseCid, type Cid } from './cid.ts';
+export { bytesOfCid, cidOf, isCid, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
