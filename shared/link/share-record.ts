@@ -21,7 +21,7 @@ import { encodeParcel, maxParcelBytes, parcelTooLarge, parseParcel, type Parcel 
 /** The most bytes of a record: the largest parcel, the tags of its chunks, the preamble, and a header with a password. */
 export const maxRecordBytes = maxParcelBytes + 1024;
 
-/** The password of a record. The service, which never sees the secret, cannot guess it, and neither can anyone with the link alone. */
+/** The password of a record: the secret of the link and what the sender chose, so that both are needed. */
 function recordPassword(secret: Uint8Array, password: string): string {
   if (password === '') throw new SealpinError('password_invalid', 'The password is empty');
   return `${encodeBase62(secret)}.${password}`;
