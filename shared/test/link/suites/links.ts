@@ -110,22 +110,25 @@ export function links(tool: Tool, backend: Backend): void {
     },
   );
 
-  tool.test('a link that was cut off at any length is refused, or it is the blob ID that it begins with', async () => {
-    fc.assert(
-      fc.property(await anyLink(), fc.nat(), (link, at) => {
-        const whole = printLink(link);
-        const cut = whole.slice(0, at % whole.length);
-        const bare =
-          link.kind === 'blob' ? printLink({ kind: 'blob', service: link.service, cid: link.cid }) : undefined;
-        const isBare = cut === bare || cut === `${bare}.`;
-        ok([isBare ? bare : incomplete, isBare ? bare : notALink].includes(outcome(cut)), `${cut}: ${outcome(cut)}`);
-      }),
-      { numRuns },
-    );
-  });
+  tool.test(
+    'S85: a link that was cut off at any length is refused, or it is the blob ID that it begins with',
+    async () => {
+      fc.assert(
+        fc.property(await anyLink(), fc.nat(), (link, at) => {
+          const whole = printLink(link);
+          const cut = whole.slice(0, at % whole.length);
+          const bare =
+            link.kind === 'blob' ? printLink({ kind: 'blob', service: link.service, cid: link.cid }) : undefined;
+          const isBare = cut === bare || cut === `${bare}.`;
+          ok([isBare ? bare : incomplete, isBare ? bare : notALink].includes(outcome(cut)), `${cut}: ${outcome(cut)}`);
+        }),
+        { numRuns },
+      );
+    },
+  );
 
   tool.test(
-    'a link with a character replaced, dropped, doubled or in the other case is never another link',
+    'S85: a link with a character replaced, dropped, doubled or in the other case is never another link',
     async () => {
       const letter = fc.constantFrom(...'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz');
       const change = fc.oneof(
@@ -160,7 +163,7 @@ export function links(tool: Tool, backend: Backend): void {
     },
   );
 
-  tool.test('a link in all capitals, or all small letters, is never another link', async () => {
+  tool.test('S85: a link in all capitals, or all small letters, is never another link', async () => {
     fc.assert(
       fc.property(await anyLink(), fc.boolean(), (link, capitals) => {
         const whole = printLink(link);
@@ -171,44 +174,47 @@ export function links(tool: Tool, backend: Backend): void {
     );
   });
 
-  tool.test('what surrounds a link, or was appended to it, does not change it; an encoded # is reported', async () => {
-    const before = fc.constantFrom('', ' ', '\n\t', '<', '"', '“', '„', '«', '(', '[', '[(', '>> ', '* ');
-    const appended = fc.constantFrom(
-      '',
-      '&utm_source=a&utm_medium=b',
-      '&fbclid=IwAR0_x',
-      '&amp;x=1',
-      '?x=1',
-      '/',
-      '#x',
-      '%20',
-    );
-    const after = fc.constantFrom(
-      '',
-      ' ',
-      '\r\n',
-      '>',
-      '"',
-      '”',
-      '»',
-      ')',
-      '].',
-      '.',
-      '…',
-      ', and more',
-      '!\n-- \nAnn',
-    );
-    const mark = fc.constantFrom('#', '%23', '?utm_source=a#', '/#');
-    fc.assert(
-      fc.property(await anyLink(), before, mark, appended, after, (link, before, mark, appended, after) => {
-        const whole = printLink(link);
-        const text = `${before}${whole.replace('#', mark)}${appended}${after}`;
-        equal(outcome(text), whole, JSON.stringify(text));
-        equal(parseLink(text).exposed, mark === '%23', text);
-      }),
-      { numRuns },
-    );
-  });
+  tool.test(
+    'S85: what surrounds a link, or was appended to it, does not change it; an encoded # is reported',
+    async () => {
+      const before = fc.constantFrom('', ' ', '\n\t', '<', '"', '“', '„', '«', '(', '[', '[(', '>> ', '* ');
+      const appended = fc.constantFrom(
+        '',
+        '&utm_source=a&utm_medium=b',
+        '&fbclid=IwAR0_x',
+        '&amp;x=1',
+        '?x=1',
+        '/',
+        '#x',
+        '%20',
+      );
+      const after = fc.constantFrom(
+        '',
+        ' ',
+        '\r\n',
+        '>',
+        '"',
+        '”',
+        '»',
+        ')',
+        '].',
+        '.',
+        '…',
+        ', and more',
+        '!\n-- \nAnn',
+      );
+      const mark = fc.constantFrom('#', '%23', '?utm_source=a#', '/#');
+      fc.assert(
+        fc.property(await anyLink(), before, mark, appended, after, (link, before, mark, appended, after) => {
+          const whole = printLink(link);
+          const text = `${before}${whole.replace('#', mark)}${appended}${after}`;
+          equal(outcome(text), whole, JSON.stringify(text));
+          equal(parseLink(text).exposed, mark === '%23', text);
+        }),
+        { numRuns },
+      );
+    },
+  );
 
   tool.test('no text makes the reader of links throw anything but its codes', () => {
     const part = fc.oneof(
