@@ -24,9 +24,6 @@ export type Link =
   /** `apiKey`: may write to the account; `recipient`: whom the files are sealed to, `age1tag1…`. */
   | { kind: 'inbox'; service: string; apiKey: string; recipient: string };
 
-/** The last segment of the address, which is the page that takes the link. */
-const pages = { share: 's', blob: 'b', inbox: 'drop' } as const;
-
 /** The version of share links. The others begin with a text that has a version of its own. */
 const shareVersion = '1';
 const idBytes = 16;
@@ -52,22 +49,17 @@ export function isShareId(text: string): boolean {
  */
 export function printLink(link: Link): string {
   const fragment = fragmentOf(link);
-  if (partsOf(link.kind, fragment) === undefined)
+  if (kinds[link.kind].parse(fragment) === undefined)
     throw new TypeError(`the parts of the ${link.kind} link are malformed`);
   if (serviceOf(new URL(link.service)) !== link.service)
     throw new TypeError('service must be an http: or https: URL that ends with a slash');
-  return `${link.service}${pages[link.kind]}#${fragment}`;
+  return `${link.service}${kinds[link.kind].page}#${fragment}`;
 }
 
 function fragmentOf(link: Link): string {
-  switch (link.kind) {
-    case 'share':
-      return withChecksum(`${shareVersion}${link.id}${encodeBase62(link.secret)}`);
-    case 'blob':
-      return link.fileKey === undefined ? link.cid : withChecksum(`${link.cid}.${fileKeyText(link.fileKey)}`);
-    case 'inbox':
-      return `${link.apiKey}.${link.recipient}`;
-  }
+  if (link.kind === 'share') return withChecksum(`${shareVersion}${link.id}${encodeBase62(link.secret)}`);
+  if (link.kind === 'inbox') return `${link.apiKey}.${link.recipient}`;
+  return link.fileKey === undefined ? link.cid : withChecksum(`${link.cid}.${fileKeyText(link.fileKey)}`);
 }
 
 function withChecksum(text: string): string {
@@ -88,7 +80,7 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   const fragment = /^\w+(?:\.\w+)?/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
     throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
-  const parts = partsOf(kind, fragment);
+  const parts = kinds[kind].parse(fragment);
   if (parts === undefined)
     throw new SealpinError('link_invalid', 'The link is incomplete, or was changed on its way', {
       reason: 'incomplete',
@@ -105,7 +97,7 @@ function parseAddress(address: string): { kind: Link['kind']; service: string } 
   if (!URL.canParse(address)) throw notALink();
   const url = new URL(address);
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
-  const kind = (['share', 'blob', 'inbox'] as const).find((each) => pages[each] === page);
+  const kind = (['share', 'blob', 'inbox'] as const).find((each) => kinds[each].page === page);
   url.pathname = folder;
   const service = serviceOf(url);
   if (kind === undefined || service === undefined) throw notALink();
@@ -122,17 +114,6 @@ function serviceOf({ protocol, username, password, origin, pathname }: URL): str
 type Parts = Link extends infer Each ? (Each extends Link ? Omit<Each, 'service'> : never) : never;
 
 /** The parts of a fragment; undefined when it is malformed or its checksum is wrong. */
-function partsOf(kind: Link['kind'], fragment: string): Parts | undefined {
-  switch (kind) {
-    case 'share':
-      return shareParts(fragment);
-    case 'blob':
-      return blobParts(fragment);
-    case 'inbox':
-      return inboxParts(fragment);
-  }
-}
-
 function shareParts(fragment: string): Parts | undefined {
   const id = fragment.slice(shareVersion.length, shareVersion.length + idCharacters);
   const secret = decodeBase62(fragment.slice(shareVersion.length + idCharacters, -checksumCharacters), secretBytes);
@@ -163,3 +144,10 @@ function isRecipient(text: string): boolean {
     throw error;
   }
 }
+
+/** The kinds of links: the page that takes one, which is the last segment of its address, and the reader of its fragment. */
+const kinds = {
+  share: { page: 's', parse: shareParts },
+  blob: { page: 'b', parse: blobParts },
+  inbox: { page: 'drop', parse: inboxParts },
+} as const;

@@ -14,7 +14,7 @@ const none = Buffer.alloc(0);
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 function base62(text: string, bytes: number): string {
-  const value = [...text].reduce((sum, digit) => sum * 62n + BigInt(digits.indexOf(digit)), 0n);
+  const value = text.split('').reduce((sum, digit) => sum * 62n + BigInt(digits.indexOf(digit)), 0n);
   return value.toString(16).padStart(2 * bytes, '0');
 }
 const isWhole = (fragment: string): boolean =>
