@@ -36,7 +36,7 @@ function recordPassword(secret: Uint8Array, password: string): string {
  */
 export async function sealParcel(
   parcel: Parcel,
-  { password, kdf, backend = webBackend }: { password?: string; kdf?: PasswordKdf; backend?: Backend } = {},
+  { password, kdf, backend = webBackend }: { password?: string | undefined; kdf?: PasswordKdf; backend?: Backend } = {},
 ): Promise<{ record: Uint8Array; secret: Uint8Array }> {
   const plaintext = encodeParcel(parcel);
   const secret = draw(backend, secretBytes);
@@ -63,10 +63,11 @@ export async function sealParcel(
  */
 export async function openParcel(
   record: Uint8Array,
-  { secret, password, backend = webBackend }: { secret: Uint8Array; password?: string; backend?: Backend },
+  { secret, password, backend = webBackend }: { secret: Uint8Array; password?: string | undefined; backend?: Backend },
 ): Promise<Parcel> {
   const opened = await open(streamOf(record), { backend });
-  if (opened.kind === 'plain') throw new SealpinError('parcel_invalid', 'The record of the share is not sealed');
+  if (opened.kind === 'plain' || opened.kind === 'age')
+    throw new SealpinError('parcel_invalid', 'The record of the share is not a parcel that Sealpin sealed');
   const plaintext =
     opened.kind === 'detached'
       ? decryptPayload(opened.stream, { fileKey: secret, backend })

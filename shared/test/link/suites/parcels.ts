@@ -1,6 +1,7 @@
 import goldenPassword from '../../vectors/golden/parcel-password.json' with { type: 'json' };
 import golden from '../../vectors/golden/parcel.json' with { type: 'json' };
 import { encrypt, encryptPayload, fileKeyText, passwordRecipient, type Backend } from '../../../crypto/index.ts';
+import { encodeBase62 } from '../../../crypto/keys/base62.ts';
 import { isSealpinError, type Code } from '../../../errors.ts';
 import { cidOf } from '../../../ipfs/index.ts';
 import {
@@ -69,7 +70,7 @@ export function parcels(tool: Tool, backend: Backend): void {
       ['no bytes', 'parcel_invalid', new Uint8Array(0)],
       ['no JSON', 'parcel_invalid', text('{')],
       ['a byte order mark', 'parcel_invalid', text(`\ufeff${new TextDecoder().decode(json())}`)],
-      ['bytes that are not UTF-8', 'parcel_invalid', Uint8Array.of(0x22, 0xff, 0x22)],
+      ['bytes that are not UTF-8', 'parcel_invalid', json({ note: '*' }).map((byte) => (byte === 0x2a ? 0xff : byte))],
       ...['null', '[]', '1', '"x"', '{}'].map((each): [string, Code, Uint8Array] => [
         each,
         'parcel_invalid',
@@ -212,22 +213,22 @@ export function parcels(tool: Tool, backend: Backend): void {
   tool.test('the largest parcel fits into a record of at most maxRecordBytes', async () => {
     const longest = { ...file, name: 'x'.repeat(255) };
     const largest: Parcel = { files: [] };
-    const fits = (files: Parcel['files']): boolean => {
+    const fits = (change: Partial<Parcel>): boolean => {
       try {
-        return encodeParcel({ files }).length <= maxParcelBytes;
+        return encodeParcel({ ...largest, ...change }).length <= maxParcelBytes;
       } catch (error) {
         return !isSealpinError(error, 'parcel_invalid');
       }
     };
-    while (fits([...largest.files, longest])) largest.files.push(longest);
-    ok(encodeParcel(largest).length > maxParcelBytes - 1024, 'it is not large');
+    while (fits({ files: [...largest.files, longest] })) largest.files.push(longest);
+    // Less than a file is left.
+    const lengths = Array.from({ length: 512 }, (_, index) => 512 - index);
+    largest.note = 'x'.repeat(lengths.find((length) => fits({ note: 'x'.repeat(length) })) ?? 0);
+    equal(encodeParcel(largest).length, maxParcelBytes);
     for (const password of [undefined, 'x']) {
-      const { record, secret } = await sealParcel(largest, { ...(password && { password }), kdf, backend });
+      const { record, secret } = await sealParcel(largest, { password, kdf, backend });
       ok(record.length <= maxRecordBytes, `${record.length} bytes`);
-      equal(
-        (await openParcel(record, { secret, ...(password && { password }), backend })).files.length,
-        largest.files.length,
-      );
+      equal((await openParcel(record, { secret, password, backend })).files.length, largest.files.length);
     }
   });
 
@@ -236,6 +237,9 @@ export function parcels(tool: Tool, backend: Backend): void {
     const sealed = async (bytes: Uint8Array) =>
       collect((await encryptPayload(pieces(bytes), { fileKey: secret, backend })).payload);
     await fails('parcel_invalid', () => openParcel(encodeParcel(parcel), { secret, backend }), 'not sealed');
+    const recipients = [passwordRecipient(`${encodeBase62(secret)}.x`, kdf)];
+    const age = await collect((await encrypt(pieces(json()), { format: 'age', recipients, backend })).stream);
+    await fails('parcel_invalid', () => openParcel(age, { secret, password: 'x', backend }), 'an age file');
     await fails('parcel_invalid', async () => openParcel(await sealed(text('x')), { secret, backend }), 'no parcel');
     const large = await sealed(new Uint8Array(maxParcelBytes + 1).fill(0x20));
     await fails('parcel_invalid', () => openParcel(large, { secret, backend }), 'too large');
@@ -253,7 +257,7 @@ export function parcels(tool: Tool, backend: Backend): void {
       if (parsed.kind !== 'share') throw new Error(`it is ${parsed.kind}`);
       const opened = await openParcel(fromBase64(record), {
         secret: parsed.secret,
-        ...(password !== undefined && { password }),
+        password,
         backend,
       });
       equal(new TextDecoder().decode(encodeParcel(opened)).trimEnd(), parcel);
