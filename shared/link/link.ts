@@ -77,7 +77,7 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   // A query, such as a campaign's, is dropped, and so is whatever follows the characters that a fragment can have.
   const [, before = text, encoded, after = ''] = /^([^#?]*?)(?:(%23)|(?:\?[^#]*)?#)(.*)$/s.exec(text) ?? [];
   const { kind, service } = parseAddress(before.replace(/^[^0-9A-Za-z]+/, ''));
-  const fragment = /^\w+(?:\.\w+)?/.exec(after)?.[0] ?? '';
+  const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
     throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
   const parts = kinds[kind].parse(fragment);
@@ -122,16 +122,16 @@ function shareParts(fragment: string): Parts | undefined {
 }
 
 function blobParts(fragment: string): Parts | undefined {
-  const [cid = '', key] = fragment.split('.');
-  if (!isCid(cid)) return undefined;
+  const [cid = '', key, ...others] = fragment.split('.');
+  if (others.length > 0 || !isCid(cid)) return undefined;
   if (key === undefined) return { kind: 'blob', cid };
   const fileKey = endsWithChecksum(fragment) ? parseFileKey(key.slice(0, -checksumCharacters)) : undefined;
   return fileKey && { kind: 'blob', cid, fileKey };
 }
 
 function inboxParts(fragment: string): Parts | undefined {
-  const [apiKey = '', recipient = ''] = fragment.split('.');
-  const isWhole = isApiKeyText(apiKey) && endsWithChecksum(apiKey) && isRecipient(recipient);
+  const [apiKey = '', recipient = '', ...others] = fragment.split('.');
+  const isWhole = others.length === 0 && isApiKeyText(apiKey) && endsWithChecksum(apiKey) && isRecipient(recipient);
   return isWhole ? { kind: 'inbox', apiKey, recipient } : undefined;
 }
 
