@@ -1,4 +1,7 @@
-/** The service's encrypted mode: the payload is stored, and the header that opens it is kept apart from it. */
+/**
+ * Payloads without a header in front: those of the service's encrypted mode, whose header is kept apart, and those that only a known file
+ * key opens, which have none.
+ */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
@@ -34,6 +37,44 @@ export function plaintextBytes(payloadBytes: number): number | undefined {
 }
 
 /**
+ * Encrypts a stream under a file key, with no header anywhere: losing the key is losing the plaintext.
+ * @param o.fileKey 32 bytes, `TypeError` otherwise; a fresh one by default
+ * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @returns the payload, and the file key
+ * @throws SealpinError `random_failed`
+ */
+export async function encryptPayload(
+  plaintext: ReadableStream<Uint8Array>,
+  { fileKey, pieceBytes, backend = webBackend }: { fileKey?: Uint8Array; pieceBytes?: number; backend?: Backend } = {},
+): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
+  if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
+    throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
+  const { fileKey: key, preamble, chunks } = await newPayload(backend, fileKey);
+  return { payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes), fileKey: key };
+}
+
+/**
+ * Decrypts a payload by its file key.
+ * @param payload from its first byte
+ * @returns a stream that errors with `container_invalid` or `decrypt_failed` (also for the file key of another payload)
+ */
+export function decryptPayload(
+  payload: ReadableStream<Uint8Array>,
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+): ReadableStream<Uint8Array> {
+  const source = new ByteSource(payload);
+  return openChunks(source, () => readPayloadKeys(source, fileKey, backend));
+}
+
+/** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
+async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend: Backend): Promise<Chunks> {
+  if (fileKey.length !== format.fileKeyBytes)
+    throw new SealpinError('decrypt_failed', 'The file key is one of another format', { reason: 'no_key' });
+  await takeDetachedLine(source, format.detachedLine);
+  return format.payload.read(source, backend, fileKey);
+}
+
+/**
  * Encrypts a stream to a recipient, with the header apart.
  * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
  * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
@@ -50,10 +91,13 @@ export async function encryptDetached(
   };
 }
 
-async function newPayload(backend: Backend): Promise<{ fileKey: Uint8Array; preamble: Uint8Array; chunks: Chunks }> {
+async function newPayload(
+  backend: Backend,
+  fileKey?: Uint8Array,
+): Promise<{ fileKey: Uint8Array; preamble: Uint8Array; chunks: Chunks }> {
   checkRandom(backend);
-  const fileKey = draw(backend, format.fileKeyBytes);
-  return { fileKey, ...(await format.payload.create(backend, fileKey)) };
+  const key = fileKey ?? draw(backend, format.fileKeyBytes);
+  return { fileKey: key, ...(await format.payload.create(backend, key)) };
 }
 
 function prefixOf(preamble: Uint8Array): Uint8Array {
@@ -157,17 +201,10 @@ export async function openDetached(
   if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
   const fileKey = await unwrapFileKey(parsed, format, identities, backend);
   const file = await openFileStanza(backend, fileKey, fileId, stanza);
-
-  const begin = async (payload: ByteSource) => {
-    await takeDetachedLine(payload, format.detachedLine);
-    return format.payload.read(payload, backend, fileKey);
-  };
+  const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, backend);
   return {
     file,
-    decrypt(payload) {
-      const source = new ByteSource(payload);
-      return openChunks(source, () => begin(source));
-    },
+    decrypt: (payload) => decryptPayload(payload, { fileKey, backend }),
     async decryptRange({ start, end, read }) {
       checkRange(start, end, file.size);
       if (start === end) return streamOf(new Uint8Array(0));

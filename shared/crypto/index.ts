@@ -18,8 +18,10 @@ export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } f
 export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';
 export {
   beginPayload,
+  decryptPayload,
   detachedPayloadBytes,
   encryptDetached,
+  encryptPayload,
   openDetached,
   plaintextBytes,
   resumePayload,
@@ -28,6 +30,9 @@ export {
   type PayloadSealer,
   type PayloadState,
 } from './detached.ts';
+export { fileKeyIdentity } from './file-key.ts';
+export { fileKeyOf, openWithFileKey } from './known-file-key.ts';
+export { fileKeyText, parseFileKey } from './keys/file-key-text.ts';
 export type { FileInfo } from './stanzas/file-stanza.ts';
 export type { Format, FormatRow, Stanza } from './formats/format-row.ts';
 export {
