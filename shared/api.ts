@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
+import { filenamePattern } from './filename.ts';
 
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys'] as const;
@@ -19,13 +20,6 @@ const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.metadata({ fo
 const Bytes = Count;
 const ContentType = v.pipe(v.string(), v.examples(['application/pdf']));
 
-/**
- * The characters of a filename: no control characters of either block, no path separators of either family, none that reverse the
- * direction of a name, and no invisible ones except U+200C and U+200D, which Persian and emoji need; neither `.` nor `..`.
- */
-export const filenamePattern =
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  /^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$/;
 const Filename = v.pipe(v.string(), v.examples(['report.pdf']));
 // Its limit is 255 bytes, which a schema cannot say.
 const UploadFilename = v.pipe(Filename, v.regex(filenamePattern), v.maxLength(255));
@@ -72,6 +66,28 @@ function flag(description: string) {
     ),
   );
 }
+/** The file that an upload becomes. */
+export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
+
+/**
+ * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has arrived, and the file is not
+ * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived.
+ */
+export const ResumableUpload = v.object({
+  uploadId: FileId,
+  mode: v.picklist(['encrypted', 'plain']),
+  offset: Bytes,
+  length: v.nullable(Bytes),
+  state: v.picklist(['open', 'finishing', 'done', 'failed']),
+  code: v.optional(v.string()),
+  expiresAt: Timestamp,
+  file: v.optional(UploadedFile),
+});
+export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
+
+/** The uploads of an API key. */
+export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
+export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
 
 /** A CID in a request. A wrong one has a code of its own, so the pattern only describes it. @param description of the parameter */
 function cidParameter(description: string) {

@@ -58,6 +58,20 @@ const table = {
     fault: 'user',
     title: 'The first request with this Idempotency-Key is still running',
   },
+  offset_mismatch: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The upload is not at this offset',
+    hint: 'HEAD tells the offset to go on from',
+  },
+  too_many_uploads: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'Too many unfinished uploads',
+    hint: 'finish or terminate some of them, or wait until they expire',
+  },
   gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
   precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
   too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service accepts' },
@@ -76,6 +90,20 @@ const table = {
     fault: 'user',
     title: 'This Idempotency-Key was used with other parameters',
     hint: 'use a new key for a new upload',
+  },
+  upload_changed: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The file changed while it was uploaded',
+    hint: 'nothing was kept; begin a new upload',
+  },
+  upload_busy: {
+    status: 423,
+    exit: 1,
+    fault: 'user',
+    title: 'The upload cannot go on at the moment',
+    hint: 'wait as long as Retry-After says; HEAD then tells the offset to go on from',
   },
   rate_limited: {
     status: 429,
@@ -162,6 +190,14 @@ const table = {
     fault: 'user',
     title: "The password's key derivation is too expensive for this runtime",
     hint: 'open it on a machine with more memory',
+  },
+  parcel_invalid: { status: 422, exit: 1, fault: 'user', title: 'The parcel is not valid' },
+  link_invalid: {
+    status: 400,
+    exit: 2,
+    fault: 'user',
+    title: 'The link is not valid',
+    hint: 'copy all of the link, or ask its sender for it again',
   },
   key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
   password_invalid: { status: 400, exit: 2, fault: 'user', title: 'The password is not valid' },
@@ -256,7 +292,7 @@ export function isCode(text: unknown): text is Code {
  * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
  * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
  * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
- * `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`, `pinning_unavailable` has
+ * `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`, `pinning_unavailable` has
  * `blob_unavailable`, and `service_answer` has `redirected`, `subdomain_gateway`, `server_error` and `not_a_gateway`.
  * `key_invalid` has the others.
  */
@@ -276,6 +312,8 @@ export type Reason =
   | 'is_ssh'
   | 'unsupported_key'
   | 'not_a_key'
+  | 'incomplete'
+  | 'not_a_link'
   | 'broken_off'
   | 'foreign_layout'
   | 'blob_absent'

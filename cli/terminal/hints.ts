@@ -21,6 +21,8 @@ const byReason: Readonly<Record<Reason, string>> = {
   is_ssh: 'ask its owner for a key of sealpin keygen or age-keygen',
   unsupported_key: 'P-256 keys and age keys work; the owner of this one can make such a pair with: sealpin keygen',
   not_a_key: 'a key file has PEM blocks or lines such as age1… in it; sealpin keygen makes a pair',
+  incomplete: 'copy all of the link, between quotes, or ask its sender for it again',
+  not_a_link: 'a link looks like https://sealpin.example.com/s#1…, and comes between quotes',
   broken_off:
     'try again; if it stops at the same place again, what the service stores is damaged, and its log says more',
   foreign_layout: 'Sealpin reads files with raw leaves: store it again with ipfs add --cid-version=1',

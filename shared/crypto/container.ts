@@ -20,7 +20,7 @@ import type { Identity, Recipient } from './types.ts';
 /** A container that was recognized: what it is, and how to open it. */
 export type Opened =
   | { kind: 'plain'; stream: ReadableStream<Uint8Array> }
-  | { kind: 'detached' }
+  | { kind: 'detached'; stream: ReadableStream<Uint8Array> }
   | {
       kind: Format;
       opens: 'password' | 'keys';
@@ -29,6 +29,8 @@ export type Opened =
        * it, or when it returns undefined, that failure is thrown and the container is released.
        */
       decrypt(identities: readonly Identity[], again?: Again): Promise<ReadableStream<Uint8Array>>;
+      /** Unwraps the file key instead, and releases the container without reading its payload. */
+      fileKey(identities: readonly Identity[], again?: Again): Promise<Uint8Array>;
     };
 
 /** Returns other identities to try, for example another password; undefined to stop. */
@@ -74,8 +76,8 @@ export async function encrypt(
 
 /**
  * Recognizes a stream by its first line, and reads its header.
- * @returns `plain`: no version line, all bytes from the start. `detached`: the payload of the service's encrypted mode, whose header
- *   the service keeps. Otherwise what opens the container, and `decrypt`, which throws `wrong_kind`, `decrypt_failed`,
+ * @returns `plain`: no version line. `detached`: a payload whose header, if it has one, is stored elsewhere. Both with all bytes from
+ *   the start. Otherwise what opens the container, and `decrypt`, which throws `wrong_kind`, `decrypt_failed`,
  *   `header_invalid`, `kdf_unavailable`; its stream errors with `decrypt_failed` or `container_invalid` after a prefix of the
  *   plaintext, and the detail names the length of that prefix.
  * @throws SealpinError `unsupported_version`, `header_invalid`
@@ -94,11 +96,9 @@ export async function open(
   try {
     const sniffed = await sniffSource(source);
     if (isFormat(sniffed)) return await openHeader(source, formatOf(sniffed), backend);
-    if (sniffed === undefined) return { kind: 'plain', stream: source.rest() };
     if (sniffed === 'armor') return await openArmored(new ByteSource(dearmor(source)), backend);
-    if (sniffed !== 'detached') throw new SealpinError('unsupported_version');
-    source.abandon(undefined);
-    return { kind: 'detached' };
+    if (sniffed === 'unsupported') throw new SealpinError('unsupported_version');
+    return { kind: sniffed ?? 'plain', stream: source.rest() };
   } catch (error) {
     source.abandon(error);
     throw error;
@@ -144,6 +144,7 @@ async function openHeader(source: ByteSource, format: FormatRow, backend: Backen
         throw error;
       }
     },
+    fileKey: (identities, again) => unwrapWith(identities, again).finally(() => source.abandon(undefined)),
   };
 }
 

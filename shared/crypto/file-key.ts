@@ -1,9 +1,10 @@
-/** File keys in headers: wrapping one for recipients, and unwrapping it with identities. */
+/** File keys in headers: wrapping one for recipients, unwrapping it with identities, and opening with one that is known. */
 import { SealpinError } from '../errors.ts';
 import type { Backend } from './backends/backend.ts';
 import { hkdf } from './backends/kdf.ts';
 import { timingSafeEqual } from './bytes.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
+import { formats } from './formats/index.ts';
 import { encodeHeader, macInput, type Header } from './header.ts';
 import { stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
@@ -11,6 +12,10 @@ import type { Identity, Recipient } from './types.ts';
 /** Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md). */
 function headerMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
   return backend.hmac('sha256', hkdf(backend, fileKey, new Uint8Array(0), format.macInfo), input);
+}
+
+function hasMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, { mac, macInput }: Header): boolean {
+  return timingSafeEqual(headerMac(backend, format, fileKey, macInput), mac);
 }
 
 /**
@@ -82,19 +87,35 @@ export async function unwrapFileKey(
   backend: Backend,
 ): Promise<Uint8Array> {
   const kind = opensWith(header, format) === 'password' ? 'password' : 'key';
-  const fitting = identities.filter((identity) => identity.kind === kind);
+  const fitting = identities.filter((identity) => identity.kind === kind || identity.kind === 'any');
   if (fitting.length === 0) {
     throw kind === 'password'
       ? new SealpinError('wrong_kind', 'It opens with a password, not with a key', { reason: 'needs_password' })
       : new SealpinError('wrong_kind', 'It opens with a private key, not with a password', { reason: 'needs_key' });
   }
   for (const identity of fitting) {
-    const fileKey = await identity.unwrap(header.stanzas, format, backend);
+    const fileKey = await identity.unwrap(header, format, backend);
     if (fileKey === undefined) continue;
-    if (timingSafeEqual(headerMac(backend, format, fileKey, header.macInput), header.mac)) return fileKey;
+    if (hasMac(backend, format, fileKey, header)) return fileKey;
     throw new SealpinError('decrypt_failed', 'The header is damaged or was changed', { reason: 'header' });
   }
-  throw kind === 'password'
+  throw fitting.some((identity) => identity.kind === 'password')
     ? new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' })
     : new SealpinError('decrypt_failed', 'None of the keys opens it', { reason: 'no_key' });
+}
+
+/**
+ * Makes the identity of a file key that is known, which opens the container that it belongs to without its password or keys: the MAC
+ * of the header proves it right.
+ * @param fileKey 16 bytes for age files, 32 for `sealpin/v1`
+ * @throws SealpinError `key_invalid` for another length
+ */
+export function fileKeyIdentity(fileKey: Uint8Array): Identity {
+  if (!formats.some(({ fileKeyBytes }) => fileKeyBytes === fileKey.length))
+    throw new SealpinError('key_invalid', 'No format has file keys of this length');
+  return {
+    kind: 'any',
+    unwrap: async (header, format, backend) =>
+      fileKey.length === format.fileKeyBytes && hasMac(backend, format, fileKey, header) ? fileKey : undefined,
+  };
 }

@@ -1,5 +1,6 @@
 import type { Backend } from './backends/backend.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
+import type { Header } from './header.ts';
 
 /** Somebody a container is encrypted to. */
 export interface Recipient {
@@ -14,10 +15,12 @@ export interface Recipient {
 
 /** Something that opens a container. */
 export interface Identity {
-  readonly kind: 'password' | 'key';
+  /** What it opens: headers with a password, headers with keys, or any header. */
+  readonly kind: 'password' | 'key' | 'any';
   /**
-   * Unwraps the file key from the first stanza that is for this identity; undefined when none is.
+   * Returns the file key, which most identities unwrap from the first stanza that is for them; undefined when they have none for this
+   * header.
    * @throws SealpinError `header_invalid` for a stanza of its kind that nobody can open
    */
-  unwrap(stanzas: readonly Stanza[], format: FormatRow, backend: Backend): Promise<Uint8Array | undefined>;
+  unwrap(header: Header, format: FormatRow, backend: Backend): Promise<Uint8Array | undefined>;
 }

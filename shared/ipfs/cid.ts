@@ -37,11 +37,20 @@ export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
  * @throws invalid_cid
  */
 export function parseCid(text: string): Cid {
-  if (/^b[a-z2-7]{58}$/.test(text)) {
-    const cid = cidFromBytes(decode(text));
-    if (cid?.text === text) return cid;
-  }
+  const cid = readCid(text);
+  if (cid !== undefined) return cid;
   throw new SealpinError('invalid_cid', text.length > 100 ? undefined : `${JSON.stringify(text)} is not a blob ID`);
+}
+
+/** Whether a text is a CID that `parseCid` takes. */
+export function isCid(text: string): boolean {
+  return readCid(text) !== undefined;
+}
+
+function readCid(text: string): Cid | undefined {
+  if (!/^b[a-z2-7]{58}$/.test(text)) return undefined;
+  const cid = cidFromBytes(decode(text));
+  return cid?.text === text ? cid : undefined;
 }
 
 /**

@@ -3,6 +3,8 @@ import { expect, it } from 'vitest';
 import { open, parseApiKey, parseIdentities, parsePassword, parseRecipients } from '../crypto/index.ts';
 import { parseCid } from '../ipfs/index.ts';
 import { carReader } from '../ipfs/car-reader.ts';
+import { parseFilename } from '../filename.ts';
+import { parseLink, parseParcel } from '../link/index.ts';
 import { growth, linear, repeated } from '../../testkit/growth.ts';
 
 const streamOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
@@ -12,6 +14,7 @@ const container = async (text: string): Promise<void> => {
 };
 const header = 'age-encryption.org/v1\n';
 const password = (text: string): string => parsePassword(new TextEncoder().encode(text));
+const parcel = (text: string): unknown => parseParcel(new TextEncoder().encode(text));
 /** A CAR whose header is this text, after its length as a varint of three bytes. */
 const car = (text: string): Promise<unknown> => {
   const { length } = text;
@@ -49,6 +52,16 @@ const cases: [string, (characters: number) => string, (text: string) => unknown]
   ['armor: lines', repeated('-----BEGIN AGE ENCRYPTED FILE-----\n', `${'A'.repeat(64)}\n`), container],
   ['armor: short lines', repeated('-----BEGIN AGE ENCRYPTED FILE-----\n', '\n'), container],
   ['the header of a CAR', repeated('', 'g'), car],
+  ['a link', repeated('https://a.example/s#1', '0'), parseLink],
+  ['a link: what is before it', repeated('', '<', 'https://a.example/s#1'), parseLink],
+  ['a link: encoded marks', repeated('https://a.example/', '%2'), parseLink],
+  ['a link: a path', repeated('https://a.example', '/', 's#'), parseLink],
+  ['a link: a query', repeated('https://a.example/s?', '%23?'), parseLink],
+  ['a link: dots', repeated('https://a.example/b#b', '.'), parseLink],
+  ['a filename', repeated('', 'a', '/'), parseFilename],
+  ['a parcel: no JSON', repeated('', '['), parcel],
+  ['a parcel: files', repeated('{"v":1,"files":[0', ',{}', ']}'), parcel],
+  ['a parcel: a note', repeated('{"v":1,"files":[0],"note":"', 'a', '"}'), parcel],
 ];
 
 it.each(cases)('%s takes time in proportion to its length', async (_, input, work) => {

@@ -12,10 +12,15 @@ const root = resolve(import.meta.dirname, '../..');
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: [], npm: /^$/ },
-  'shared/api.ts': { rooms: ['shared/errors.ts'], npm: /^valibot$/ },
+  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/filename.ts'], npm: /^valibot$/ },
+  'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/streams': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/crypto': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(@noble\/|@scure\/base$)/ },
   'shared/ipfs': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },
+  'shared/link': {
+    rooms: ['shared/errors.ts', 'shared/filename.ts', 'shared/streams', 'shared/crypto', 'shared/ipfs'],
+    npm: /^valibot$/,
+  },
   worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
   cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },

@@ -1,21 +1,6 @@
 /** Filenames in headers (RFC 6266, RFC 8187). */
-import { filenamePattern } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-
-/** What the usual file systems allow (NAME_MAX of POSIX systems). */
-const maxNameBytes = 255;
-
-/**
- * Checks a filename: 1 to 255 bytes of UTF-8, no control characters, no path separators, not `.` or `..`.
- * @throws invalid_filename
- */
-export function parseFilename(text: string): string {
-  const bytes = new TextEncoder().encode(text).length;
-  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text)) {
-    throw new SealpinError('invalid_filename');
-  }
-  return text;
-}
+import { parseFilename } from '../../shared/filename.ts';
 
 const token = String.raw`[!#$%&'*+.^_\`|~0-9A-Za-z-]+`;
 const parameter = new RegExp(String.raw`;[ \t]*(${token})[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|${token})[ \t]*`, 'y');

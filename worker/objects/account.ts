@@ -7,6 +7,7 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
+import { serviceOf } from '../pinning/configured.ts';
 import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
@@ -25,6 +26,7 @@ import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Reference, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
+import { ResumableUploads } from './resumable-uploads.ts';
 import { pinOf, type PinBinding } from './shard.ts';
 
 export type { AccountRecord } from './account-row.ts';
@@ -52,7 +54,7 @@ export class Account extends DurableObject<Env & PinBinding> {
     now: () => this.now(),
   });
   readonly #claims = new Claims(this.#sql, {
-    isReady: (fileId) => this.#files.find(fileId) !== undefined,
+    isReady: (fileId) => this.#files.find(fileId) !== undefined || this.#resumable.exists(fileId),
     now: () => this.now(),
     leaseMs: () => this.leaseMs,
   });
@@ -63,6 +65,21 @@ export class Account extends DurableObject<Env & PinBinding> {
     parts: this.#parts,
     claims: this.#claims,
     outbox: this.#outbox,
+    now: () => this.now(),
+  });
+  readonly #resumable = new ResumableUploads({
+    storage: this.ctx.storage,
+    files: this.#files,
+    parts: this.#parts,
+    claims: this.#claims,
+    outbox: this.#outbox,
+    account: () => this.#row.open?.id,
+    authorize: (hash) => this.#authorize(hash, 'write'),
+    service: (id) => serviceOf(this.env, id),
+    refer: (reference) => this.#refer(reference),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+    flushSoon: () => this.#flushSoon(),
+    erased: () => this.erased(),
     now: () => this.now(),
   });
   /** How long a claim lasts, for tests. */
@@ -78,6 +95,11 @@ export class Account extends DurableObject<Env & PinBinding> {
    * runtime that keeps old pages of its database in files overrides it.
    */
   protected async erased(): Promise<void> {}
+
+  /** Uploads that may be continued, with calls of their own. */
+  get uploads(): ResumableUploads {
+    return this.#resumable;
+  }
 
   /** Creates the account with its first key. */
   async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
@@ -161,6 +183,7 @@ export class Account extends DurableObject<Env & PinBinding> {
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
+      this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
       const keys = this.#keys.list().map((key) => key.id);
       this.#keys.revoke(keys, this.#outbox, now);
@@ -301,8 +324,10 @@ export class Account extends DurableObject<Env & PinBinding> {
     if (this.#row.id === undefined) return;
     try {
       this.#uploads.sweep();
+      await this.#resumable.sweep();
       await this.#outbox.flush();
-      const due = [this.#uploads.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
+      const nextDue = [this.#uploads.nextDue(), this.#resumable.nextDue(), this.#outbox.nextDue()];
+      const due = nextDue.filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
@@ -317,10 +342,15 @@ export class Account extends DurableObject<Env & PinBinding> {
     scope: Scope | undefined,
     operation: (caller: Authorized) => Result<T> | Promise<Result<T>>,
   ): Promise<Result<T>> {
+    const caller = this.#authorize(hash, scope);
+    return caller.ok ? await operation(caller) : caller;
+  }
+
+  #authorize(hash: string, scope: Scope | undefined): Result<Authorized> {
     const account = this.#row.open;
     if (account === undefined) return err('unauthorized');
     const found = this.#keys.authorize(hash, scope, this.now());
-    return found.ok ? await operation({ key: found.key, account }) : found;
+    return found.ok ? { ok: true, key: found.key, account } : found;
   }
 
   #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {
@@ -338,6 +368,7 @@ export class Account extends DurableObject<Env & PinBinding> {
   async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
     const messages = this.ctx.storage.transactionSync(() => {
       besides?.();
+      this.#resumable.removeOf(ids);
       return this.#keys.revoke(ids, this.#outbox, this.now());
     });
     await this.#deliver(messages);

@@ -47,8 +47,8 @@ export class Files {
     this.#sql = sql;
   }
 
-  /** Writes a pending row, which the sweep removes at `dueMs`. */
-  add(file: NewFile, by: string, nowMs: number, dueMs: number): void {
+  /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */
+  add(file: NewFile, by: string, nowMs: number, dueMs: number | null): void {
     this.#sql.exec(
       `INSERT INTO file (file_id, state, mode, filename, content_type, bytes, container, cid, service, header, created_at, created_by, due)
        VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -77,6 +77,11 @@ export class Files {
       .toArray();
     if (row !== undefined) this.#count(1, row.bytes);
     return row !== undefined || this.find(fileId) !== undefined;
+  }
+
+  isPending(fileId: string): boolean {
+    const rows = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
+    return rows.toArray().length > 0;
   }
 
   /** A ready file. */

@@ -16,6 +16,11 @@ export type NewPart = {
   bytes: number;
 };
 
+/** Bytes of a SHA-256. */
+const digestBytes = 32;
+/** The time at which a part is due that does not come due by itself. */
+const never = Number.MAX_SAFE_INTEGER;
+
 type PartRow = {
   id: string;
   upload_id: string;
@@ -63,6 +68,24 @@ export class Parts {
     return this.#sql.exec(`UPDATE part SET state = 'pinned' WHERE id = ? RETURNING id`, id).toArray().length > 0;
   }
 
+  /** Records the pin of a part that stays until it is released. @returns whether its row is still there */
+  commitForGood(id: string): boolean {
+    if (!this.commit(id)) return false;
+    this.#sql.exec('UPDATE part SET due = ? WHERE id = ?', never, id);
+    return true;
+  }
+
+  /** How many leaves the pinned parts of an upload have. */
+  leaves(uploadId: string): number {
+    const { bytes } = this.#sql
+      .exec<{ bytes: number | null }>(
+        `SELECT sum(length(digests)) AS bytes FROM part WHERE upload_id = ? AND state = 'pinned'`,
+        uploadId,
+      )
+      .one();
+    return (bytes ?? 0) / digestBytes;
+  }
+
   /** Lets the pinned parts of an upload stay until `dueMs`. */
   keepUntil(uploadId: string, dueMs: number): void {
     this.#sql.exec(`UPDATE part SET due = ? WHERE upload_id = ? AND state = 'pinned'`, dueMs, uploadId);
@@ -101,7 +124,9 @@ export class Parts {
 
   /** When the next part is due, in ms. */
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM part').toArray();
+    const [row] = this.#sql
+      .exec<{ due: number | null }>('SELECT min(due) AS due FROM part WHERE due < ?', never)
+      .toArray();
     return row?.due ?? undefined;
   }
 

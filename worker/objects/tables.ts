@@ -16,6 +16,10 @@
  *   stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
  *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
+ * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
+ *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
+ *   arrived. The alarm looks at a row at `due`.
+ * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
  */
 const schema = `
   CREATE TABLE account (
@@ -48,6 +52,15 @@ const additions = `
     first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL, due INTEGER NOT NULL);
   CREATE INDEX IF NOT EXISTS part_upload ON part (upload_id, first_leaf);
   CREATE INDEX IF NOT EXISTS part_due ON part (due);
+  CREATE TABLE IF NOT EXISTS upload (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, api_key TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
+    code TEXT, length INTEGER, offset INTEGER NOT NULL, lease TEXT, service TEXT NOT NULL, announced TEXT, cid TEXT, sealed_key BLOB,
+    preamble BLOB NOT NULL, sealed_metadata BLOB, sealed_rest BLOB, tail BLOB, container INTEGER NOT NULL, filename TEXT,
+    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
+  CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
+  CREATE TABLE IF NOT EXISTS shown (
+    upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
 `;
 
 /** Creates the tables of a new account. */

@@ -3,6 +3,7 @@ import { describe, type Code } from '../../shared/errors.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
+const bytes = { type: 'integer', format: 'int64', minimum: 0 };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
@@ -15,6 +16,11 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
     examples: ['5f2b1c9e-6a0d-4c38-9b7e-0d1f2a3b4c5d'],
   },
   Range: { ...text, examples: ['bytes=0-99'] },
+  'Tus-Resumable': { ...text, enum: ['1.0.0'] },
+  'Upload-Defer-Length': { ...text, enum: ['1'] },
+  'Upload-Length': bytes,
+  'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
+  'Upload-Offset': bytes,
 };
 
 /** Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object): its text goes elsewhere. */
@@ -37,6 +43,20 @@ export const responseHeaders = {
   'Last-Modified': { description: 'when the file was stored', schema: text },
   Location: { description: 'the path of what was created', schema: text },
   'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
+  'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: text },
+  'Sealpin-File': {
+    description: 'the ID of the file, once every byte has arrived',
+    schema: { ...text, format: 'uuid' },
+  },
+  'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
+  'Tus-Max-Size': { description: 'the largest file', schema: bytes },
+  'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
+  'Tus-Version': { description: 'the versions of tus that the service knows', schema: text },
+  'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...text, enum: ['1'] } },
+  'Upload-Expires': { description: 'when the upload ends, unless it goes on before', schema: text },
+  'Upload-Length': { description: 'bytes of the file', schema: bytes },
+  'Upload-Metadata': { description: 'as it was sent', schema: text },
+  'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: bytes },
   'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: text },
   'X-Request-Id': {
     description: 'the ID of the request in the log of the service',

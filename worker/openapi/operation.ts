@@ -24,7 +24,7 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
 }
 
 function describeRoute(route: Route): JsonSchema {
-  const { who, operationId, summary, body } = route;
+  const { who, operationId, summary, body, optionalBody } = route;
   const parameters = parametersOf(route);
   return {
     ...(operationId === undefined ? {} : { operationId }),
@@ -34,6 +34,7 @@ function describeRoute(route: Route): JsonSchema {
     security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
+    ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
     responses: responsesOf(route),
   };
 }

@@ -62,6 +62,7 @@ export function pinning(client: Rpc, o: { pinMs: number; responseMs: number }) {
   function missing(cid: string, message: string): SealpinError {
     return new SealpinError('pinning_unavailable', `${client.id} no longer holds all blocks of ${cid}: ${message}`, {
       hint: 'the pinning service removed bytes of this upload before they were pinned; send them again',
+      reason: 'blob_unavailable',
       retryAfterSeconds: collectedRetrySeconds,
     });
   }

@@ -14,8 +14,8 @@ import type { ResponseHeaderName } from '../openapi/headers.ts';
 export type Bodies = Record<string, v.GenericSchema | null>;
 
 type Description = {
-  /** GET answers HEAD, too. */
-  method: 'get' | 'post' | 'delete';
+  /** GET answers HEAD, too, unless the path has a row for it. */
+  method: 'get' | 'head' | 'post' | 'patch' | 'delete' | 'options';
   path: string;
   /** What clients that are generated from the description call it; that of a GET with bytes begins with `get`. */
   operationId?: string;
@@ -29,6 +29,8 @@ type Description = {
   ignoresUnknownQuery?: true;
   headers?: Record<string, string>;
   body?: Bodies;
+  /** The same for a body that may be left out. */
+  optionalBody?: Bodies;
   /** By status; null for responses without a body. */
   responses: Record<number, Bodies | null>;
   /** By status, besides those of every response and those of problems. */

@@ -1,12 +1,14 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
 import { UploadQuery } from '../../shared/api.ts';
-import { encryptDetached, plaintextBytes, recipientFromSpki, sniff } from '../../shared/crypto/index.ts';
+import { encryptDetached, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
-import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
+import { parseFilename } from '../../shared/filename.ts';
+import { parseDisposition } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
+import { startsContainer } from '../upload/leaf-source.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
 import { sendFile, type SentFile } from '../upload/send-file.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';
@@ -184,7 +186,7 @@ function newFile(
     filename: isPlain ? filename : null,
     contentType: isPlain ? contentType : null,
     bytes,
-    container: isPlain && isContainer(body.head()),
+    container: isPlain && startsContainer(body.head()),
     cid,
     service,
     header: header ?? null,
@@ -240,10 +242,4 @@ function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | nu
   if (filename !== undefined) return parseFilename(filename);
   if (mode === 'plain') return null;
   throw new SealpinError('invalid_json', 'the member filename is missing');
-}
-
-/** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
-function isContainer(head: Uint8Array): boolean {
-  const found = sniff(head);
-  return found !== undefined && found !== 'detached';
 }

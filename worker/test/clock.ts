@@ -49,7 +49,7 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
   }
 
-  rows(table: 'file' | 'part' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
+  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 

@@ -1,7 +1,8 @@
 /** Filenames in headers, and what a client accepts. */
 import { expect, it } from 'vitest';
 import { negotiate } from '../http/accept.ts';
-import { attachment, parseDisposition, parseFilename } from '../http/content-disposition.ts';
+import { parseFilename } from '../../shared/filename.ts';
+import { attachment, parseDisposition } from '../http/content-disposition.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 
 function codeOf(work: () => unknown): string {

@@ -7,6 +7,8 @@ import { cidOf, sha256, treeOf } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 
+/** Bytes of a SHA-256. */
+const digestBytes = 32;
 /** Leaves of a part. More than 1,024 would need more than one node. */
 const partLeaves = 16;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
@@ -97,17 +99,25 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
 }
 
 /**
- * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already.
+ * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
+ * where it is given.
  * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
  * @param bytes of the file
+ * @param lastLeaf is used up
  * @returns the CID of the file
  */
 export async function importRoot(
   service: PinningService,
-  { digests, bytes, signal }: { digests: Uint8Array; bytes: number; signal: AbortSignal },
+  {
+    digests,
+    bytes,
+    lastLeaf,
+    signal,
+  }: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
 ): Promise<string> {
   const blocks = service.importBlocks(signal);
   try {
+    if (lastLeaf !== undefined) await blocks.write(cidOf('raw', digests.slice(-digestBytes)), lastLeaf);
     const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
     await blocks.finish();
     return root.text;

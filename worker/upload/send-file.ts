@@ -106,7 +106,7 @@ export async function sendFile(
 }
 
 /** Whether a promise settles within so many milliseconds. */
-async function settlesBefore(promise: Promise<unknown>, ms: number): Promise<boolean> {
+export async function settlesBefore(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | null = null;
   const late = new Promise<false>((resolve) => {
     timer = setTimeout(() => resolve(false), Math.max(0, ms));

@@ -5,14 +5,14 @@ import { encodePadded, hex, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../backends/kdf.ts';
 import { webBackend } from '../backends/web.ts';
+import { checksum, checksumCharacters, decodeBase62, encodeBase62, endsWithChecksum } from './base62.ts';
 import {
+  accountBytes,
   accountCharacters,
   apiKeyPrefix,
-  checksumCharacters,
-  decodeBase62,
-  encodeBase62,
   isAccountId,
   isApiKeyText,
+  secretBytes,
   secretCharacters,
 } from './api-key-text.ts';
 
@@ -21,44 +21,31 @@ export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: 
 
 const nonceBytes = 12;
 
-/** CRC-32 as in zlib (ISO-HDLC), over ASCII text: finds typing errors before any look-up. */
-function crc32(text: string): Uint8Array {
-  let crc = 0xffffffff;
-  for (const byte of utf8(text)) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
-  }
-  const bytes = new Uint8Array(4);
-  new DataView(bytes.buffer).setUint32(0, ~crc >>> 0);
-  return bytes;
-}
-
 /** Draws an account id: 128 bits as 22 base62 characters; throws `random_failed`. */
 export function newAccountId(backend: Backend = webBackend): string {
-  return encodeBase62(draw(backend, 16), accountCharacters);
+  return encodeBase62(draw(backend, accountBytes));
 }
 
 /** Draws a secret: 256 bits as 43 base62 characters; throws `random_failed`. */
 export function newSecretText(backend: Backend = webBackend): string {
-  return encodeBase62(draw(backend, 32), secretCharacters);
+  return encodeBase62(draw(backend, secretBytes));
 }
 
 /** Makes an API key of an account; throws `random_failed`. @param account from `newAccountId` */
 export async function newApiKey(account: string, backend: Backend = webBackend): Promise<ApiKey> {
   if (!isAccountId(account)) throw new TypeError('account must be an account id');
-  const secret = draw(backend, 32);
-  const body = `${apiKeyPrefix}${account}${encodeBase62(secret, secretCharacters)}`;
-  const text = body + encodeBase62(crc32(body), checksumCharacters);
+  const secret = draw(backend, secretBytes);
+  const body = `${apiKeyPrefix}${account}${encodeBase62(secret)}`;
+  const text = body + checksum(body);
   return { text, account, secret, hash: hex(backend.sha256(utf8(text))) };
 }
 
 /** Parses an API key; undefined when it is malformed, out of range or has a wrong checksum. */
 export async function parseApiKey(text: string): Promise<ApiKey | undefined> {
-  if (!isApiKeyText(text)) return undefined;
+  if (!isApiKeyText(text) || !endsWithChecksum(text)) return undefined;
   const body = text.slice(0, -checksumCharacters);
-  if (encodeBase62(crc32(body), checksumCharacters) !== text.slice(-checksumCharacters)) return undefined;
   const account = body.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
-  const secret = decodeBase62(body.slice(-secretCharacters), 32);
+  const secret = decodeBase62(body.slice(-secretCharacters), secretBytes);
   if (secret === undefined || !isAccountId(account)) return undefined;
   return { text, account, secret, hash: hex(webBackend.sha256(utf8(text))) };
 }

@@ -117,7 +117,7 @@ export function hybridIdentity(text: string, backend: Backend): { identity: Iden
   const publicKey = kind.of(backend).publicKey(seed);
   const identity: Identity = {
     kind: 'key',
-    async unwrap(stanzas, format, backend) {
+    async unwrap({ stanzas }, format, backend) {
       if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;

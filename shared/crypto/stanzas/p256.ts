@@ -56,7 +56,7 @@ type P256Key = { secret: Uint8Array; point: Uint8Array };
 export function p256Identity(own: P256Key): Identity {
   return {
     kind: 'key',
-    async unwrap(stanzas, format, backend) {
+    async unwrap({ stanzas }, format, backend) {
       const compressed = backend.p256.compress(own.point);
       for (const stanza of stanzas) {
         if (stanza.args[0] !== format.p256.name) continue;

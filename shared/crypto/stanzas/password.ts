@@ -132,7 +132,7 @@ export function passwordIdentity(password: string): Identity {
   const given = utf8(password);
   return {
     kind: 'password',
-    async unwrap(stanzas, format, backend) {
+    async unwrap({ stanzas }, format, backend) {
       for (const stanza of stanzas) {
         if (format.stanzas.get(stanza.args[0] ?? '')?.kind !== 'password') continue;
         const parameters = parsePasswordStanza(stanza, format);

@@ -53,7 +53,7 @@ export function x25519Identity(text: string, backend: Backend): { identity: Iden
   const recipient = backend.x25519.publicKey(secret);
   const identity: Identity = {
     kind: 'key',
-    async unwrap(stanzas, format, backend) {
+    async unwrap({ stanzas }, format, backend) {
       if (!format.stanzas.has(name)) return undefined;
       for (const stanza of stanzas) {
         if (stanza.args[0] !== name) continue;

@@ -4,6 +4,7 @@ import type { Tool } from '../../../testkit/assertions.ts';
 import { apiKeys } from './suites/api-keys.ts';
 import { containers } from './suites/containers.ts';
 import { detached } from './suites/detached.ts';
+import { fileKeys } from './suites/file-keys.ts';
 import { flow } from './suites/flow.ts';
 import { golden } from './suites/golden.ts';
 import { hostileHeaders } from './suites/hostile-headers.ts';
@@ -19,11 +20,14 @@ import { recognition } from './suites/recognition.ts';
 import { rewrapping } from './suites/rewrapping.ts';
 import { testkit } from './suites/testkit.ts';
 import { wycheproof } from './suites/wycheproof.ts';
+import { links } from '../link/suites/links.ts';
+import { parcels } from '../link/suites/parcels.ts';
 
 const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   apiKeys,
   containers,
   detached,
+  fileKeys,
   flow,
   golden,
   hostileHeaders,
@@ -31,6 +35,8 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   hostileStanzas,
   hpke,
   keys,
+  links,
+  parcels,
   passwords,
   postQuantum,
   properties,

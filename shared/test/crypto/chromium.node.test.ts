@@ -12,6 +12,7 @@ const suites = [
   'apiKeys',
   'containers',
   'detached',
+  'fileKeys',
   'flow',
   'golden',
   'hostileHeaders',
@@ -19,6 +20,8 @@ const suites = [
   'hostileStanzas',
   'hpke',
   'keys',
+  'links',
+  'parcels',
   'passwords',
   'postQuantum',
   'properties',
@@ -77,11 +80,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       });
     });
 
-    test('every suite of the folder is in the page', async () => {
-      const files = await readdir(new URL('suites/', import.meta.url));
-      const names = files.map((file) =>
-        file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()),
-      );
+    test('every suite of the folders is in the page', async () => {
+      const folders = ['suites/', '../link/suites/'].map((folder) => readdir(new URL(folder, import.meta.url)));
+      const names = (await Promise.all(folders))
+        .flat()
+        .map((file) => file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()));
       expect(names.sort()).toEqual(suites);
       expect(await page.evaluate('Object.keys(sealpin.suites).length')).toBe(suites.length);
     });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
-import { parseCid } from '../../ipfs/index.ts';
+import { isCid, parseCid } from '../../ipfs/index.ts';
 
 const raw = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
 
@@ -8,6 +8,7 @@ describe('parseCid', () => {
   it('takes CIDv1 in base32 with sha2-256, raw and dag-pb', () => {
     expect(parseCid(raw)).toMatchObject({ text: raw, codec: 'raw' });
     expect(parseCid(raw).digest).toHaveLength(32);
+    expect(isCid(raw)).toBe(true);
     expect(parseCid('bafybeigmix7t42i6jacydtquhet7srwvgpizfg7gjbq7627d35mjomtu64').codec).toBe('dag-pb');
   });
 
@@ -37,6 +38,7 @@ describe('parseCid', () => {
     ['a NUL', `${raw.slice(0, -1)}\0`],
   ])('S66: refuses %s', (_, text) => {
     expect(() => parseCid(text)).toThrow(SealpinError);
+    expect(isCid(text)).toBe(false);
     expect(() => parseCid(text)).toThrow(expect.objectContaining({ code: 'invalid_cid' }));
   });
 

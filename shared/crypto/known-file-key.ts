@@ -1,0 +1,44 @@
+/** Passing a file on by its file key, which opens that one file and needs no new header. */
+import { SealpinError } from '../errors.ts';
+import type { Backend } from './backends/backend.ts';
+import { webBackend } from './backends/web.ts';
+import { open, type Again } from './container.ts';
+import { decryptPayload } from './detached.ts';
+import { fileKeyIdentity } from './file-key.ts';
+import type { Identity } from './types.ts';
+
+/**
+ * Unwraps the file key of a container. No more than its header is read, so the header of the encrypted mode, which is stored by itself,
+ * will do.
+ * @param o.again as for `decrypt` of an opened container
+ * @returns 16 bytes for an age file, 32 for `sealpin/v1`
+ * @throws SealpinError `not_encrypted`; `wrong_kind` for a payload whose header is stored elsewhere; and what `open` and its `decrypt`
+ *   throw
+ */
+export async function fileKeyOf(
+  container: ReadableStream<Uint8Array>,
+  { identities, again, backend = webBackend }: { identities: readonly Identity[]; again?: Again; backend?: Backend },
+): Promise<Uint8Array> {
+  const opened = await open(container, { backend });
+  if ('fileKey' in opened) return opened.fileKey(identities, again);
+  await opened.stream.cancel();
+  if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
+  throw new SealpinError('wrong_kind', 'The header that has the file key is stored elsewhere');
+}
+
+/**
+ * Decrypts a stored file by its file key: a container of any format, or a payload without a header.
+ * @returns the plaintext; it errors like that of `open` and `decryptPayload`
+ * @throws SealpinError `not_encrypted`, `key_invalid`, `decrypt_failed`, `header_invalid`, `unsupported_version`
+ */
+export async function openWithFileKey(
+  stored: ReadableStream<Uint8Array>,
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+): Promise<ReadableStream<Uint8Array>> {
+  const identity = fileKeyIdentity(fileKey);
+  const opened = await open(stored, { backend });
+  if ('decrypt' in opened) return opened.decrypt([identity]);
+  if (opened.kind === 'detached') return decryptPayload(opened.stream, { fileKey, backend });
+  await opened.stream.cancel();
+  throw new SealpinError('not_encrypted');
+}

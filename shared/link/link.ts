@@ -1,0 +1,153 @@
+/**
+ * Links (docs/links.md): a page of a service, and behind the `#`, which a browser sends to nobody, what opens a share, a blob or an inbox.
+ */
+import { isApiKeyText } from '../crypto/keys/api-key-text.ts';
+import {
+  base62Characters,
+  checksum,
+  checksumCharacters,
+  decodeBase62,
+  encodeBase62,
+  endsWithChecksum,
+} from '../crypto/keys/base62.ts';
+import { decodeKey } from '../crypto/keys/bech32.ts';
+import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
+import { isSealpinError, SealpinError } from '../errors.ts';
+import { isCid } from '../ipfs/cid.ts';
+
+/** A link by its kind; `service` is the URL of the pages, with a slash at its end. */
+export type Link =
+  /** `id`: of the share, 22 characters; `secret`: 32 bytes that open its record. */
+  | { kind: 'share'; service: string; id: string; secret: Uint8Array }
+  /** `fileKey`: opens the blob; without it, the reader needs a key or password of their own. */
+  | { kind: 'blob'; service: string; cid: string; fileKey?: Uint8Array }
+  /** `apiKey`: may write to the account; `recipient`: whom the files are sealed to, `age1tag1…`. */
+  | { kind: 'inbox'; service: string; apiKey: string; recipient: string };
+
+/** The version of share links. The others begin with a text that has a version of its own. */
+const shareVersion = '1';
+const idBytes = 16;
+/** Bytes of a share's secret. */
+export const secretBytes = 32;
+/** Of the P-256 point in an `age1tag1…` text. */
+const compressedPointBytes = 33;
+const idCharacters = base62Characters(idBytes);
+
+/** Longer than any link, with room for what a mail program or a messenger adds to it. */
+const maxCharacters = 8192;
+
+/** Whether text has the form of a share's ID: 128 bits as 22 base62 characters. */
+export function isShareId(text: string): boolean {
+  return decodeBase62(text, idBytes) !== undefined;
+}
+
+/**
+ * Writes a link.
+ * @throws TypeError when a part of it does not have its form
+ * @example
+ * printLink({ kind: 'share', service: 'https://sealpin.example/', id, secret }); // https://sealpin.example/s#1…
+ */
+export function printLink(link: Link): string {
+  const fragment = fragmentOf(link);
+  if (kinds[link.kind].parse(fragment) === undefined)
+    throw new TypeError(`the parts of the ${link.kind} link are malformed`);
+  if (serviceOf(new URL(link.service)) !== link.service)
+    throw new TypeError('service must be an http: or https: URL that ends with a slash');
+  return `${link.service}${kinds[link.kind].page}#${fragment}`;
+}
+
+function fragmentOf(link: Link): string {
+  if (link.kind === 'share') return withChecksum(`${shareVersion}${link.id}${encodeBase62(link.secret)}`);
+  if (link.kind === 'inbox') return `${link.apiKey}.${link.recipient}`;
+  return link.fileKey === undefined ? link.cid : withChecksum(`${link.cid}.${fileKeyText(link.fileKey)}`);
+}
+
+function withChecksum(text: string): string {
+  return text + checksum(text);
+}
+
+/**
+ * Reads a link, also one that a mail program or a messenger has changed: what surrounds it is dropped, what was appended to it is cut off,
+ * and `%23` is read as `#`.
+ * @returns the link, and `exposed`: it has `%23`, so a browser that opened it sent all of it to the service
+ * @throws SealpinError `link_invalid` (`not_a_link`; `incomplete` for one that was cut off or changed), `unsupported_version`
+ */
+export function parseLink(text: string): { link: Link; exposed: boolean } {
+  if (text.length > maxCharacters) throw notALink();
+  // A query, such as a campaign's, is dropped, and so is whatever follows the characters that a fragment can have.
+  const [, before = text, encoded, after = ''] = /^([^#?]*?)(?:(%23)|(?:\?[^#]*)?#)(.*)$/s.exec(text) ?? [];
+  const { kind, service } = parseAddress(before.replace(/^[^0-9A-Za-z]+/, ''));
+  const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
+  if (kind === 'share' && /^[02-9]/.test(fragment))
+    throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
+  const parts = kinds[kind].parse(fragment);
+  if (parts === undefined)
+    throw new SealpinError('link_invalid', 'The link is incomplete, or was changed on its way', {
+      reason: 'incomplete',
+    });
+  return { link: { ...parts, service }, exposed: encoded !== undefined };
+}
+
+function notALink(): SealpinError {
+  return new SealpinError('link_invalid', 'This is not a link of a Sealpin service', { reason: 'not_a_link' });
+}
+
+/** The service of an address, and the kind of link that its page takes. */
+function parseAddress(address: string): { kind: Link['kind']; service: string } {
+  if (!URL.canParse(address)) throw notALink();
+  const url = new URL(address);
+  const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
+  const kind = (['share', 'blob', 'inbox'] as const).find((each) => kinds[each].page === page);
+  url.pathname = folder;
+  const service = serviceOf(url);
+  if (kind === undefined || service === undefined) throw notALink();
+  return { kind, service };
+}
+
+/** The text of a service's URL; undefined for a URL that none can have. */
+function serviceOf({ protocol, username, password, origin, pathname }: URL): string | undefined {
+  const isWeb = (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
+  return isWeb && pathname.endsWith('/') ? `${origin}${pathname}` : undefined;
+}
+
+/** A link without its service. */
+type Parts = Link extends infer Each ? (Each extends Link ? Omit<Each, 'service'> : never) : never;
+
+/** The parts of a fragment; undefined when it is malformed or its checksum is wrong. */
+function shareParts(fragment: string): Parts | undefined {
+  const id = fragment.slice(shareVersion.length, shareVersion.length + idCharacters);
+  const secret = decodeBase62(fragment.slice(shareVersion.length + idCharacters, -checksumCharacters), secretBytes);
+  const isWhole = fragment.startsWith(shareVersion) && endsWithChecksum(fragment);
+  return isWhole && isShareId(id) && secret !== undefined ? { kind: 'share', id, secret } : undefined;
+}
+
+function blobParts(fragment: string): Parts | undefined {
+  const [cid = '', key, ...others] = fragment.split('.');
+  if (others.length > 0 || !isCid(cid)) return undefined;
+  if (key === undefined) return { kind: 'blob', cid };
+  const fileKey = endsWithChecksum(fragment) ? parseFileKey(key.slice(0, -checksumCharacters)) : undefined;
+  return fileKey && { kind: 'blob', cid, fileKey };
+}
+
+function inboxParts(fragment: string): Parts | undefined {
+  const [apiKey = '', recipient = '', ...others] = fragment.split('.');
+  const isWhole = others.length === 0 && isApiKeyText(apiKey) && endsWithChecksum(apiKey) && isRecipient(recipient);
+  return isWhole ? { kind: 'inbox', apiKey, recipient } : undefined;
+}
+
+function isRecipient(text: string): boolean {
+  try {
+    // Bech32 also has a spelling in capitals, and a link has one spelling only.
+    return text === text.toLowerCase() && decodeKey(text, 'age1tag', compressedPointBytes).length > 0;
+  } catch (error) {
+    if (isSealpinError(error, 'key_invalid')) return false;
+    throw error;
+  }
+}
+
+/** The kinds of links: the page that takes one, which is the last segment of its address, and the reader of its fragment. */
+const kinds = {
+  share: { page: 's', parse: shareParts },
+  blob: { page: 'b', parse: blobParts },
+  inbox: { page: 'drop', parse: inboxParts },
+} as const;

@@ -1,0 +1,115 @@
+/** Parcels (docs/links.md): which files are passed on, with the key of each, as JSON. */
+import * as v from 'valibot';
+import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
+import { SealpinError } from '../errors.ts';
+import { parseFilename } from '../filename.ts';
+import { isCid } from '../ipfs/cid.ts';
+
+/** A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of plaintext. */
+export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
+
+/** What a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
+export type Parcel = { files: ParcelFile[]; note?: string; from?: string };
+
+/** The media type of a parcel before it is sealed. */
+export const parcelType = 'application/vnd.sealpin.parcel+json';
+/** The most bytes of a parcel before it is sealed. */
+export const maxParcelBytes = 48 * 1024;
+/** A multiple of this is the size of every parcel, so that it reveals little about the names. */
+const padBytes = 256;
+const version = 1;
+
+/** Characters of control but tab and line feed, which a note may have. */
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+
+/** Text of the sender, in UTF-8 of at most so many bytes. */
+const Words = (maxBytes: number) =>
+  v.pipe(
+    v.string(),
+    v.nonEmpty(),
+    v.maxBytes(maxBytes),
+    v.check((text) => text.isWellFormed() && !controls.test(text)),
+  );
+
+const ParcelJson = v.strictObject({
+  v: v.literal(version),
+  files: v.pipe(
+    v.array(
+      v.strictObject({
+        cid: v.pipe(v.string(), v.check(isCid)),
+        key: v.pipe(v.string(), v.transform(parseFileKey), v.instance(Uint8Array)),
+        name: v.string(),
+        type: v.pipe(v.string(), v.regex(/^[ -~]{1,255}$/)),
+        size: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+      }),
+    ),
+    v.nonEmpty(),
+  ),
+  note: v.optional(Words(4096)),
+  from: v.optional(
+    v.pipe(
+      Words(255),
+      v.check((text) => !/[\t\n]/.test(text)),
+    ),
+  ),
+});
+
+/**
+ * Writes a parcel, padded with spaces.
+ * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed, `invalid_filename`
+ */
+export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
+  const json = new TextEncoder().encode(
+    JSON.stringify({
+      v: version,
+      files: files.map(({ cid, fileKey, name, type, size }) => ({ cid, key: fileKeyText(fileKey), name, type, size })),
+      note,
+      from,
+    }),
+  );
+  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
+  padded.set(json);
+  // What a reader would refuse is not written.
+  parseParcel(padded);
+  return padded;
+}
+
+/**
+ * Parses a parcel.
+ * @throws SealpinError `parcel_invalid`, `unsupported_version`, `invalid_filename` for a name that is unsafe to write or to show
+ */
+export function parseParcel(bytes: Uint8Array): Parcel {
+  if (bytes.length > maxParcelBytes) throw parcelTooLarge();
+  const value = parseJson(bytes);
+  if (typeof value === 'object' && value !== null && 'v' in value && Number.isInteger(value.v) && value.v !== version)
+    throw new SealpinError('unsupported_version', 'The parcel is of a version that is not known here');
+  const result = v.safeParse(ParcelJson, value, { abortEarly: true });
+  if (!result.success) {
+    const path = v.getDotPath(result.issues[0]) ?? '';
+    // A path may end with a member that the sender made up.
+    const where = /^[a-z0-9.]{1,20}$/.test(path) ? `: ${path}` : '';
+    throw new SealpinError('parcel_invalid', `A part of the parcel is missing, malformed or unknown${where}`);
+  }
+  const { files, note, from } = result.output;
+  return {
+    files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: parseFilename(name) })),
+    ...(note === undefined ? {} : { note }),
+    ...(from === undefined ? {} : { from }),
+  };
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    throw new SealpinError('parcel_invalid', 'The parcel is not JSON in UTF-8');
+  }
+}
+
+/** The error for a parcel that has more than `maxParcelBytes`. */
+export function parcelTooLarge(): SealpinError {
+  return new SealpinError('parcel_invalid', `A parcel has at most ${maxParcelBytes / 1024} KiB`, {
+    hint: 'pass on fewer files at once, or a shorter note',
+  });
+}

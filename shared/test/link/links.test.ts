@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../testkit/backends.ts';
+import { links } from './suites/links.ts';
+
+onEveryBackend(links);
