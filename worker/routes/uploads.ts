@@ -184,7 +184,10 @@ function isChunk(c: Ctx): boolean {
 }
 
 function wrongType(): SealpinError {
-  return new SealpinError('unsupported_media_type', `bytes of a file are sent as ${chunkType}, without Content-Encoding`);
+  return new SealpinError(
+    'unsupported_media_type',
+    `bytes of a file are sent as ${chunkType}, without Content-Encoding`,
+  );
 }
 
 /** The ID in a path, in lower case. @throws not_found when it is not a UUID */

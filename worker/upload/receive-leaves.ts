@@ -71,10 +71,10 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   }
 
   /** The next bytes, or why there are none. What is due to be recorded does not wait for them. */
-  async function read(): Promise<{ bytes: Uint8Array; broken?: unknown }> {
+  async function read(): Promise<{ bytes: Uint8Array; broken?: Error }> {
     const reading = body.read(Math.min(readBytes, limit - offset)).then(
       (bytes) => ({ bytes }),
-      (broken: unknown) => ({ bytes: new Uint8Array(0), broken }),
+      (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
     return await reading;
@@ -90,7 +90,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   }
 
   try {
-    let broken: unknown;
+    let broken: Error | undefined;
     while (offset < limit) {
       const got = await read();
       ({ broken } = got);

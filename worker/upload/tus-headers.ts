@@ -6,13 +6,7 @@ import { parseFilename } from '../http/content-disposition.ts';
 /** The version of the protocol. */
 export const tusVersion = '1.0.0';
 /** The extensions that are served. */
-export const tusExtensions = [
-  'creation',
-  'creation-with-upload',
-  'creation-defer-length',
-  'expiration',
-  'termination',
-];
+export const tusExtensions = ['creation', 'creation-with-upload', 'creation-defer-length', 'expiration', 'termination'];
 /** The type of a body with bytes of a file. */
 export const chunkType = 'application/offset+octet-stream';
 
@@ -69,7 +63,10 @@ export function parseMetadata(text: string): Metadata {
   for (const pair of text.trim() === '' ? [] : text.split(',')) {
     const [key = '', value = '', ...others] = pair.trim().split(' ');
     if (key === '' || others.length > 0 || values.has(key))
-      throw new SealpinError('invalid_request', 'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=');
+      throw new SealpinError(
+        'invalid_request',
+        'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=',
+      );
     values.set(key, decode(key, value));
   }
   const filename = values.get('filename') ?? values.get('name');

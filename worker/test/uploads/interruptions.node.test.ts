@@ -74,7 +74,7 @@ describe.each(modes)('%s', (mode) => {
     const bytes = random(2 * mib);
     const { path } = await create(owner.call, mode, bytes.length);
     const slow = slowPatch(path, 0, bytes.length);
-    // The first bytes teach the service that the client is not fast: it then records what comes after them as it comes.
+    // The first bytes teach the service that the client is not fast: it then waits for few bytes at a time.
     slow.write(bytes.subarray(0, 1000));
     await new Promise((resolve) => setTimeout(resolve, 300));
     slow.write(bytes.subarray(1000, length));
@@ -198,7 +198,12 @@ describe('a file whose bytes have all arrived', () => {
     const { path } = await unfinished(random(100), 'dag/import', (turn) => turn.answer(503, ''));
     await owner.object.ring(7.5 * 86_400_000);
     const [row] = await owner.object.rows('upload');
-    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual(['failed', 'pinning_unavailable', null, null]);
+    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual([
+      'failed',
+      'pinning_unavailable',
+      null,
+      null,
+    ]);
     expect((await head(owner.call, path)).status).toBe(410);
   });
 
