@@ -11,7 +11,7 @@ import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
 import { hashingStream } from '../../shared/ipfs/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
 
 let dir: string;
@@ -49,7 +49,7 @@ beforeEach(async () => {
 });
 
 async function setBytes(words: number): Promise<void> {
-  bytes = `bytes ${count} `.repeat(words);
+  bytes = `bytes ${String(count).padStart(4)} `.repeat(words);
   const { stream, result } = hashingStream(new Blob([bytes]).stream());
   await stream.pipeTo(new WritableStream());
   ({ cid } = await result);
@@ -135,7 +135,7 @@ describe('S81 S82: the service dies', () => {
       ] as const
     ).flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const]),
   )('%s of an upload in two parts (%s %i, %s): nothing is left of it', async (_, command, nth, when) => {
-    await setBytes(2_000_000);
+    await setBytes(1_600_000);
     await killAt(command, when, store, nth);
     expect(await listed()).toEqual([]);
     expect(await afterSweep()).toEqual(nothing);
@@ -146,7 +146,7 @@ describe('S81 S82: the service dies', () => {
   it.each(['before', 'after'] as const)(
     '%s a part is released, after its file was stored: the file is whole, and the part is released later',
     async (when) => {
-      await setBytes(2_000_000);
+      await setBytes(1_600_000);
       // The response may arrive before the alarm rings.
       const dead = (): Promise<never> => Promise.reject(new Error('it died after its response'));
       await killAt('pin/rm', when, () => store().then(dead));
@@ -163,6 +163,41 @@ describe('S81 S82: the service dies', () => {
     await killAt('pin/rm', when, () => owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     expect(await problemOf(owner.call(`/v1/storage/${fileId}`))).toEqual([404, 'not_found']);
     expect(await afterSweep()).toEqual(nothing);
+  });
+});
+
+describe('an upload in two parts that ends early', () => {
+  beforeEach(() => setBytes(1_600_000));
+
+  it('because its bytes do not have the announced CID leaves nothing', async () => {
+    const { cid: other } = await owner.call.store('plain', 'other bytes');
+    pinnedBefore.push(other);
+    const response = owner.call(`/v1/storage/plain?cid=${other}`, { method: 'POST', body: bytes });
+    expect(await problemOf(response)).toEqual([422, 'cid_mismatch']);
+    // The part is released at once: only the removal of its reference waits for the alarm.
+    expect(await owner.object.rows('part')).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each([1, 2])('because the account is deleted before pin %i leaves nothing', async (nth) => {
+    let seen = 0;
+    peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      if (turn.command === 'pin/add' && (seen += 1) === nth) {
+        const Authorization = `Bearer ${adminToken}`;
+        const deleted = await fetch(`${service.url}/v1/accounts/${owner.id}`, {
+          method: 'DELETE',
+          headers: { Authorization },
+        });
+        expect(deleted.status).toBe(200);
+      }
+      deliver();
+    };
+    expect((await store()).status).toBeGreaterThanOrEqual(400);
+    peer.onCommand = undefined;
+    for (let round = 0; round < 2; round += 1) await owner.object.ring(2 * 3_600_000);
+    expect((await pinned(service)).filter((each) => !pinnedBefore.includes(each))).toEqual([]);
+    expect(await owner.object.tables()).toBe(0);
   });
 });
 
@@ -195,7 +230,7 @@ describe('S82: a call between the objects fails', () => {
     ['commitPart', 'after', 500],
     ['commit', 'before', 500],
   ] as const)('%s of an upload in two parts, %s: it fails, and nothing is left', async (call, fault, status) => {
-    await setBytes(2_000_000);
+    await setBytes(1_600_000);
     await owner.object.fail(call, fault);
     expect((await problemOf(store()))[0]).toBe(status);
     expect(await listed()).toEqual([]);
@@ -203,7 +238,7 @@ describe('S82: a call between the objects fails', () => {
   });
 
   it('removing the reference of a part, before and after: the file is whole, and the alarm tries again', async () => {
-    await setBytes(4_000_000);
+    await setBytes(3_200_000);
     for (const fault of ['before', 'after'] as const) {
       await owner.object.fail('removeReference', fault);
       const { fileId } = await jsonOf<StoredFile>(store(), 201);
