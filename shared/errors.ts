@@ -292,8 +292,8 @@ export function isCode(text: unknown): text is Code {
  * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
  * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
  * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
- * `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`, `pinning_unavailable` has
- * `blob_unavailable`, and `service_answer` has `redirected`, `subdomain_gateway`, `server_error` and `not_a_gateway`.
+ * `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found`
+ * has `blob_absent`, `pinning_unavailable` has `blob_unavailable`, and `service_answer` has `redirected`, `subdomain_gateway`, `server_error` and `not_a_gateway`.
  * `key_invalid` has the others.
  */
 export type Reason =
@@ -368,44 +368,4 @@ export class SealpinError extends Error {
 /** Whether a thrown thing is a SealpinError, with a certain code if one is given. */
 export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
   return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
-}
-
-/** A failure as JSON (RFC 9457). */
-export type ProblemObject = {
-  type: string;
-  title: string;
-  status: number;
-  detail?: string;
-  code: Code;
-  hint?: string;
-  requestId?: string;
-  errors?: readonly Fault[];
-};
-
-/** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
-export function problemType(code: Code): string {
-  return `/v1/openapi.json#/components/examples/${code}`;
-}
-
-/**
- * Makes the problem object of an error.
- * @param o.type a URI reference that identifies the kind of problem; `about:blank` by default
- * @param o.detail left out when undefined: the caller decides whether its reader may see the message of the error
- * @param o.hint left out when undefined
- */
-export function toProblem(
-  error: SealpinError,
-  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string },
-): ProblemObject {
-  const { title, status } = describe(error.code);
-  return {
-    type: o.type ?? 'about:blank',
-    title,
-    status,
-    ...(o.detail === undefined ? {} : { detail: o.detail }),
-    code: error.code,
-    ...(o.hint === undefined ? {} : { hint: o.hint }),
-    ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
-    ...(error.faults === undefined ? {} : { errors: error.faults }),
-  };
 }

@@ -4,7 +4,8 @@ import { rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
-import { isCode, isSealpinError, SealpinError, toProblem } from '../../shared/errors.ts';
+import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { toProblem } from '../../shared/problem.ts';
 import { errnoOf } from '../io/errno.ts';
 
 /** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */

@@ -5,7 +5,8 @@
  * response, and keeps requests for accounts that do not exist from their objects. None of this is deployed.
  */
 import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
-import { problemType, SealpinError, toProblem } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { problemType, toProblem } from '../../shared/problem.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
 import { refusal } from './origin.ts';
 import worker, { Account as DeployedAccount } from './worker.js';

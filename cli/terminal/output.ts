@@ -4,7 +4,8 @@
  * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
-import { describe, SealpinError, toProblem } from '../../shared/errors.ts';
+import { describe, SealpinError } from '../../shared/errors.ts';
+import { toProblem } from '../../shared/problem.ts';
 import { errnoOf } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';

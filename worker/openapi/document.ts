@@ -1,5 +1,6 @@
 /** The OpenAPI 3.1 document, written from the routes, their validators and the table of codes. */
-import { describe, problemType } from '../../shared/errors.ts';
+import { describe } from '../../shared/errors.ts';
+import { problemType } from '../../shared/problem.ts';
 import { version } from '../../package.json';
 import { codesOf, type Route } from '../routes/route.ts';
 import { responseHeaders } from './headers.ts';

@@ -4,6 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import * as dagPb from '@ipld/dag-pb';
+import { CID } from 'multiformats/cid';
 import { onTestFinished } from 'vitest';
 import { carHeader, carSection, cidOf, encodeNode, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
 import { startNode, type NodeOptions, type RunningNode } from '../../local/node/server.ts';
@@ -94,6 +96,16 @@ export type Block = { cid: Cid; bytes: Uint8Array };
 export function block(codec: Cid['codec'], bytes: Uint8Array): Block {
   return { cid: cidOf(codec, hash('sha256', bytes, 'buffer')), bytes };
 }
+
+/** A node with one link that is no file: what a pinning service keeps above a root that somebody else has pinned. */
+export function anchorAbove(root: Block): Block {
+  return block(
+    'dag-pb',
+    dagPb.encode(dagPb.createNode(utf8('sealpin:x'), [{ Name: '', Hash: CID.parse(root.cid.text) }])),
+  );
+}
+
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /** A node of a file above leaves, or above such nodes. */
 export function nodeOver(below: readonly { block: Block; fileBytes: number }[]): { block: Block; fileBytes: number } {

@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
-import { anchorOf } from '../../../worker/pinning/anchor.ts';
-import { ask, block, carWith, fileInParts, multipart, node, token } from './harness.ts';
+import { anchorAbove, ask, block, carWith, fileInParts, multipart, node, token } from './harness.ts';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);
@@ -47,8 +46,7 @@ if (kuboProgram() === undefined) {
     await same('dag/import?pin-roots=false', importOf(carWith(root)));
     await same(command, importOf(carWith()));
 
-    const { bytes: anchorBytes } = await anchorOf(rootCid, 'sealpin:x');
-    const anchor = block('dag-pb', anchorBytes);
+    const anchor = anchorAbove(root);
     await same(command, importOf(carWith(anchor)));
     await same(`pin/add?arg=${anchor.cid.text}&timeout=20s`);
     await same(`pin/rm?arg=${rootCid}`);

@@ -233,10 +233,12 @@ it('knows every route of the service, and no other', async () => {
   }
   const described = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods)
-      .filter((method) => method !== 'head')
+      // HEAD comes with most GETs.
+      .filter((method) => method !== 'head' || !('get' in methods))
       .map((method) => `${method} ${path}`),
   );
-  expect(described).toEqual(routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`));
+  const rows = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+  expect(described.sort()).toEqual(rows.sort());
 });
 
 it('names the scope that each route asks for', async () => {

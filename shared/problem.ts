@@ -1,0 +1,42 @@
+/** Failures as JSON: the problem details of RFC 9457. */
+import { describe, type Code, type Fault, type SealpinError } from './errors.ts';
+
+/** A failure as JSON (RFC 9457). */
+export type ProblemObject = {
+  type: string;
+  title: string;
+  status: number;
+  detail?: string;
+  code: Code;
+  hint?: string;
+  requestId?: string;
+  errors?: readonly Fault[];
+};
+
+/** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+export function problemType(code: Code): string {
+  return `/v1/openapi.json#/components/examples/${code}`;
+}
+
+/**
+ * Makes the problem object of an error.
+ * @param o.type a URI reference that identifies the kind of problem; `about:blank` by default
+ * @param o.detail left out when undefined: the caller decides whether its reader may see the message of the error
+ * @param o.hint left out when undefined
+ */
+export function toProblem(
+  error: SealpinError,
+  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string },
+): ProblemObject {
+  const { title, status } = describe(error.code);
+  return {
+    type: o.type ?? 'about:blank',
+    title,
+    status,
+    ...(o.detail === undefined ? {} : { detail: o.detail }),
+    code: error.code,
+    ...(o.hint === undefined ? {} : { hint: o.hint }),
+    ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
+    ...(error.faults === undefined ? {} : { errors: error.faults }),
+  };
+}
