@@ -5,7 +5,7 @@ import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { toProblem } from '../../shared/problem.ts';
+import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../io/errno.ts';
 
 /** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */

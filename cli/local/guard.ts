@@ -6,7 +6,7 @@
  */
 import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { problemType, toProblem } from '../../shared/problem.ts';
+import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
 import { refusal } from './origin.ts';
 import worker, { Account as DeployedAccount } from './worker.js';

@@ -5,7 +5,7 @@
  */
 import type { Writable } from 'node:stream';
 import { describe, SealpinError } from '../../shared/errors.ts';
-import { toProblem } from '../../shared/problem.ts';
+import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';

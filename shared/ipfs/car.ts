@@ -3,6 +3,7 @@ import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
 import type { BlockSource } from './block-source.ts';
 import { openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
+import { varintOf } from './varint.ts';
 
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
@@ -122,8 +123,5 @@ export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
 
 /** What precedes the bytes of a block in a CAR: the length of the section as an unsigned varint, and the CID. */
 export function carSection(cid: Cid, blockBytes: number): Uint8Array<ArrayBuffer> {
-  const length: number[] = [];
-  let rest = cidBytes + blockBytes;
-  for (; rest >= 0x80; rest >>>= 7) length.push((rest & 0x7f) | 0x80);
-  return Uint8Array.from([...length, rest, ...bytesOfCid(cid)]);
+  return Uint8Array.from([...varintOf(cidBytes + blockBytes), ...bytesOfCid(cid)]);
 }

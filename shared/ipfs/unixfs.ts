@@ -7,17 +7,27 @@ import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidFromBytes, type Cid } from './cid.ts';
+import { varintOf } from './varint.ts';
 
 /** A link to a part: `fileBytes` of the file lie below it, and its blocks have `dagBytes` together. */
 export type Link = { cid: Cid; fileBytes: number; dagBytes: number };
 
 /** The block of a node with these links. */
 export function encodeNode(links: readonly Link[]): Uint8Array {
-  const file = new UnixFS({ type: 'file', blockSizes: links.map((link) => BigInt(link.fileBytes)) });
   return encode({
-    Data: file.marshal(),
+    Data: fileMessage(links.map((link) => link.fileBytes)),
     Links: links.map((link) => ({ Name: '', Tsize: link.dagBytes, Hash: CID.decode(bytesOfCid(link.cid)) })),
   });
+}
+
+/** Tags of UnixFS (https://specs.ipfs.tech/unixfs/#data-format): Type with the value File, filesize, blocksizes. */
+const tags = { type: [0x08, 0x02], fileSize: 0x18, blockSize: 0x20 };
+
+/** The UnixFS message of a node. `UnixFS.marshal` leaves bytes of sizes from 2 up to 4 GiB unwritten (protons-runtime 7.1.2). */
+function fileMessage(blockSizes: readonly number[]): Uint8Array {
+  const fileSize = blockSizes.reduce((sum, size) => sum + size, 0);
+  const sizes = blockSizes.flatMap((size) => [tags.blockSize, ...varintOf(size)]);
+  return Uint8Array.from([...tags.type, tags.fileSize, ...varintOf(fileSize), ...sizes]);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SealpinError } from '../errors.ts';
-import { problemType, toProblem } from '../problem.ts';
+import { problemType, toProblem } from '../problem-object.ts';
 
 test('a problem object has what the caller allows its reader to see', () => {
   const error = new SealpinError('not_found', 'no file has this ID', { hint: 'list the files' });

@@ -13,7 +13,7 @@ const root = resolve(import.meta.dirname, '../..');
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: [], npm: /^$/ },
   'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/filename.ts'], npm: /^valibot$/ },
-  'shared/problem.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
+  'shared/problem-object.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/streams': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/crypto': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(@noble\/|@scure\/base$)/ },

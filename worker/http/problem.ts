@@ -1,6 +1,6 @@
 /** Errors as the API reports them: `application/problem+json` (RFC 9457). */
 import { describe, SealpinError, type Reason } from '../../shared/errors.ts';
-import { problemType, toProblem } from '../../shared/problem.ts';
+import { problemType, toProblem } from '../../shared/problem-object.ts';
 
 /** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC 4918 section 11.3). */
 const retrySeconds: Readonly<Record<number, number>> = { 423: 2, 429: 60, 503: 5 };

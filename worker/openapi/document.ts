@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, written from the routes, their validators and the table of codes. */
 import { describe } from '../../shared/errors.ts';
-import { problemType } from '../../shared/problem.ts';
+import { problemType } from '../../shared/problem-object.ts';
 import { version } from '../../package.json';
 import { codesOf, type Route } from '../routes/route.ts';
 import { responseHeaders } from './headers.ts';

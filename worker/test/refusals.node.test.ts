@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, Problem } from '../../shared/api.ts';
 import { codesOf } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
-import { problemType } from '../../shared/problem.ts';
+import { problemType } from '../../shared/problem-object.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 

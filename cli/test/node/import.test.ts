@@ -104,7 +104,7 @@ describe('a file in parts', () => {
     await unpin(url, root);
     await ask(url, 'repo/gc');
     expect((await ask(url, `dag/stat?arg=${root.cid.text}`)).status).toBe(200);
-    expect((await ask(url, `cat?arg=${cid}`)).status).toBe(500);
+    expect((await ask(url, `cat?arg=${anchor.cid.text}`)).status).toBe(500);
     await unpin(url, anchor);
     expect(await readdir(join(dir, 'data'))).toEqual([]);
   });

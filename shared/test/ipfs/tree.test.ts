@@ -55,6 +55,17 @@ describe('the tree above the digests of leaves', () => {
     expect((await treeOf(await zeroDigests(bytes), bytes)).text).toBe(vectors.zeros.cid);
   });
 
+  // From Kubo 0.42: ipfs add --only-hash --cid-version=1 --chunker=size-1048576 --max-file-links=1024, of zeros. Numbers from 2^31 to
+  // 2^32 need the fifth byte of a varint, and more than 31 bits.
+  it.each([
+    [2_147_483_648, 'bafybeieyiwtflptdh35ga5rvsber2dzcbc7cikzfdwjmndjifuq42d6yhe'],
+    [3_221_225_473, 'bafybeiekao4qgwiljdcy55nwzmq4ovkngty3rmkttj6nvykm55n2phrmpq'],
+    [4_294_967_295, 'bafybeiepcydp4kd63yey2toie3tigrwemrdp5g24rw44ftbpdtkwhcn7ky'],
+  ])('is the one of Kubo for %i bytes, each time', async (bytes, cid) => {
+    const digests = await zeroDigests(bytes);
+    for (let time = 0; time < 5; time += 1) expect((await treeOf(digests, bytes)).text).toBe(cid);
+  });
+
   it.each([
     ['none', 0, 0],
     ['too few', 1, leafBytes + 1],

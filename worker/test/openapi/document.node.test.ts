@@ -231,13 +231,11 @@ it('knows every route of the service, and no other', async () => {
     if (described.has('get')) described.add('head');
     expect([path, allowed]).toEqual([path, [...described].sort()]);
   }
-  const described = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.keys(methods)
-      // HEAD comes with most GETs.
-      .filter((method) => method !== 'head' || !('get' in methods))
-      .map((method) => `${method} ${path}`),
-  );
   const rows = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+  const described = Object.entries(document.paths)
+    .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method} ${path}`))
+    // HEAD comes with a GET, unless it has a row of its own.
+    .filter((each) => !each.startsWith('head ') || rows.includes(each));
   expect(described.sort()).toEqual(rows.sort());
 });
 
