@@ -85,6 +85,22 @@ export const Receipt = v.object({
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 
+/**
+ * A resumable upload. `offset`: bytes that the service has; `length` null: not known yet. `finishing`: it has all of them and builds
+ * the file, which `done` has; `failed` has a `code`.
+ */
+export const UploadStatus = v.object({
+  uploadId: FileId,
+  mode: v.picklist(['encrypted', 'plain']),
+  offset: Bytes,
+  length: v.nullable(Bytes),
+  state: v.picklist(['open', 'finishing', 'done', 'failed']),
+  code: v.optional(v.string()),
+  expiresAt: v.optional(Timestamp),
+  file: v.optional(StoredFile),
+});
+export type UploadStatus = v.InferOutput<typeof UploadStatus>;
+
 export const Problem = v.object({
   type: v.string(),
   title: v.string(),
@@ -101,12 +117,14 @@ export const HealthQuery = v.object({ live: v.optional(v.picklist(['', 'true']))
 
 /**
  * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
+ * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads.
  * `storage` and `services`, for the operator only: whether the objects and each pinning service respond.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
   version: v.string(),
   maxUploadBytes: v.nullable(Bytes),
+  maxFileBytes: v.optional(Bytes),
   storage: v.optional(v.picklist(['ok', 'failing'])),
   services: v.optional(
     v.array(
