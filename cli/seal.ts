@@ -151,11 +151,12 @@ async function storeSealed(input: Input, secret: Secret, o: Sealing & Destinatio
   };
   if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, uploading.id)))
     return upload({ ...uploading, encrypt: () => seal(input.stream, input.bytes, secret, o) });
-  const container = await seal(input.stream, input.bytes, secret, o);
+  let container = await seal(input.stream, input.bytes, secret, o);
   refuseLarge(container.bytes, limits.fileBytes);
   if (limits.uploadBytes > 0 && limits.requestBytes !== null) {
     const start = await startOf(container, limits.requestBytes);
     if (!start.isAll) return upload({ ...uploading, encrypt: async () => start.container });
+    container = start.container;
   }
   let sentBytes = 0;
   const progress = output.progress('encrypting and storing', container.bytes);

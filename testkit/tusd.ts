@@ -79,6 +79,11 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
   if (url === '/v1/account') return json(200, account);
   if (method === 'POST' && url === '/v1/uploads/plain') return forward(request, response, behind.files);
   if (url.startsWith('/v1/storage?')) return json(200, { files: [] });
+  if (method === 'POST') {
+    // Uploads in one request are not what this is for: it takes all of it, and refuses.
+    request.resume();
+    await once(request, 'end');
+  }
   const [, uuid] = /^\/v1\/uploads\/([0-9a-f-]{36})$/.exec(url) ?? [];
   if (uuid === undefined) return json(404, problem(404, 'not_found'));
   const id = tusdIdOf(uuid);

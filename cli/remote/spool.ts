@@ -65,10 +65,10 @@ export interface Spool {
   save(state: SpoolState): Promise<SpoolState>;
   /** The ciphertext, from any byte. */
   source(): UploadSource;
-  /** Removes all of it. */
-  remove(): Promise<void>;
-  /** Lets other processes have it. */
-  release(): void;
+  /** Removes the ciphertext and the state. */
+  empty(): Promise<void>;
+  /** Lets other processes have it. An empty one disappears. */
+  release(): Promise<void>;
 }
 
 const idBytes = 16;
@@ -168,12 +168,16 @@ export async function openSpool(id: string, world: World): Promise<Spool> {
         }
       },
     }),
-    async remove() {
+    async empty() {
       // The state goes first: what is left of a removal that breaks off is not continued.
       await rm(statePath, { force: true });
-      await rm(folder, { recursive: true, force: true });
+      state = undefined;
+      for (const name of await readdir(folder)) if (name !== 'lock') await rm(join(folder, name), { force: true });
     },
-    release: () => held.release(),
+    async release() {
+      if (state === undefined) await rm(folder, { recursive: true, force: true });
+      held.release();
+    },
   };
 }
 

@@ -52,12 +52,12 @@ export async function upload(o: Uploading): Promise<StoredFile> {
     const isOlder = spool.state !== undefined;
     if (!isOlder) await fill(spool, o);
     const file = await refuseOther(await send(spool, isOlder, o, transport), computed(spool), api);
-    await spool.remove();
+    await spool.empty();
     return file;
   } catch (error) {
     throw await afterFailure(spool, error, o, transport);
   } finally {
-    spool.release();
+    await spool.release();
   }
 }
 
@@ -188,7 +188,7 @@ async function sendOnce(
 async function afterFailure(spool: Spool, error: unknown, o: Uploading, transport: Transport): Promise<unknown> {
   const { state } = spool;
   if (state === undefined) {
-    await spool.remove();
+    await spool.empty();
     return error;
   }
   const { signal } = o.context;
@@ -216,7 +216,7 @@ function withHint(error: unknown, hint: string): unknown {
 /** Removes a spool, and ends its upload if the service can be asked; it ends itself in some days, too. */
 async function end(spool: Spool, state: SpoolState, o: Uploading, transport: Transport): Promise<void> {
   const { uploadId, service, keyId } = state;
-  await spool.remove();
+  await spool.empty();
   if (uploadId === undefined || service !== o.service.url.href || keyId !== o.keyId) return;
   // If it cannot be asked now, it ends the upload itself in some days.
   await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
@@ -243,10 +243,10 @@ async function removeLeftovers(o: Uploading, transport: Transport): Promise<void
       if (state?.source !== undefined && ageMs <= maxAgeMs) continue;
       if (state?.source !== undefined)
         output.note(`removed the copy of ${state.source.path} of an upload that was interrupted over 7 days ago`);
-      if (state === undefined) await spool.remove();
+      if (state === undefined) await spool.empty();
       else await end(spool, state, o, transport);
     } finally {
-      spool.release();
+      await spool.release();
     }
   }
 }
