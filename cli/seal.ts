@@ -115,7 +115,8 @@ async function encryptAndStore(o: Sealing): Promise<void> {
       { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name },
       context,
     );
-    if (service.local && !output.json) output.note(await describeReach(file, context));
+    const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
+    if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
@@ -132,7 +133,7 @@ type Destination = {
 };
 
 /** Stores it in one request; what is too large for that, or breaks off in the middle of much, by a resumable upload. */
-async function storeSealed(input: Input, secret: Secret, o: Sealing & Destination): Promise<StoredFile> {
+async function storeSealed(input: Input, secret: Secret, o: Sealing & Destination): Promise<Stored> {
   const { context, limits, routes: api, service, keyId } = o;
   const { output, signal } = context;
   const path = resolve(context.cwd, o.file);
@@ -247,8 +248,18 @@ function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
 }
 
+type Pins = StoredFile['pins'];
+/** What is known of a file that was stored; the end of a resumable upload does not tell its pins. */
+type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & { readonly pins?: Pins };
+
+async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
+  // The file is stored, even if this question fails, or the API key may not ask it.
+  const found = await routes.list({ cid, limit: 1 }).catch(() => undefined);
+  return found?.files[0]?.pins;
+}
+
 /** Who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not assumed. */
-async function describeReach({ pins }: StoredFile, { dataDir }: Context): Promise<string> {
+async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
   const [{ control }, { localPaths }] = await Promise.all([import('./local/control.ts'), import('./local/state.ts')]);

@@ -2,7 +2,7 @@
  * Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload): whatever breaks, the upload continues at the byte that
  * the service has. It knows no HTTP client, clock or file: its caller hands those in.
  */
-import { parseResponse, type StoredFile, UploadStatus } from '../shared/api.ts';
+import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 
 /** A response whose body, if any, was read. */
@@ -32,6 +32,9 @@ export type UploadSource = {
   readonly bytes: number;
   read(start: number, end: number): AsyncIterable<Uint8Array>;
 };
+
+/** What an upload has become. The CID is the service's: the caller compares it with its own. */
+export type UploadedFile = NonNullable<ResumableUpload['file']>;
 
 export type UploadOptions = {
   readonly signal: AbortSignal;
@@ -106,7 +109,7 @@ export async function createUpload(
 /**
  * Sends what the service does not have yet, and waits until the file is stored.
  *
- * @returns the file as the service describes it; its CID has to be compared by the caller
+ * @returns the ID of the file, and its CID as the service computed it
  * @throws gone when the service has no such upload (any more), the code of an upload that failed, service_unreachable and other
  *   temporary failures after the last attempt, service_answer, the errors of the source, the reason of the signal
  */
@@ -115,25 +118,26 @@ export async function sendUpload(
   uploadId: string,
   source: UploadSource,
   o: SendOptions,
-): Promise<StoredFile> {
+): Promise<UploadedFile> {
   const { signal } = o;
   const partBytes = Math.min(o.maxBodyBytes ?? Infinity, maxPartBytes);
   const path = `v1/uploads/${uploadId}`;
   const attempts = attemptsOf(o);
   let offset: number | undefined;
-  let status: UploadStatus | undefined;
-  while (status?.file === undefined) {
+  for (;;) {
     try {
       offset ??= await askOffset();
       const end = Math.min(source.bytes, offset + partBytes);
       if (offset < source.bytes) offset = await sendPart(offset, end);
-      else status = await finish();
+      else {
+        const file = await finish();
+        if (file !== undefined) return file;
+      }
     } catch (error) {
       offset = undefined;
       await attempts.failed(error);
     }
   }
-  return status.file;
 
   /** Where to continue. */
   async function askOffset(): Promise<number> {
@@ -168,24 +172,23 @@ export async function sendUpload(
     return next;
   }
 
-  async function askStatus(): Promise<UploadStatus> {
+  async function askStatus(): Promise<ResumableUpload> {
     return parseStatus(await exchange(transport, { method: 'GET', path, headers: {}, signal }));
   }
 
-  /** Whether the file is built; waits a moment if not. */
-  async function finish(): Promise<UploadStatus> {
-    const status = await askStatus();
-    if (status.state === 'failed') {
-      const code = isCode(status.code) ? status.code : 'service_answer';
-      throw new SealpinError(code, 'the service could not finish the upload');
-    }
-    if (status.state === 'finishing') await attempts.pause(firstPauseMs);
-    if (status.state === 'open') {
+  /** The file, once it is built; else undefined, after a moment. */
+  async function finish(): Promise<UploadedFile | undefined> {
+    const { state, code, file } = await askStatus();
+    if (state === 'failed')
+      throw new SealpinError(isCode(code) ? code : 'service_answer', 'the service could not finish the upload');
+    if (state === 'done' && file !== undefined) return file;
+    if (state !== 'finishing') {
       // It stopped between the last byte and the file: an empty part lets it go on.
       await sendPart(source.bytes, source.bytes);
       throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
     }
-    return status;
+    await attempts.pause(firstPauseMs);
+    return undefined;
   }
 }
 
@@ -231,14 +234,14 @@ function unexpected(detail: string): SealpinError {
   return new SealpinError('service_answer', `unexpected response to an upload: ${detail}`);
 }
 
-function parseStatus({ text }: Reply): UploadStatus {
+function parseStatus({ text }: Reply): ResumableUpload {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch (cause) {
     throw new SealpinError('service_answer', 'unexpected response to an upload: it is not JSON', { cause });
   }
-  return parseResponse(UploadStatus, json);
+  return parseResponse(ResumableUpload, json);
 }
 
 async function* counted(

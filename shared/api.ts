@@ -104,22 +104,6 @@ export const Receipt = v.object({
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 
-/**
- * A resumable upload. `offset`: bytes that the service has; `length` null: not known yet. `finishing`: it has all of them and builds
- * the file, which `done` has; `failed` has a `code`.
- */
-export const UploadStatus = v.object({
-  uploadId: FileId,
-  mode: v.picklist(['encrypted', 'plain']),
-  offset: Bytes,
-  length: v.nullable(Bytes),
-  state: v.picklist(['open', 'finishing', 'done', 'failed']),
-  code: v.optional(v.string()),
-  expiresAt: v.optional(Timestamp),
-  file: v.optional(StoredFile),
-});
-export type UploadStatus = v.InferOutput<typeof UploadStatus>;
-
 export const Problem = v.object({
   type: v.string(),
   title: v.string(),

@@ -7,6 +7,8 @@ import { onTestFinished } from 'vitest';
 export type Fault =
   /** The connection breaks when so many bytes of the body have passed. */
   | { readonly kind: 'break'; readonly afterBytes: number }
+  /** The connection breaks when so many bytes of the response have passed; `stall`: it stays open, and nothing more comes. */
+  | { readonly kind: 'cut' | 'stall'; readonly afterBytes: number }
   /** The service gets the whole request; its response gets lost. */
   | { readonly kind: 'swallow' }
   /** Something between answers instead of the service. */
@@ -40,7 +42,7 @@ export async function faultyProxy(
       if (found?.kind === 'answer') {
         request.resume();
         response.writeHead(found.status, found.headers).end(found.body);
-        return;
+        return undefined;
       }
       const url = new URL(path, target());
       const onward = requestHttp(url, { method, headers: { ...headers, host: url.host } });
@@ -64,10 +66,18 @@ export async function faultyProxy(
         answer.resume();
         await once(answer, 'end');
         request.socket.destroy();
-        return;
+        return undefined;
       }
       response.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(response);
+      response.once('close', () => answer.destroy());
+      if (found?.kind !== 'cut' && found?.kind !== 'stall') return void answer.pipe(response);
+      let left = found.afterBytes;
+      for await (const chunk of answer as AsyncIterable<Buffer>) {
+        await new Promise((resolve) => response.write(chunk.subarray(0, left), resolve));
+        left -= chunk.length;
+        if (left <= 0) break;
+      }
+      if (found.kind === 'cut') response.destroy();
     };
     work().catch(() => request.destroy());
   });

@@ -96,6 +96,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
     mode: 'plain',
     ...status,
     state: isDone ? 'done' : 'open',
+    expiresAt: createdAt,
     ...(isDone ? { file: await fileOf(join(behind.dir, id), uuid) } : {}),
   });
 }
@@ -125,9 +126,7 @@ async function statusOf(files: string, id: string): Promise<{ offset: number; le
 async function fileOf(path: string, fileId: string) {
   const { stream, result } = hashingStream(Readable.toWeb(createReadStream(path)) as ReadableStream<Uint8Array>);
   for await (const _ of stream);
-  const { cid, bytes: size } = await result;
-  const pins = [{ service: 'local', status: 'pinned' }];
-  return { fileId, mode: 'plain', size, contentType: 'application/octet-stream', cid, createdAt, pins };
+  return { fileId, cid: (await result).cid };
 }
 
 /** Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has. */

@@ -12,11 +12,11 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
+import { errnoOf, readFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';
-import { makeDataDirectory, makeDirectories, pathsIn } from '../io/paths.ts';
+import { holdFolder, lockName } from '../io/held-folder.ts';
+import { pathsIn } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { quietSqlite } from '../local/quiet.ts';
 
 /** The file that was encrypted, as it was then. */
 export type SourceMark = {
@@ -103,14 +103,17 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
  */
 export async function openSpool(id: string, world: World): Promise<Spool> {
   const folder = join(pathsIn(world.dataDir).uploads, id);
-  const [lockPath, containerPath, statePath] = ['lock', 'container', 'state.json'].map((name) =>
-    join(folder, name),
-  ) as [string, string, string];
-  const held = await hold(folder, lockPath, world);
+  const containerPath = join(folder, 'container');
+  const statePath = join(folder, 'state.json');
+  const held = await holdFolder(folder, world.dataDir);
+  if (held === undefined)
+    throw new SealpinError('conflict', 'another sealpin is uploading the same file', {
+      hint: 'wait until it has ended, and see: sealpin list',
+    });
   let state: SpoolState | undefined;
   let isIncomplete: boolean;
   try {
-    isIncomplete = (await readdir(folder)).some((name) => name !== 'lock' && name !== 'state.json');
+    isIncomplete = (await readdir(folder)).some((name) => name !== lockName && name !== 'state.json');
     state = await readState(statePath, containerPath);
   } catch (error) {
     held.release();
@@ -172,7 +175,7 @@ export async function openSpool(id: string, world: World): Promise<Spool> {
       // The state goes first: what is left of a removal that breaks off is not continued.
       await rm(statePath, { force: true });
       state = undefined;
-      for (const name of await readdir(folder)) if (name !== 'lock') await rm(join(folder, name), { force: true });
+      for (const name of await readdir(folder)) if (name !== lockName) await rm(join(folder, name), { force: true });
     },
     async release() {
       if (state === undefined) await rm(folder, { recursive: true, force: true });
@@ -190,26 +193,6 @@ function noRoom(error: SealpinError, bytes: number | undefined): SealpinError {
       `${bytes === undefined ? '' : ', of the size of the file'}: free some space, or use a data directory on another ` +
       'disk (--data-dir)',
     cause: error,
-  });
-}
-
-async function hold(folder: string, path: string, { dataDir }: World): Promise<{ release(): void }> {
-  try {
-    await makeDataDirectory(dataDir);
-    await makeDirectories(folder);
-    quietSqlite();
-    const { lock } = await import('../local/lock.ts');
-    const before = await stat(path).catch(() => undefined);
-    const held = lock(path);
-    const after = await stat(path).catch(() => undefined);
-    if (after !== undefined && (before === undefined || before.ino === after.ino)) return held;
-    // Its last holder removed it in this moment.
-    held.release();
-  } catch (error) {
-    if (!isSealpinError(error, 'already_running')) throw writeFailure(folder, error);
-  }
-  throw new SealpinError('conflict', 'another sealpin is uploading the same file', {
-    hint: 'wait until it has ended, and see: sealpin list',
   });
 }
 

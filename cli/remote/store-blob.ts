@@ -55,7 +55,8 @@ export async function store(
       if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
       file = await lookUp(computedCid(computed).cid, error, o);
     }
-    return await refuseOther(file, computedCid(computed), o.api);
+    await refuseOther(file, computedCid(computed), o.api);
+    return file;
   } catch (error) {
     await reader.cancel(error);
     throw error;
@@ -115,8 +116,12 @@ async function lookUp(
  *
  * @throws cid_mismatch
  */
-export async function refuseOther(file: StoredFile, { cid, bytes }: SizedCid, api: Api): Promise<StoredFile> {
-  if (file.cid === cid && file.size === bytes) return file;
+export async function refuseOther(
+  file: Pick<StoredFile, 'fileId' | 'cid' | 'size'>,
+  { cid, bytes }: SizedCid,
+  api: Api,
+): Promise<void> {
+  if (file.cid === cid && file.size === bytes) return;
   const detail =
     file.cid === cid
       ? `the service stored ${sizeText(file.size)} of another size`

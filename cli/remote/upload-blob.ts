@@ -1,6 +1,12 @@
 /** Storing a container by a resumable upload: in one run or, after a kill, in the next run of the same command. */
-import { createUpload, endUpload, isTemporaryFailure, sendUpload, type Transport } from '../../client/upload.ts';
-import type { StoredFile } from '../../shared/api.ts';
+import {
+  createUpload,
+  endUpload,
+  isTemporaryFailure,
+  sendUpload,
+  type Transport,
+  type UploadedFile,
+} from '../../client/upload.ts';
 import { type Identity, open } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
@@ -42,7 +48,7 @@ const maxBeginnings = 3;
  * @throws conflict while another process does the same, disk_full, cid_mismatch, what the service refuses with and, with a hint that
  *   the same command continues, service_unreachable and other temporary failures
  */
-export async function upload(o: Uploading): Promise<StoredFile> {
+export async function upload(o: Uploading): Promise<UploadedFile & { readonly size: number }> {
   const { context, api } = o;
   const transport = uploadTransport(o.service, context);
   await removeLeftovers(o, transport);
@@ -51,7 +57,9 @@ export async function upload(o: Uploading): Promise<StoredFile> {
     await keepOnlyUsable(spool, o, transport);
     const isOlder = spool.state !== undefined;
     if (!isOlder) await fill(spool, o);
-    const file = await refuseOther(await send(spool, isOlder, o, transport), computed(spool), api);
+    const { bytes: size, cid } = computed(spool);
+    const file = { ...(await send(spool, isOlder, o, transport)), size };
+    await refuseOther(file, { cid, bytes: size }, api);
     await spool.empty();
     return file;
   } catch (error) {
@@ -124,7 +132,7 @@ async function fill(spool: Spool, o: Uploading): Promise<void> {
 }
 
 /** Sends the ciphertext. An upload that the service has lost begins again with the same bytes. */
-async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Transport): Promise<StoredFile> {
+async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Transport): Promise<UploadedFile> {
   let isContinued = isOlder && computed(spool).uploadId !== undefined;
   for (let beginnings = 1; ; beginnings += 1) {
     try {
@@ -133,7 +141,7 @@ async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Tra
       const { uploadId, ...state } = computed(spool);
       if (!isSealpinError(error, 'gone') || uploadId === undefined || beginnings === maxBeginnings) throw error;
       // It may have been finished long ago, by a run that was killed before it could say so.
-      const [stored] = (await o.api.list({ cid: state.cid, limit: 1 })).files;
+      const stored = await find(state.cid, o.api);
       if (stored !== undefined) return stored;
       o.context.output.note(`the service no longer has the upload of ${o.name}; it starts again at the first byte`);
       await spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
@@ -142,12 +150,22 @@ async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Tra
   }
 }
 
+/** The file with this CID; undefined where there is none, or the API key may not ask. */
+async function find(cid: string, api: Api): Promise<UploadedFile | undefined> {
+  try {
+    return (await api.list({ cid, limit: 1 })).files[0];
+  } catch (error) {
+    if (isSealpinError(error, 'insufficient_scope')) return undefined;
+    throw error;
+  }
+}
+
 async function sendOnce(
   spool: Spool,
   isContinued: boolean,
   { context, name, maxUploadBytes }: Uploading,
   transport: Transport,
-): Promise<StoredFile> {
+): Promise<UploadedFile> {
   const { output, signal } = context;
   const state = computed(spool);
   let shown = 0;
