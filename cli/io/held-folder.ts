@@ -6,11 +6,11 @@ import { quietSqlite } from '../local/quiet.ts';
 import { writeFailure } from './errno.ts';
 import { makeDataDirectory, makeDirectories } from './paths.ts';
 
-/** The file that is locked. */
+/** The file that is locked; the names of SQLite's own files beside it begin with it. */
 export const lockName = 'lock';
 
 /**
- * Creates a folder and holds it until it is released or this process ends. Whoever removes it does so before the release.
+ * Creates a folder and holds it until it is released or this process ends. It is removed before the release, if at all.
  *
  * @param folder below the data directory
  * @returns undefined while another process has it

@@ -81,11 +81,7 @@ function notBlobId(text: string): [detail: string, hint?: string] {
  * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer, and pinning_timeout, which
  *   `readFailure` converts; the streams fail with the same
  */
-export async function openBlob(
-  cid: string,
-  context: Context,
-  onBlock: OpenOptions['onBlock'] = undefined,
-): Promise<IpfsFile> {
+export async function openBlob(cid: string, context: Context, onBlock?: OpenOptions['onBlock']): Promise<IpfsFile> {
   return openFile(cid, await sourcesOf(context), { ...optionsOf(context), ...(onBlock && { onBlock }) });
 }
 

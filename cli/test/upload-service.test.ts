@@ -83,14 +83,15 @@ test('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
   faults = false;
   const already = passed.length;
   const stored = await run(['encrypt', 'in'], directory, { env });
-  expect({ exit: stored.exit, stderr: stored.stderr }).toMatchObject({ exit: 0 });
+  expect(stored.exit).toBe(0);
   expect(stored.stderr).toMatch(/^sealpin: continuing the upload of in at /);
   expect(posts(passed)).toHaveLength(1);
   const sizes = patches(passed.slice(already)).map(({ headers }) => Number(headers['content-length']));
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(fileBytes - limitBytes);
   expect(Math.max(...sizes)).toBeLessThanOrEqual(limitBytes);
 
-  expect(await run(['decrypt', stored.stdout.trim(), 'out'], directory, { env })).toMatchObject({ exit: 0 });
+  const fetched = await run(['decrypt', stored.stdout.trim(), 'out'], directory, { env });
+  expect({ exit: fetched.exit, stderr: fetched.stderr }).toMatchObject({ exit: 0 });
   expect(await hashOf(join(directory, 'out'))).toBe(sha256);
   await rm(join(directory, 'out'));
   expect((await run(['delete', stored.stdout.trim()], directory, { env })).exit).toBe(0);

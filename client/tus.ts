@@ -6,7 +6,7 @@ import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 
 /** A response whose body, if any, was read. */
-export type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
+type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
 
 export interface Transport {
   /**

@@ -5,14 +5,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { hashingStream } from '../../shared/ipfs/index.ts';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
-import {
-  createUpload,
-  endUpload,
-  isTemporaryFailure,
-  sendUpload,
-  type SendOptions,
-  type Transport,
-} from '../upload.ts';
+import { createUpload, endUpload, isTemporaryFailure, sendUpload, type SendOptions, type Transport } from '../tus.ts';
 
 const mib = 1024 * 1024;
 
@@ -77,7 +70,7 @@ describe.runIf(hasTusd())('an upload', () => {
     const cid = await cidOf(data);
     const id = await createUpload(transport, { bytes: data.length, cid, idempotencyKey: crypto.randomUUID() }, options);
     const sent = sendUpload(transport, id, sourceOf(data), options);
-    // Whoever looks at the failure does it later.
+    // The test looks at the failure later.
     sent.catch(() => undefined);
     return { id, cid, data, sent, offsets, pauses, passed, transport, options };
   }
@@ -205,7 +198,7 @@ describe.runIf(hasTusd())('an upload', () => {
     { title: 'an offset before what was there', headers: { 'upload-offset': '-1' } },
   ])('refuses $title', async ({ headers }) => {
     const { sent } = await uploadThrough(({ method }) =>
-      method === 'PATCH' ? { kind: 'answer', status: 204, headers: headers as Record<string, string> } : undefined,
+      method === 'PATCH' ? { kind: 'answer', status: 204, headers } : undefined,
     );
     await expect(sent).rejects.toMatchObject({ code: 'service_answer' });
   });
