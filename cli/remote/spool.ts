@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { UploadSource } from '../../client/tus.ts';
+import type { UploadSource } from '../../client/resumable-upload.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
@@ -175,7 +175,8 @@ export async function openSpool(id: string, world: World): Promise<Spool> {
       // The state goes first: what is left of a removal that breaks off is not continued.
       await rm(statePath, { force: true });
       state = undefined;
-      for (const name of await readdir(folder)) if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
+      for (const name of await readdir(folder))
+        if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
     },
     async release() {
       if (state === undefined) await rm(folder, { recursive: true, force: true });

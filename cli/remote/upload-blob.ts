@@ -6,7 +6,7 @@ import {
   sendUpload,
   type Transport,
   type UploadedFile,
-} from '../../client/tus.ts';
+} from '../../client/resumable-upload.ts';
 import { type Identity, open } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';

@@ -39,7 +39,8 @@ it('is 200 while the service can store and read, and asks the pinning service on
   await expect.poll(status, wait).toBe(200);
   peer.seen.length = 0;
   const responses = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
-  for (const response of responses) expect(response).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
+  for (const response of responses)
+    expect(response).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
   expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
 });
 

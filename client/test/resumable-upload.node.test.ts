@@ -5,7 +5,14 @@ import { SealpinError } from '../../shared/errors.ts';
 import { hashingStream } from '../../shared/ipfs/index.ts';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
-import { createUpload, endUpload, isTemporaryFailure, sendUpload, type SendOptions, type Transport } from '../tus.ts';
+import {
+  createUpload,
+  endUpload,
+  isTemporaryFailure,
+  sendUpload,
+  type SendOptions,
+  type Transport,
+} from '../resumable-upload.ts';
 
 const mib = 1024 * 1024;
 
