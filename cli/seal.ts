@@ -1,17 +1,36 @@
 /** The work of the three encrypting commands: read, encrypt, store, remember, print the blob ID. */
-import { basename } from 'node:path';
-import type { StoredFile } from '../shared/api.ts';
-import { encrypt, type Format, passwordRecipient, type Recipient } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { basename, resolve } from 'node:path';
+import type { Health, StoredFile } from '../shared/api.ts';
+import {
+  encrypt,
+  type Format,
+  type Identity,
+  passwordIdentity,
+  type PasswordKdf,
+  passwordRecipient,
+  type Recipient,
+} from '../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
 import { remember } from './history.ts';
-import { openInput } from './io/input.ts';
+import { type Input, openInput } from './io/input.ts';
 import { sizeText } from './terminal/progress.ts';
-import { api, authorizedService } from './remote/client.ts';
-import { store } from './remote/store-blob.ts';
+import { type Api, api, authorizedService, type Service } from './remote/client.ts';
+import { hasSpool, type SourceMark, spoolId } from './remote/spool.ts';
+import { bufferedBytes, store } from './remote/store-blob.ts';
+import { upload, type Uploading } from './remote/upload-blob.ts';
+
+/** What a file is encrypted with. */
+type Secret = {
+  readonly recipients: readonly Recipient[];
+  /** Tells one way to encrypt from another: the texts of the keys, or how the key is derived from the password. */
+  readonly kind: readonly string[];
+  /** Opens what the recipients can open; undefined where only they can. */
+  readonly identity?: Identity;
+};
 
 type Sealing = {
   /** A path, or `-`. */
@@ -20,9 +39,12 @@ type Sealing = {
   /** Whether post-quantum recipients may be combined with others. */
   readonly mix?: boolean;
   /** Called once the file and the service are known to be there. */
-  readonly recipients: () => Promise<readonly Recipient[]>;
+  readonly secret: () => Promise<Secret>;
   readonly context: Context;
 };
+
+/** A broken upload of less is begun again by hand more quickly than it is continued. */
+const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
  * Encrypts a file with the password that is given, generated or asked for, and stores it.
@@ -38,65 +60,63 @@ export async function encryptWithPassword(o: {
     readonly generate: boolean;
   };
   readonly format: Format;
-  readonly derivation: Parameters<typeof passwordRecipient>[1];
+  readonly derivation: PasswordKdf;
   readonly context: Context;
 }): Promise<void> {
   const { args, format, derivation, context } = o;
   await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
   const source = { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' };
-  await encryptAndStore({
-    file: args.file,
-    format,
-    context,
-    recipients: async () => [passwordRecipient(await newPassword(source, args.generate, context), derivation)],
-  });
+  const secret = async (): Promise<Secret> => {
+    const password = await newPassword(source, args.generate, context);
+    return {
+      recipients: [passwordRecipient(password, derivation)],
+      kind: [derivation.name],
+      identity: passwordIdentity(password),
+    };
+  };
+  await encryptAndStore({ file: args.file, format, context, secret });
+}
+
+/** Encrypts a file to keys and stores it. @throws the codes of `recipients` and `encryptAndStore` */
+export async function encryptToKeys(
+  o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+): Promise<void> {
+  const secret = async (): Promise<Secret> => {
+    const recipients = await o.recipients();
+    return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
+  };
+  await encryptAndStore({ ...o, secret });
 }
 
 /**
  * Encrypts a file, stores it and prints its blob ID.
  *
- * @throws too_large before a byte is sent, if the size is known; the codes of `openInput`, `authorizedService` and `store`
+ * @throws too_large before a byte is sent, if the size is known; the codes of `openInput`, `authorizedService`, `store` and `upload`
  */
-export async function encryptAndStore(o: Sealing): Promise<void> {
+async function encryptAndStore(o: Sealing): Promise<void> {
   const { context } = o;
-  const { output, signal } = context;
+  const { output } = context;
   const input = await openInput(o.file, context);
   try {
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const { maxUploadBytes } = await routes.health();
-    refuseLarge(input.bytes, maxUploadBytes);
+    const limits = limitsOf(await routes.health());
+    refuseLarge(input.bytes, limits.fileBytes);
     // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask first.
     const { key } = await routes.account();
     if (!key.scopes.includes('write'))
       throw new SealpinError('insufficient_scope', 'the API key may not store files', {
         hint: 'use a key with the scope write',
       });
-    const recipients = await o.recipients();
-    const derivation = recipients.some(({ kind }) => kind === 'password')
-      ? output.progress('deriving the key from the password')
-      : undefined;
-    const container = await encrypt(input.stream, {
-      format: o.format,
-      recipients,
-      mix: o.mix ?? false,
-      // Leaves of the CID, which the hashing takes without copying them together.
-      pieceBytes: leafBytes,
-      backend: nodeBackend,
-    });
-    derivation?.done();
-    const bytes = input.bytes === undefined ? undefined : container.size(input.bytes);
-    refuseLarge(bytes, maxUploadBytes);
-    signal.throwIfAborted();
-    const progress = output.progress('encrypting and storing', bytes);
-    const file = await store({ stream: container.stream, bytes }, { api: routes, context, onBytes: progress.add });
-    progress.done();
+    const secret = await o.secret();
+    const file = await storeSealed(input, secret, { ...o, service, routes, limits, keyId: key.id });
     const name = o.file === '-' ? {} : { name: basename(o.file) };
     await keepInHistory(
       { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name },
       context,
     );
-    if (service.local && !output.json) output.note(await describeReach(file, context));
+    const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
+    if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
@@ -105,8 +125,141 @@ export async function encryptAndStore(o: Sealing): Promise<void> {
   }
 }
 
+type Destination = {
+  readonly service: Service;
+  readonly routes: Api;
+  readonly limits: Limits;
+  readonly keyId: string;
+};
+
+/** Stores it in one request; what is too large for that, or breaks off in the middle of much, by a resumable upload. */
+async function storeSealed(input: Input, secret: Secret, o: Sealing & Destination): Promise<Stored> {
+  const { context, limits, routes: api, service, keyId } = o;
+  const { output, signal } = context;
+  const path = resolve(context.cwd, o.file);
+  const source = markOf(path, input);
+  const id = source === undefined ? crypto.randomUUID() : path;
+  const uploading: Omit<Uploading, 'encrypt'> = {
+    id: spoolId([service.url.href, keyId, id, o.format, ...secret.kind]),
+    name: input.name,
+    source,
+    identity: secret.identity,
+    service,
+    keyId,
+    api,
+    maxUploadBytes: limits.requestBytes,
+    context,
+  };
+  if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, uploading.id)))
+    return upload({ ...uploading, encrypt: () => seal(input.stream, input.bytes, secret, o) });
+  let container = await seal(input.stream, input.bytes, secret, o);
+  refuseLarge(container.bytes, limits.fileBytes);
+  if (limits.uploadBytes > 0 && limits.requestBytes !== null) {
+    const start = await startOf(container, limits.requestBytes);
+    if (!start.isAll) return upload({ ...uploading, encrypt: async () => start.container });
+    container = start.container;
+  }
+  let sentBytes = 0;
+  const progress = output.progress('encrypting and storing', container.bytes);
+  const onBytes = (bytes: number): void => {
+    sentBytes += bytes;
+    progress.add(bytes);
+  };
+  try {
+    signal.throwIfAborted();
+    return await store(container, { api, context, onBytes });
+  } catch (error) {
+    const { bytes = 0 } = container;
+    const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
+    const isWorthIt = bytes > worthContinuingBytes && bytes <= limits.uploadBytes && source !== undefined;
+    if (!isBroken || !isWorthIt) throw error;
+    output.note(`${error.message}; it is stored by a resumable upload instead`);
+  } finally {
+    progress.done();
+  }
+  const again = await openInput(o.file, context);
+  try {
+    const encrypt = () => seal(again.stream, again.bytes, secret, o);
+    return await upload({ ...uploading, source: markOf(path, again), encrypt });
+  } finally {
+    await again.close();
+  }
+}
+
+type Container = { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined };
+
+async function seal(
+  stream: ReadableStream<Uint8Array>,
+  bytes: number | undefined,
+  { recipients }: Secret,
+  { format, mix = false, context }: Sealing,
+): Promise<Container> {
+  const derivation = recipients.some(({ kind }) => kind === 'password')
+    ? context.output.progress('deriving the key from the password')
+    : undefined;
+  // Pieces of one leaf of the CID, which the hashing takes without copying them together.
+  const container = await encrypt(stream, { format, recipients, mix, pieceBytes: leafBytes, backend: nodeBackend });
+  derivation?.done();
+  return { stream: container.stream, bytes: bytes === undefined ? undefined : container.size(bytes) };
+}
+
+/** Whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
+async function startOf(
+  { stream, bytes }: Container,
+  requestBytes: number,
+): Promise<{ readonly container: Container; readonly isAll: boolean }> {
+  if (bytes !== undefined) return { container: { stream, bytes }, isAll: bytes <= requestBytes };
+  const reader = stream.getReader();
+  const begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  let isAll = false;
+  while (!isAll && begunBytes <= Math.min(requestBytes, bufferedBytes)) {
+    const { done, value } = await reader.read();
+    isAll = done;
+    if (value !== undefined) begun.push(value);
+    begunBytes += value?.length ?? 0;
+  }
+  const whole = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const chunk = begun.shift() ?? (await reader.read()).value;
+        if (chunk === undefined) controller.close();
+        else controller.enqueue(chunk);
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+  return { container: { stream: whole, bytes: isAll ? begunBytes : undefined }, isAll };
+}
+
+/** The input as it is now; undefined for a pipe. */
+function markOf(path: string, { bytes, identity }: Input): SourceMark | undefined {
+  if (identity === undefined || bytes === undefined) return undefined;
+  const { dev, ino, mtimeNs } = identity;
+  return { path, size: bytes, mtimeNs: String(mtimeNs), dev: String(dev), ino: String(ino) };
+}
+
+/** What a service takes, in bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
+type Limits = { readonly requestBytes: number | null; readonly uploadBytes: number; readonly fileBytes: number | null };
+
+function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
+  const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
+  return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
+}
+
+type Pins = StoredFile['pins'];
+/** What is known of a file that was stored; the end of a resumable upload does not tell its pins. */
+type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & { readonly pins?: Pins };
+
+async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
+  // The file is stored, even if this question fails, or the API key may not ask it.
+  const found = await routes.list({ cid, limit: 1 }).catch(() => undefined);
+  return found?.files[0]?.pins;
+}
+
 /** Who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not assumed. */
-async function describeReach({ pins }: StoredFile, { dataDir }: Context): Promise<string> {
+async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
   const [{ control }, { localPaths }] = await Promise.all([import('./local/control.ts'), import('./local/state.ts')]);
@@ -121,11 +274,11 @@ async function describeReach({ pins }: StoredFile, { dataDir }: Context): Promis
   return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
 }
 
-function refuseLarge(bytes: number | undefined, maxUploadBytes: number | null): void {
-  if (bytes === undefined || maxUploadBytes === null || bytes <= maxUploadBytes) return;
+function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
+  if (bytes === undefined || maxBytes === null || bytes <= maxBytes) return;
   throw new SealpinError(
     'too_large',
-    `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxUploadBytes)}`,
+    `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxBytes)}`,
     { hint: 'use a service with a higher limit; the local one (sealpin start) accepts any size' },
   );
 }

@@ -1,7 +1,8 @@
 /** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { isBlobReference, openBlob, parseBlobId, readFailure } from './remote/fetch-blob.ts';
+import { isBlobReference, parseBlobId, readFailure } from './remote/fetch-blob.ts';
+import { openDownload } from './remote/kept-download.ts';
 import { release } from './io/byte-stream.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
@@ -85,15 +86,8 @@ type Source = {
 async function container(blob: string, context: Context): Promise<Source> {
   if (isLocal(blob)) return openInput(blob, context);
   const cid = parseBlobId(blob, '; a container on this machine is named with a slash: ./file');
-  const abort = new AbortController();
-  const signal = AbortSignal.any([context.signal, abort.signal]);
-  const { size, read } = await openBlob(cid, { ...context, signal });
-  return {
-    stream: read(),
-    bytes: size,
-    identity: undefined,
-    close: async () => abort.abort(new SealpinError('interrupted')),
-  };
+  const { size, stream, close } = await openDownload(cid, context);
+  return { stream, bytes: size, identity: undefined, close };
 }
 
 async function openWith(opened: Opened, o: Unsealing, context: Context): Promise<ReadableStream<Uint8Array>> {

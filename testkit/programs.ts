@@ -21,7 +21,7 @@ function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** The paths of the programs that `.ci/age` builds and `.ci/openapi-tools` installs, by their names in tests. */
+/** The paths of the programs that the scripts in `.ci/` build or install, by their names in tests. */
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
@@ -33,6 +33,8 @@ const built: Record<string, string> = {
   redocly: 'openapi-tools/node_modules/.bin/redocly',
   schemathesis: 'openapi-tools/python/bin/schemathesis',
   spectral: 'openapi-tools/node_modules/.bin/spectral',
+  tusd: 'tusd-v2.9.2/tusd',
+  'tuspy-python': 'tuspy-1.1.0/bin/python',
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */

@@ -1,7 +1,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readRecipients } from '../keys/key-files.ts';
-import { encryptAndStore } from '../seal.ts';
+import { encryptToKeys } from '../seal.ts';
 import { fileArg } from './args.ts';
 
 export const command = defineCommand({
@@ -27,7 +27,7 @@ export const command = defineCommand({
     const files = [args.public_key_file, ...rest];
     if (args.file === '-' && files.includes('-'))
       throw new SealpinError('usage', 'standard input cannot be both the file and a key');
-    await encryptAndStore({
+    await encryptToKeys({
       file: args.file,
       format: 'age',
       mix: args.mix,

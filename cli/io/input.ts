@@ -24,13 +24,14 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /** Which file it is, to compare with an output; undefined for a pipe. */
+  /** Which file it is, and of when; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
   readonly stream: ReadableStream<Uint8Array>;
   close(): Promise<void>;
 };
 
-export type FileIdentity = { readonly dev: bigint; readonly ino: bigint };
+/** `mtimeNs`: when its content changed last, in nanoseconds since 1970. */
+export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonly mtimeNs: bigint };
 
 /**
  * Opens a file for reading; `-` is standard input, and a FIFO is read like it.
@@ -120,7 +121,8 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
       }
     },
   });
-  return { name: path, bytes, identity: { dev: before.dev, ino: before.ino }, stream, close: () => close(descriptor) };
+  const { dev, ino, mtimeNs } = before;
+  return { name: path, bytes, identity: { dev, ino, mtimeNs }, stream, close: () => close(descriptor) };
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */

@@ -10,6 +10,8 @@ type Paths = {
   readonly privateKey: string;
   readonly publicKey: string;
   readonly history: string;
+  readonly uploads: string;
+  readonly downloads: string;
 };
 
 /** The files in a data directory; its `local/` belongs to the local service. */
@@ -20,6 +22,8 @@ export function pathsIn(dataDir: string): Paths {
     privateKey: join(dataDir, 'private.key'),
     publicKey: join(dataDir, 'public.key'),
     history: join(dataDir, 'history'),
+    uploads: join(dataDir, 'uploads'),
+    downloads: join(dataDir, 'downloads'),
   };
 }
 

@@ -138,7 +138,7 @@ export function noService(hint?: string): SealpinError {
   );
 }
 
-type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
+export type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
 
 /**
  * Sends one request to the API.
@@ -147,19 +147,27 @@ type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
  * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `send`
  */
 export async function call(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
+  const response = await ask(service, path, o);
+  if (response.status >= 200 && response.status < 300) return response;
+  throw problemOf({ ...response, text: await readText(response) }, service);
+}
+
+/** Sends one request to the API, whatever its response is. Fails as `send`. */
+export function ask(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
     ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
   };
-  const response = await send(new URL(path, service.url), { ...o, headers });
-  if (response.status >= 200 && response.status < 300) return response;
-  throw await problemIn(response, service);
+  return send(new URL(path, service.url), { ...o, headers });
 }
 
-/** The problem in a response, with where the API key comes from. */
-async function problemIn(response: HttpResponse, { url, keyFrom }: Caller): Promise<SealpinError> {
-  const text = await readText(response);
+/** The problem in a response whose body is `text`, with where the API key comes from. */
+export function problemOf(
+  response: Pick<HttpResponse, 'status' | 'headers'> & { readonly text: string },
+  { url, keyFrom }: Caller,
+): SealpinError {
+  const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }

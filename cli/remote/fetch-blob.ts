@@ -77,11 +77,12 @@ function notBlobId(text: string): [detail: string, hint?: string] {
  * failed.
  *
  * @param cid a checked blob ID
+ * @param onBlock gets each verified block
  * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer, and pinning_timeout, which
  *   `readFailure` converts; the streams fail with the same
  */
-export async function openBlob(cid: string, context: Context): Promise<IpfsFile> {
-  return openFile(cid, await sourcesOf(context), optionsOf(context));
+export async function openBlob(cid: string, context: Context, onBlock?: OpenOptions['onBlock']): Promise<IpfsFile> {
+  return openFile(cid, await sourcesOf(context), { ...optionsOf(context), ...(onBlock && { onBlock }) });
 }
 
 /** The size of a blob in bytes, by its verified root block. Fails as `openBlob`. */
@@ -113,7 +114,7 @@ export function readFailure(error: unknown): unknown {
  * Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than
  * the hash.
  */
-function optionsOf({ signal, timeouts }: Context): OpenOptions {
+export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
   return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
 }
 

@@ -21,7 +21,7 @@ export type HttpResponse = {
 };
 
 export type SendOptions = {
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
   /**
    * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
@@ -261,7 +261,7 @@ export async function readText(response: HttpResponse, limitBytes = 1024 * 1024)
 }
 
 /** One header of a response, safe to show; `name` is in lower case. */
-export function headerOf(response: HttpResponse, name: string): string | undefined {
+export function headerOf(response: Pick<HttpResponse, 'headers'>, name: string): string | undefined {
   const value = response.headers[name];
   return value === undefined ? undefined : visible(Array.isArray(value) ? value.join(', ') : value);
 }

@@ -11,7 +11,7 @@ import { type Api } from './client.ts';
  * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
  * before it keeps them.
  */
-const bufferedBytes = 32 * 1024 * 1024;
+export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
 /**
@@ -55,9 +55,8 @@ export async function store(
       if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
       file = await lookUp(computedCid(computed).cid, error, o);
     }
-    const { cid, bytes: size } = computedCid(computed);
-    if (file.cid === cid && file.size === size) return file;
-    throw await undo(file, cid, o.api);
+    await refuseOther(file, computedCid(computed), o.api);
+    return file;
   } catch (error) {
     await reader.cancel(error);
     throw error;
@@ -112,18 +111,28 @@ async function lookUp(
   });
 }
 
-async function undo(file: StoredFile, cid: string, api: Api): Promise<SealpinError> {
+/**
+ * Compares what the service stored with what was computed here, and deletes something else again.
+ *
+ * @throws cid_mismatch
+ */
+export async function refuseOther(
+  file: Pick<StoredFile, 'fileId' | 'cid' | 'size'>,
+  { cid, bytes }: SizedCid,
+  api: Api,
+): Promise<void> {
+  if (file.cid === cid && file.size === bytes) return;
   const detail =
     file.cid === cid
       ? `the service stored ${sizeText(file.size)} of another size`
       : `the service stored it as ${file.cid}, and it is ${cid}`;
   try {
     await api.remove(file.fileId);
-    return new SealpinError('cid_mismatch', `${detail}; it was deleted again`);
   } catch (error) {
-    return new SealpinError('cid_mismatch', `${detail}; deleting it failed, too`, {
+    throw new SealpinError('cid_mismatch', `${detail}; deleting it failed, too`, {
       hint: `delete it by hand: sealpin delete ${file.fileId}`,
       cause: error,
     });
   }
+  throw new SealpinError('cid_mismatch', `${detail}; it was deleted again`);
 }

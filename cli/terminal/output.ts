@@ -33,8 +33,8 @@ export interface Output {
   warn(text: string): void;
   /** What exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
-  /** A bar on a terminal. `bytes`: how many there will be, if known. */
-  progress(label: string, bytes?: number): Progress;
+  /** A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. */
+  progress(label: string, bytes?: number, from?: number): Progress;
   /** Reports what went wrong. @returns the exit code */
   failure(thrown: unknown): number;
 }
@@ -130,12 +130,12 @@ export function createOutput(o: OutputOptions): Output {
     secret(text) {
       print(text);
     },
-    progress(label, bytes) {
+    progress(label, bytes, from = 0) {
       bar?.done();
       bar =
         o.quiet || o.json || o.stderr.isTTY !== true
           ? silentProgress
-          : progressBar({ stderr: o.stderr, label, bytes, now: o.now });
+          : progressBar({ stderr: o.stderr, label, bytes, from, now: o.now });
       return bar;
     },
     failure(thrown) {

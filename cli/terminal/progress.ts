@@ -2,7 +2,7 @@
 import { columnsOf, type OutputStream } from './streams.ts';
 
 export interface Progress {
-  /** Counts bytes that are done. */
+  /** Counts bytes that are done; negative: bytes that were lost again. */
   add(bytes: number): void;
   /** Removes the line until the next byte, so that another line can be written. */
   hide(): void;
@@ -39,18 +39,20 @@ export function timeText(seconds: number): string {
 /**
  * The line itself, cut to the width of the terminal.
  *
- * @param o `bytes` done, `total` bytes if known, `elapsedMs` since the start, `columns` of the terminal
+ * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known, `elapsedMs` since the start, `columns` of
+ *   the terminal
  */
 export function progressLine(o: {
   label: string;
   bytes: number;
+  from?: number;
   total: number | undefined;
   elapsedMs: number;
   columns: number;
 }): string {
   // Work that is not measured in bytes, such as deriving a key.
   if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
-  const rate = o.elapsedMs > 0 ? (o.bytes * 1000) / o.elapsedMs : 0;
+  const rate = o.elapsedMs > 0 ? (Math.max(0, o.bytes - (o.from ?? 0)) * 1000) / o.elapsedMs : 0;
   const parts = [sizeText(o.bytes)];
   if (o.total !== undefined) parts[0] += ` of ${sizeText(o.total)}`;
   if (rate > 0) {
@@ -67,15 +69,16 @@ export function progressLine(o: {
   return `${text}${bar} ${percent}`.slice(0, o.columns - 1);
 }
 
-/** A bar on a terminal, drawn at most ten times a second. */
+/** A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done already. */
 export function progressBar(o: {
   stderr: OutputStream;
   label: string;
   bytes: number | undefined;
+  from: number;
   now: () => number;
 }): Progress {
   const start = o.now();
-  let bytes = 0;
+  let bytes = o.from;
   let drawn = 0;
   let shown = false;
   let isDone = false;
@@ -85,6 +88,7 @@ export function progressBar(o: {
     const line = progressLine({
       label: o.label,
       bytes,
+      from: o.from,
       total: o.bytes,
       elapsedMs: drawn - start,
       columns: columnsOf(o.stderr),

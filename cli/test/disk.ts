@@ -1,5 +1,7 @@
 /** A disk that fills up: a small tmpfs in a mount namespace of its own. */
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { once } from 'node:events';
 import type { TestContext } from 'vitest';
 
 /**
@@ -8,21 +10,25 @@ import type { TestContext } from 'vitest';
  *
  * @param o.env besides PATH and NODE
  */
-export function onSmallDisk(
+export async function onSmallDisk(
   context: TestContext,
   o: { disk: string; mebibytes: number; script: string; env: Record<string, string>; cwd?: string },
-): { status: number | null; stdout: string; stderr: string } {
+): Promise<{ status: number | null; stdout: string; stderr: string }> {
   const script = `mount -t tmpfs -o size=${o.mebibytes}m sealpin-test "$DISK" || exit 77; ${o.script}`;
-  const ran = spawnSync(
+  const child = spawn(
     'unshare',
     ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', script],
     {
       cwd: o.cwd,
       env: { PATH: process.env['PATH'] ?? '', NODE: process.execPath, DISK: o.disk, ...o.env },
-      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
-  if (ran.error !== undefined || ran.status === 77 || /^unshare: /m.test(ran.stderr))
+  const none = [null] as const;
+  // Where there is no such program, there is no small disk.
+  const closed = once(child, 'close').catch(() => none) as Promise<readonly [number | null]>;
+  const [[status], stdout, stderr] = await Promise.all([closed, text(child.stdout), text(child.stderr)]);
+  if (status === null || status === 77 || /^unshare: /m.test(stderr))
     return context.skip('no small disk can be made here (unshare, mount)');
-  return ran;
+  return { status, stdout, stderr };
 }

@@ -40,7 +40,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, bytes);
-    const ran = run1MiB(
+    const ran = await run1MiB(
       context,
       `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt - small/out key < in; echo "exit $?"; ls -A small`,
       directory,
@@ -55,7 +55,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
-    const ran = run1MiB(context, '"$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"', directory);
+    const ran = await run1MiB(context, '"$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"', directory);
     expect(ran.stderr).toMatch(/^sealpin: error: small\/out needs up to 4\.0 MiB, and \S+ .?i?B are free there\n/);
     expect(ran.stdout).toBe('exit 1\n');
   });
@@ -64,7 +64,7 @@ describe('S49: on a full disk', () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, 4 * 1024 * 1024);
-    const ran = run1MiB(
+    const ran = await run1MiB(
       context,
       'echo old > small/out; "$NODE" "$ENTRY" ecc-decrypt - small/out key --force < in; cat small/out; ls -A small',
       directory,
@@ -92,7 +92,7 @@ describe('S49: on a full disk', () => {
     async (flag, context) => {
       const directory = await temporaryDirectory();
       await mkdir(join(directory, 'small'));
-      const ran = run1MiB(
+      const ran = await run1MiB(
         context,
         `mkdir small/keys; head -c 2M /dev/zero > small/filler 2>/dev/null; "$NODE" "$ENTRY" keygen --output small/keys ${flag}; echo "exit $?"; ls -A small/keys`,
         directory,

@@ -117,6 +117,8 @@ describe('progress', () => {
       'storing  256 MiB of 1.0 GiB  128 MiB/s  0:06 left  [########----------------------]  25%',
     );
     expect(progressLine({ ...o, total: undefined })).toBe('storing  256 MiB  128 MiB/s');
+    // What was there before does not count as fast.
+    expect(progressLine({ ...o, from: 128 * 1024 ** 2 })).toContain('  64.0 MiB/s  0:12 left  ');
     expect(progressLine({ ...o, bytes: 0, elapsedMs: 0 })).toBe(
       'storing  0 B of 1.0 GiB  [------------------------------]   0%',
     );

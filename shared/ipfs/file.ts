@@ -24,6 +24,8 @@ export type OpenOptions = {
   limits?: Limits;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest;
+  /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
+  onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
 };
 
 export type IpfsFile = {
@@ -98,7 +100,7 @@ export async function readBlock(
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, digest }: OpenOptions,
+  { signal = new AbortController().signal, limits = {}, digest, onBlock }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
@@ -146,7 +148,9 @@ export async function openDag(
           try {
             stop.signal.throwIfAborted();
             const { done, value } = await order.next();
-            return done ? undefined : value;
+            if (done) return undefined;
+            await onBlock?.(value);
+            return value;
           } catch (cause) {
             close(cause);
             throw cause;

@@ -23,16 +23,18 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     npm: /^valibot$/,
   },
   worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
-  cli: { rooms: ['shared'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
+  client: { rooms: ['shared'], npm: /^$/ },
+  cli: { rooms: ['shared', 'client'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
-  testkit: { rooms: ['shared', 'worker', 'cli'], npm: /./, node: true },
-  bench: { rooms: ['shared', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
+  bench: { rooms: ['shared', 'client', 'worker', 'cli', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
   'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
-  'cli/test': { rooms: ['shared', 'cli', 'testkit'], npm: /./, node: true },
+  'client/test': { rooms: ['shared', 'client', 'testkit'], npm: /./, node: true },
+  'cli/test': { rooms: ['shared', 'client', 'cli', 'testkit'], npm: /./, node: true },
 };
 
 /** Imports that are no source files: the manifest, and the bundled Worker that the guard imports at run time. */

@@ -5,7 +5,7 @@ import { version } from '../../package.json';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
 import { isOperator } from '../auth/operator.ts';
-import { maxUploadBytes } from '../env.ts';
+import { maxFileBytes, maxUploadBytes } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { pinOf } from '../objects/shard.ts';
 import { servicesOf } from '../pinning/configured.ts';
@@ -31,7 +31,8 @@ type State = { storage: 'ok' | 'failing'; services: Service[] };
  */
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
-  const body: Health = { status: 'ok', version, maxUploadBytes: maxUploadBytes(c.env) ?? null };
+  const limits = { maxUploadBytes: maxUploadBytes(c.env) ?? null, maxFileBytes: maxFileBytes(c.env) };
+  const body: Health = { status: 'ok', version, ...limits };
   if (live === undefined) {
     const state = await stateOf(c.env);
     const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');

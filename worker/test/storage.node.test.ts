@@ -10,6 +10,7 @@ import { startService, type Service } from '../../testkit/service.ts';
 import { pinned } from './world.ts';
 
 const { version } = manifest;
+const maxFileBytes = 32 * 2 ** 30;
 let service: Service;
 let key: string;
 let call: Client;
@@ -255,7 +256,7 @@ it('serves what is stored here to anybody, and nothing else', async () => {
 
 it('reports its version and its limit', async () => {
   const response = await fetch(`${service.url}/v1/health`);
-  expect(await response.json()).toEqual({ status: 'ok', version, maxUploadBytes: null });
+  expect(await response.json()).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
 });
 
 it('lets only the operator create accounts', async () => {

@@ -35,7 +35,7 @@ const program = `
 `;
 
 test('on a full disk nothing is stored, files are deleted, and it goes on when there is room', async (context) => {
-  const ran = onSmallDisk(context, {
+  const ran = await onSmallDisk(context, {
     disk: await directory(),
     mebibytes: 48,
     script: 'exec "$NODE" --disable-warning=ExperimentalWarning --input-type=module -e "$PROGRAM"',

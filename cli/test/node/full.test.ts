@@ -51,7 +51,7 @@ const program = `
 
 test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
   const dir = await directory();
-  const ran = onSmallDisk(context, {
+  const ran = await onSmallDisk(context, {
     disk: dir,
     mebibytes: 16,
     script: 'exec "$NODE" --input-type=module -e "$PROGRAM"',

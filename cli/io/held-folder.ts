@@ -1,0 +1,42 @@
+/** A folder of the data directory that one process has at a time. */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isSealpinError } from '../../shared/errors.ts';
+import { quietSqlite } from '../local/quiet.ts';
+import { writeFailure } from './errno.ts';
+import { makeDataDirectory, makeDirectories } from './paths.ts';
+
+/** The file that is locked; the names of SQLite's own files beside it begin with it. */
+export const lockName = 'lock';
+
+/**
+ * Creates a folder and holds it until it is released or this process ends. It is removed before the release, if at all.
+ *
+ * @param folder below the data directory
+ * @returns undefined while another process has it
+ * @throws file_unwritable, disk_full
+ */
+export async function holdFolder(folder: string, dataDir: string): Promise<{ release(): void } | undefined> {
+  const path = join(folder, lockName);
+  const inode = (): Promise<number | undefined> =>
+    stat(path).then(
+      ({ ino }) => ino,
+      () => undefined,
+    );
+  try {
+    await makeDataDirectory(dataDir);
+    await makeDirectories(folder);
+    quietSqlite();
+    const { lock } = await import('../local/lock.ts');
+    const before = await inode();
+    const held = lock(path);
+    const after = await inode();
+    if (after !== undefined && (before === undefined || before === after)) return held;
+    // Its last holder removed it in this moment.
+    held.release();
+    return undefined;
+  } catch (error) {
+    if (isSealpinError(error, 'already_running')) return undefined;
+    throw writeFailure(folder, error);
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Downloads that continue. While a large blob is fetched, its verified blocks are kept in `downloads/` of the data directory (0600), as
+ * a CAR that grows. After a break or a kill, the same blob is read from there as far as it goes, every block verified again, and
+ * from the sources after that. What is kept is ciphertext as it is stored, never plaintext.
+ */
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open, readdir, rm, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { SealpinError } from '../../shared/errors.ts';
+import { type BlockSource, carHeader, carSection, type Cid, openFile, parseCid } from '../../shared/ipfs/index.ts';
+import type { Context } from '../context.ts';
+import { holdFolder } from '../io/held-folder.ts';
+import { pathsIn } from '../io/paths.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { openBlob, optionsOf } from './fetch-blob.ts';
+
+/** A smaller blob is fetched again as quickly. */
+const worthKeepingBytes = 16 * 1024 * 1024;
+const maxAgeMs = 7 * 24 * 3600 * 1000;
+
+export type Download = {
+  /** Bytes of the blob. */
+  readonly size: number;
+  /** Its verified bytes from the first one. */
+  readonly stream: ReadableStream<Uint8Array>;
+  /** Ends open requests. What was kept stays only where the fetching broke off or was interrupted. */
+  close(): Promise<void>;
+};
+
+/** Opens a blob as `openBlob`, from where an earlier download of it stopped. Fails as `openBlob`. */
+export async function openDownload(cid: string, context: Context): Promise<Download> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  let kept: Kept | undefined;
+  const { size, read } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
+  if (size > worthKeepingBytes) kept = await keep(cid, size, context);
+  let isBroken = false;
+
+  async function* blocks(): AsyncGenerator<Uint8Array> {
+    let position = 0;
+    for await (const chunk of kept?.read({ ...context, signal }) ?? []) {
+      position += chunk.length;
+      yield chunk;
+    }
+    if (position > 0) context.output.note(`continuing the download at ${sizeText(position)} of ${sizeText(size)}`);
+    try {
+      yield* read(position);
+    } catch (error) {
+      isBroken = true;
+      throw error;
+    }
+  }
+
+  const iterator = blocks();
+  return {
+    size,
+    stream: new ReadableStream(
+      {
+        async pull(controller) {
+          const { done, value } = await iterator.next();
+          if (done === true) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: async () => void (await iterator.return(undefined)),
+      },
+      { highWaterMark: 0 },
+    ),
+    async close() {
+      stop.abort(new SealpinError('interrupted'));
+      await kept?.close(isBroken || context.signal.aborted);
+    },
+  };
+}
+
+/** Opens what is kept of a blob; undefined when nothing can be kept, which is no reason not to fetch. */
+async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<Kept | undefined> {
+  const { downloads } = pathsIn(dataDir);
+  const folder = join(downloads, cid);
+  let held: { release(): void } | undefined;
+  try {
+    held = await holdFolder(folder, dataDir);
+    if (held === undefined) return undefined;
+    await removeOld(downloads, cid, dataDir, now());
+    const disk = await statfs(folder);
+    // Both the container and what comes out of it: the output must not fail for what is only a convenience.
+    const isRoomy = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
+    return new Kept(parseCid(cid), folder, held, isRoomy);
+  } catch {
+    held?.release();
+    return undefined;
+  }
+}
+
+/** Removes what nobody continued for 7 days. */
+async function removeOld(downloads: string, current: string, dataDir: string, now: number): Promise<void> {
+  for (const name of await readdir(downloads)) {
+    const folder = join(downloads, name);
+    const file = await stat(join(folder, blocksName)).catch(() => undefined);
+    if (name === current || (file !== undefined && now - file.mtimeMs <= maxAgeMs)) continue;
+    const held = await holdFolder(folder, dataDir);
+    if (held === undefined) continue;
+    await rm(folder, { recursive: true, force: true });
+    held.release();
+  }
+}
+
+const blocksName = 'blocks.car';
+
+class Kept {
+  readonly #cid: Cid;
+  readonly #folder: string;
+  readonly #held: { release(): void };
+  /** Undefined when no more is kept. */
+  #file: FileHandle | undefined;
+  #isKeeping: boolean;
+  /** Where the next block goes: behind the verified ones. */
+  #position = 0;
+  /** Interior nodes are on the way to several ranges; each is kept once. */
+  readonly #nodes = new Set<string>();
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(cid: Cid, folder: string, held: { release(): void }, isKeeping: boolean) {
+    this.#cid = cid;
+    this.#folder = folder;
+    this.#held = held;
+    this.#isKeeping = isKeeping;
+  }
+
+  /** The verified bytes that are here, as far as they go. */
+  async *read(context: Pick<Context, 'signal' | 'timeouts'>): AsyncGenerator<Uint8Array> {
+    const source: BlockSource = {
+      id: 'the kept part',
+      block: () => Promise.reject(new SealpinError('not_found')),
+      car: async (_cid, start) => {
+        if (start > 0) throw new SealpinError('not_found');
+        return Readable.toWeb(createReadStream(join(this.#folder, blocksName))) as ReadableStream<Uint8Array>;
+      },
+    };
+    try {
+      const onBlock = async (block: { cid: Cid; bytes: Uint8Array }): Promise<void> => this.#count(block);
+      const file = await openFile(this.#cid.text, [source], { ...optionsOf(context), onBlock });
+      yield* file.read();
+    } catch {
+      // It ends here, or is damaged from here on: the sources have the rest.
+      context.signal.throwIfAborted();
+    }
+  }
+
+  #count({ cid, bytes }: { cid: Cid; bytes: Uint8Array }): void {
+    if (this.#position === 0) this.#position = carHeader(this.#cid).length;
+    if (cid.codec !== 'raw') this.#nodes.add(cid.text);
+    this.#position += carSection(cid, bytes.length).length + bytes.length;
+  }
+
+  /** Keeps one more block, once the one before it is written. */
+  async append(block: { cid: Cid; bytes: Uint8Array }): Promise<void> {
+    await this.#writing;
+    if (!this.#isKeeping || this.#nodes.has(block.cid.text)) return;
+    this.#writing = this.#write(block).catch(async () => {
+      // The disk is full or broken: the download goes on without.
+      this.#isKeeping = false;
+      await rm(join(this.#folder, blocksName), { force: true });
+    });
+  }
+
+  async #write(block: { cid: Cid; bytes: Uint8Array }): Promise<void> {
+    if (this.#file === undefined) {
+      this.#file = await open(join(this.#folder, blocksName), this.#position === 0 ? 'w' : 'r+', 0o600);
+      await this.#file.truncate(this.#position);
+    }
+    const start = this.#position;
+    const head = start === 0 ? [carHeader(this.#cid)] : [];
+    const { bytesWritten } = await this.#file.writev(
+      [...head, carSection(block.cid, block.bytes.length), block.bytes],
+      start,
+    );
+    this.#count(block);
+    if (start + bytesWritten !== this.#position) throw new Error('the disk took a part only');
+  }
+
+  /** @param stays whether another download may continue it */
+  async close(stays: boolean): Promise<void> {
+    await this.#writing;
+    await this.#file?.close();
+    if (!stays || !this.#isKeeping) await rm(this.#folder, { recursive: true, force: true });
+    this.#held.release();
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * The ciphertext of an upload that can be continued, in a folder of `uploads/` of the data directory (0600): encrypting again would
+ * give other bytes. Beside it `state.json` says what it is; neither holds a key or a password. A spool without `state.json` is not
+ * complete, and is never continued.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { UploadSource } from '../../client/resumable-upload.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { cidBuilder } from '../../shared/ipfs/index.ts';
+import type { Context } from '../context.ts';
+import { release } from '../io/byte-stream.ts';
+import { errnoOf, readFailure } from '../io/errno.ts';
+import { openSink } from '../io/output-file.ts';
+import { holdFolder, lockName } from '../io/held-folder.ts';
+import { pathsIn } from '../io/paths.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+
+/** The file that was encrypted, as it was then. */
+export type SourceMark = {
+  readonly path: string;
+  readonly size: number;
+  readonly mtimeNs: string;
+  readonly dev: string;
+  readonly ino: string;
+};
+
+export type SpoolState = {
+  readonly v: 1;
+  /** URL of the service, and the ID of the API key whose upload it is. */
+  readonly service: string;
+  readonly keyId: string;
+  /** Undefined for a pipe, which cannot be read again and so is not continued by another run. */
+  readonly source?: SourceMark;
+  /** Bytes and CID of the ciphertext. */
+  readonly bytes: number;
+  readonly cid: string;
+  readonly idempotencyKey: string;
+  /** Once the service has given it. */
+  readonly uploadId?: string;
+  readonly startedAt: string;
+};
+
+type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
+
+export interface Spool {
+  /** Undefined while there is no complete ciphertext. */
+  readonly state: SpoolState | undefined;
+  /** Whether an earlier process began to fill it and did not come to the end. */
+  readonly isIncomplete: boolean;
+  /**
+   * Writes the ciphertext, and then the state.
+   *
+   * @param about all of the state but what follows from the ciphertext
+   * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
+   */
+  fill(
+    container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
+    about: Omit<SpoolState, 'v' | 'bytes' | 'cid'>,
+    onBytes: (bytes: number) => void,
+  ): Promise<SpoolState>;
+  /** Changes the state on the disk, synced. */
+  save(state: SpoolState): Promise<SpoolState>;
+  /** The ciphertext, from any byte. */
+  source(): UploadSource;
+  /** Removes the ciphertext and the state. */
+  empty(): Promise<void>;
+  /** Lets other processes have it. An empty one disappears. */
+  release(): Promise<void>;
+}
+
+const idBytes = 16;
+
+/** The name of the spool that a command continues: the same for the same parts in the same order. */
+export function spoolId(parts: readonly string[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify(parts))
+    .digest('hex')
+    .slice(0, 2 * idBytes);
+}
+
+/** Whether a killed or failed command left something under this name. */
+export async function hasSpool(dataDir: string, id: string): Promise<boolean> {
+  const found = await stat(join(pathsIn(dataDir).uploads, id, 'state.json')).catch(() => undefined);
+  return found !== undefined;
+}
+
+/** The names of all spools of a data directory. */
+export async function spoolIds(dataDir: string): Promise<string[]> {
+  const names = await readdir(pathsIn(dataDir).uploads).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw readFailure(pathsIn(dataDir).uploads, error);
+  });
+  return names.filter((name) => /^[0-9a-f]{32}$/.test(name));
+}
+
+/**
+ * Opens a spool, for this process alone, and creates its folder.
+ *
+ * @throws conflict when another process has it, file_unwritable, disk_full
+ */
+export async function openSpool(id: string, world: World): Promise<Spool> {
+  const folder = join(pathsIn(world.dataDir).uploads, id);
+  const containerPath = join(folder, 'container');
+  const statePath = join(folder, 'state.json');
+  const held = await holdFolder(folder, world.dataDir);
+  if (held === undefined)
+    throw new SealpinError('conflict', 'another sealpin is uploading the same file', {
+      hint: 'wait until it has ended, and see: sealpin list',
+    });
+  let state: SpoolState | undefined;
+  let isIncomplete: boolean;
+  try {
+    isIncomplete = (await readdir(folder)).some((name) => !name.startsWith(lockName) && name !== 'state.json');
+    state = await readState(statePath, containerPath);
+  } catch (error) {
+    held.release();
+    throw error;
+  }
+
+  async function save(next: SpoolState): Promise<SpoolState> {
+    const sink = await openSink(statePath, { force: true, world });
+    try {
+      await sink.write(Buffer.from(`${JSON.stringify(next, null, 2)}\n`));
+      await sink.commit();
+    } finally {
+      await sink.abort();
+    }
+    state = next;
+    return next;
+  }
+
+  return {
+    get state() {
+      return state;
+    },
+    isIncomplete: isIncomplete && state === undefined,
+    save,
+    async fill({ stream, bytes }, about, onBytes) {
+      await rm(statePath, { force: true });
+      state = undefined;
+      const sink = await openSink(containerPath, { force: true, world });
+      const builder = cidBuilder({ digest: nodeBackend.sha256 });
+      try {
+        await rm(containerPath, { force: true });
+        if (bytes !== undefined) await sink.room(bytes);
+        for await (const chunk of stream) {
+          const { length } = chunk;
+          await builder.write(chunk);
+          await sink.write(chunk, () => release(chunk));
+          onBytes(length);
+        }
+        const made = await builder.finish();
+        await sink.commit();
+        return await save({ v: 1, ...about, ...made });
+      } catch (error) {
+        throw isSealpinError(error, 'disk_full') ? noRoom(error, bytes) : error;
+      } finally {
+        await sink.abort();
+      }
+    },
+    source: () => ({
+      bytes: state?.bytes ?? 0,
+      async *read(start, end) {
+        try {
+          if (end > start) yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: readBytes });
+        } catch (error) {
+          throw readFailure(containerPath, error);
+        }
+      },
+    }),
+    async empty() {
+      // The state goes first: what is left of a removal that breaks off is not continued.
+      await rm(statePath, { force: true });
+      state = undefined;
+      for (const name of await readdir(folder))
+        if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
+    },
+    async release() {
+      if (state === undefined) await rm(folder, { recursive: true, force: true });
+      held.release();
+    },
+  };
+}
+
+const readBytes = 256 * 1024;
+
+function noRoom(error: SealpinError, bytes: number | undefined): SealpinError {
+  return new SealpinError('disk_full', error.message, {
+    hint:
+      'a large upload needs a copy of the encrypted file on this disk until it ends' +
+      `${bytes === undefined ? '' : ', of the size of the file'}: free some space, or use a data directory on another ` +
+      'disk (--data-dir)',
+    cause: error,
+  });
+}
+
+/** The state; undefined when it is missing, damaged or of another version, or when the ciphertext is not the one it means. */
+async function readState(statePath: string, containerPath: string): Promise<SpoolState | undefined> {
+  let text;
+  try {
+    text = await readFile(statePath, 'utf8');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw readFailure(statePath, error);
+  }
+  let found: SpoolState;
+  try {
+    found = JSON.parse(text) as SpoolState;
+  } catch {
+    return undefined;
+  }
+  const { v, bytes, service, cid, idempotencyKey, startedAt } = found;
+  const texts = [service, cid, idempotencyKey, startedAt];
+  if (v !== 1 || texts.some((text) => typeof text !== 'string') || !Number.isSafeInteger(bytes)) return undefined;
+  const size = await stat(containerPath).then(
+    (stats) => stats.size,
+    () => undefined,
+  );
+  return size === bytes ? found : undefined;
+}

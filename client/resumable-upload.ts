@@ -1,0 +1,296 @@
+/**
+ * Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload): whatever breaks, the upload continues at the byte that
+ * the service has. It knows no HTTP client, clock or file: its caller hands those in.
+ */
+import { parseResponse, ResumableUpload } from '../shared/api.ts';
+import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+
+/** A response whose body, if any, was read. */
+type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
+
+export interface Transport {
+  /**
+   * Sends one request.
+   *
+   * @param o.path relative to the URL of the service
+   * @param o.body exactly `bytes` long; the transport may release the memory of its chunks
+   * @throws service_unreachable when no response came, which is tried again; any other error ends the upload
+   */
+  request(o: {
+    readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
+    readonly path: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number };
+    readonly signal: AbortSignal;
+  }): Promise<Reply>;
+  /** The error that a response other than 2xx stands for. */
+  errorOf(reply: Reply): SealpinError;
+}
+
+/** Bytes that can be read again from any offset, and never change. */
+export type UploadSource = {
+  readonly bytes: number;
+  read(start: number, end: number): AsyncIterable<Uint8Array>;
+};
+
+/** What an upload has become. The CID is the service's: the caller compares it with its own. */
+export type UploadedFile = NonNullable<ResumableUpload['file']>;
+
+export type UploadOptions = {
+  readonly signal: AbortSignal;
+  /** Waits; rejects with the signal's reason. For tests. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+};
+
+export type SendOptions = UploadOptions & {
+  /** The longest body that the service takes; a part has 64 MiB at most in any case. */
+  readonly maxBodyBytes: number | null;
+  /** Called with the bytes that the service has: once it is known where to continue, and after each part. */
+  readonly onOffset?: (offset: number) => void;
+  /** Called with the length of each chunk on its way. What the service has not kept of them, `onOffset` takes back. */
+  readonly onBytes?: (bytes: number) => void;
+  /** Called before each wait. */
+  readonly onRetry?: (failure: SealpinError) => void;
+};
+
+/** Below the 100 MB that Cloudflare's Free and Pro plans take in one request (developers.cloudflare.com/workers/platform/limits). */
+const maxPartBytes = 64 * 1024 * 1024;
+/** Attempts in a row that bring the service no new byte. With the pauses below they take about two minutes. */
+const maxTries = 8;
+const firstPauseMs = 1000;
+const maxPauseMs = 30_000;
+/** A longer Retry-After is not waited for. */
+const maxRetryAfterSeconds = 300;
+
+const collection = 'v1/uploads/plain';
+const protocol = { 'Tus-Resumable': '1.0.0' };
+
+/** A failure that another attempt may not meet. */
+class TemporaryError extends SealpinError {}
+
+/** Whether the upload stays at the service after this failure, so that it can be continued later. */
+export function isTemporaryFailure(error: unknown): error is SealpinError {
+  return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
+}
+
+/**
+ * Creates an upload of bytes that the service stores unchanged.
+ *
+ * @param file `bytes` its length; `cid` what the service must compute; `idempotencyKey` so that a repeated request creates no second one
+ * @returns the ID of the upload, which is also that of the file
+ * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
+ */
+export async function createUpload(
+  transport: Transport,
+  file: { readonly bytes: number; readonly cid: string; readonly idempotencyKey: string },
+  o: UploadOptions & Pick<SendOptions, 'onRetry'>,
+): Promise<string> {
+  const headers = {
+    ...protocol,
+    'Upload-Length': String(file.bytes),
+    'Upload-Metadata': `cid ${btoa(file.cid)}`,
+    'Idempotency-Key': file.idempotencyKey,
+  };
+  const attempts = attemptsOf(o);
+  for (;;) {
+    try {
+      const reply = await exchange(transport, { method: 'POST', path: collection, headers, signal: o.signal });
+      // Only the ID is used: the API key goes to no other address, and a service may live below a path.
+      const [, id] =
+        /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
+      if (reply.status !== 201 || id === undefined) throw unexpected('it created no upload');
+      return id;
+    } catch (error) {
+      await attempts.failed(error);
+    }
+  }
+}
+
+/**
+ * Sends what the service does not have yet, and waits until the file is stored.
+ *
+ * @returns the ID of the file, and its CID as the service computed it
+ * @throws gone when the service has no such upload (any more), the code of an upload that failed, service_unreachable and other
+ *   temporary failures after the last attempt, service_answer, the errors of the source, the reason of the signal
+ */
+export async function sendUpload(
+  transport: Transport,
+  uploadId: string,
+  source: UploadSource,
+  o: SendOptions,
+): Promise<UploadedFile> {
+  const { signal } = o;
+  const partBytes = Math.min(o.maxBodyBytes ?? Infinity, maxPartBytes);
+  const path = `v1/uploads/${uploadId}`;
+  const attempts = attemptsOf(o);
+  let offset: number | undefined;
+  for (;;) {
+    try {
+      offset ??= await askOffset();
+      const end = Math.min(source.bytes, offset + partBytes);
+      if (offset < source.bytes) offset = await sendPart(offset, end);
+      else {
+        const file = await finish();
+        if (file !== undefined) return file;
+      }
+    } catch (error) {
+      offset = undefined;
+      await attempts.failed(error);
+    }
+  }
+
+  /** Where to continue. */
+  async function askOffset(): Promise<number> {
+    const reply = await transport.request({ method: 'HEAD', path, headers: protocol, signal });
+    // It has no body: another request asks for the reason of a refusal.
+    if (reply.status >= 300 && !isTemporary(reply.status)) await askStatus();
+    return accept(reply, 0);
+  }
+
+  async function sendPart(start: number, end: number): Promise<number> {
+    const headers = {
+      ...protocol,
+      'Content-Type': 'application/offset+octet-stream',
+      'Upload-Offset': String(start),
+    };
+    const body = { stream: counted(source.read(start, end), o.onBytes), bytes: end - start };
+    const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
+    if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
+    if (next > end) throw unexpected('it has more bytes than were sent');
+    return next;
+  }
+
+  /** The offset in a response, which is reported. */
+  function accept(reply: Reply, least: number): number {
+    if (reply.status >= 300) throw failureOf(transport, reply);
+    const text = reply.header('upload-offset') ?? '';
+    const next = Number(text);
+    if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
+      throw unexpected('its offset is impossible');
+    attempts.reached(next);
+    o.onOffset?.(next);
+    return next;
+  }
+
+  async function askStatus(): Promise<ResumableUpload> {
+    return parseStatus(await exchange(transport, { method: 'GET', path, headers: {}, signal }));
+  }
+
+  /** The file, once it is built; else undefined, after a moment. */
+  async function finish(): Promise<UploadedFile | undefined> {
+    const { state, code, file } = await askStatus();
+    if (state === 'failed')
+      throw new SealpinError(isCode(code) ? code : 'service_answer', 'the service could not finish the upload');
+    if (state === 'done' && file !== undefined) return file;
+    if (state !== 'finishing') {
+      // It stopped between the last byte and the file: an empty part lets it go on.
+      await sendPart(source.bytes, source.bytes);
+      throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
+    }
+    await attempts.pause(firstPauseMs);
+    return undefined;
+  }
+}
+
+/**
+ * Ends an upload: the service forgets its bytes. An upload that is gone is ended already.
+ *
+ * @throws service_unreachable, what the service refuses with
+ */
+export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
+  try {
+    await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
+  } catch (error) {
+    if (!isSealpinError(error, 'gone')) throw error;
+  }
+}
+
+/** Sends one request; throws for every status but 2xx. */
+async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
+  const reply = await transport.request(o);
+  if (reply.status < 200 || reply.status >= 300) throw failureOf(transport, reply, o.path);
+  return reply;
+}
+
+function failureOf(transport: Transport, reply: Reply, path?: string): SealpinError {
+  if ((reply.status === 404 || reply.status === 410) && path !== collection)
+    return new SealpinError('gone', 'the service no longer has this upload');
+  const error = transport.errorOf(reply);
+  if (!isTemporary(reply.status)) return error;
+  const seconds = Number(reply.header('retry-after')) || undefined;
+  return new TemporaryError(error.code, error.message, {
+    cause: error,
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+  });
+}
+
+/** Another writer holds the upload (409, 423), the service is busy, or it failed. */
+function isTemporary(status: number): boolean {
+  return status === 409 || status === 423 || status === 429 || status >= 500;
+}
+
+function unexpected(detail: string): SealpinError {
+  return new SealpinError('service_answer', `unexpected response to an upload: ${detail}`);
+}
+
+function parseStatus({ text }: Reply): ResumableUpload {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (cause) {
+    throw new SealpinError('service_answer', 'unexpected response to an upload: it is not JSON', { cause });
+  }
+  return parseResponse(ResumableUpload, json);
+}
+
+async function* counted(
+  stream: AsyncIterable<Uint8Array>,
+  onBytes: SendOptions['onBytes'],
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of stream) {
+    // The chunk is empty once it is sent.
+    const { length } = chunk;
+    yield chunk;
+    onBytes?.(length);
+  }
+}
+
+/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
+function attemptsOf({ signal, wait = sleep, onRetry }: UploadOptions & Pick<SendOptions, 'onRetry'>) {
+  let tries = 0;
+  let farthest = -1;
+  return {
+    pause: (ms: number): Promise<void> => wait(ms, signal),
+    /** Another byte has arrived: the count begins again. */
+    reached(offset: number): void {
+      if (offset > farthest) tries = 0;
+      farthest = Math.max(farthest, offset);
+    },
+    /** Returns when it is time for the next attempt; throws when there is none. */
+    async failed(error: unknown): Promise<void> {
+      signal.throwIfAborted();
+      tries += 1;
+      if (!isTemporaryFailure(error) || tries >= maxTries) throw error;
+      if ((error.retryAfterSeconds ?? 0) > maxRetryAfterSeconds) throw error;
+      onRetry?.(error);
+      const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
+      await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
+    },
+  };
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
