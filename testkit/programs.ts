@@ -21,12 +21,14 @@ function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
 }
 
-/** The paths of the programs that `.ci/age` builds, by their names in tests. */
+/** The paths of the programs that `.ci/age`, `.ci/tusd` and `.ci/tuspy` build or install, by their names in tests. */
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
+  tusd: 'tusd-v2.9.2/tusd',
+  'tuspy-python': 'tuspy-1.1.0/bin/python',
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */
