@@ -1,0 +1,36 @@
+/** Uploads with tus-js-client as its users make them. */
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import { Upload, type UploadOptions } from 'tus-js-client';
+import type { TusServer } from './servers.ts';
+
+/** Bytes that differ from any shift of themselves, so that a file of misplaced parts is another file. */
+export function bytesOf(length: number, seed: string): Buffer {
+  const blocks: Buffer[] = [];
+  for (let index = 0; index * 64 < length; index += 1)
+    blocks.push(createHash('sha512').update(`${seed} ${index}`).digest());
+  return Buffer.concat(blocks).subarray(0, length);
+}
+
+export type Started = {
+  upload: Upload;
+  /** Resolves with the URL of the upload when all is uploaded, and rejects when the client gives up. */
+  finished: Promise<string>;
+};
+
+/** Starts an upload; what is not among the options is as the client has it by default. */
+export function start(server: TusServer, file: Buffer | Readable, options: UploadOptions = {}): Started {
+  let upload: Upload;
+  const finished = new Promise<string>((resolve, reject) => {
+    // In Node it takes Node's streams, which its declarations leave out.
+    upload = new Upload(file as Buffer, {
+      endpoint: server.endpoint,
+      headers: server.headers,
+      ...options,
+      onSuccess: () => resolve(upload.url ?? ''),
+      onError: reject,
+    });
+    upload.start();
+  });
+  return { upload: upload!, finished };
+}
