@@ -1,12 +1,46 @@
 /**
- * A pinning service that stores nothing, in a process of its own: its response to an upload names the CID of the last `pin/ls`, and
- * every read gets one small block. Prints its URL.
+ * A pinning service that stores nothing, in a process of its own: it counts the blocks of an import, acknowledges every pin, and
+ * gives one small block to every read. Prints its URL.
  */
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-let lastCid = '';
 const block = Buffer.from(process.argv[2] ?? '', 'base64');
+
+/** Bytes of a CID, which precedes each block: what is shorter is the boundary after the CAR. */
+const cidBytes = 36;
+
+/** Counts the blocks of a CAR in a form while it passes: after its head, and the header of the CAR, sections with their lengths. */
+function countBlocks(request: IncomingMessage): { blocks: number } {
+  const counted = { blocks: -1 };
+  let head = Buffer.alloc(0);
+  let inCar = false;
+  let skip = 0;
+  request.on('data', (chunk: Buffer) => {
+    let rest = chunk;
+    for (;;) {
+      const skipped = Math.min(skip, rest.length);
+      skip -= skipped;
+      rest = rest.subarray(skipped);
+      if (head.length > 0) rest = Buffer.concat([head, rest]);
+      head = Buffer.alloc(0);
+      const end = inCar ? rest.findIndex((byte) => byte < 0x80) + 1 : rest.indexOf('\r\n\r\n') + 4;
+      if (skip > 0 || rest.length === 0) return;
+      if (end < (inCar ? 1 : 4)) {
+        head = rest;
+        return;
+      }
+      if (inCar) {
+        skip = rest.subarray(0, end).reduce((length, byte, index) => length + (byte & 0x7f) * 0x80 ** index, 0);
+        if (counted.blocks >= 0 && skip < cidBytes) skip = Number.POSITIVE_INFINITY;
+        else counted.blocks += 1;
+      }
+      inCar = true;
+      rest = rest.subarray(end);
+    }
+  });
+  return counted;
+}
 
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://sink');
@@ -14,13 +48,12 @@ const server = createServer((request, response) => {
   const reply = (status: number, body: unknown): void => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   };
-  request.resume().on('end', () => {
+  const counted = countBlocks(request);
+  request.on('end', () => {
     const cid = searchParams.get('arg') ?? '';
-    if (command === 'pin/ls') {
-      lastCid = cid;
-      reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
-    } else if (command === 'add') reply(200, { Name: 'sealpin', Hash: lastCid, Size: '0' });
-    else if (command === 'pin/rm') reply(200, { Pins: [cid] });
+    if (command === 'pin/ls') reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
+    else if (command === 'dag/import') reply(200, { Stats: { BlockCount: counted.blocks } });
+    else if (command === 'pin/add' || command === 'pin/rm') reply(200, { Pins: [cid] });
     else if (command === 'block/get' || command === 'cat')
       response.writeHead(200, { 'content-length': block.length }).end(block);
     else reply(200, {});

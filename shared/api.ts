@@ -37,6 +37,25 @@ export type StoredFile = v.InferOutput<typeof StoredFile>;
 export const FileList = v.object({ files: v.array(StoredFile), cursor: v.optional(v.string()) });
 export type FileList = v.InferOutput<typeof FileList>;
 
+/**
+ * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has arrived, and the file is not
+ * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived.
+ */
+export const ResumableUpload = v.object({
+  uploadId: FileId,
+  mode: v.picklist(['encrypted', 'plain']),
+  offset: Bytes,
+  length: v.nullable(Bytes),
+  state: v.picklist(['open', 'finishing', 'done', 'failed']),
+  code: v.optional(v.string()),
+  expiresAt: Timestamp,
+  file: v.optional(v.object({ fileId: FileId, cid: Cid })),
+});
+export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
+
+export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
+export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
+
 const Flag = v.picklist(['true', 'false']);
 
 /** `cursor` comes from the previous page; `limit` is 50 by default; `cid` selects the files with that CID. */

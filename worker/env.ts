@@ -13,6 +13,7 @@ export type Env = {
   PINNING_SERVICES: string;
   SERVICE_ID?: string;
   MAX_UPLOAD_BYTES?: string;
+  MAX_FILE_BYTES?: string;
   UPLOAD_IDLE_SECONDS?: string;
   PUBLIC_GATEWAY?: string;
   CORS_ORIGINS?: string;
@@ -25,12 +26,27 @@ export type Env = {
  * @throws misconfigured when the variable is not a whole number
  */
 export function maxUploadBytes(env: Env): number | undefined {
-  const text = env.MAX_UPLOAD_BYTES ?? '';
+  return bytesOf(env, 'MAX_UPLOAD_BYTES');
+}
+
+/** 32 GiB: 32,768 leaves, whose digests fit into the memory of one request. */
+const defaultFileBytes = 32 * 1024 ** 3;
+
+/**
+ * The largest file that may be uploaded in several requests, in bytes: `MAX_FILE_BYTES`, or 32 GiB.
+ * @throws misconfigured when the variable is not a whole number
+ */
+export function maxFileBytes(env: Env): number {
+  return bytesOf(env, 'MAX_FILE_BYTES') ?? defaultFileBytes;
+}
+
+/** @throws misconfigured */
+function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number | undefined {
+  const text = env[name] ?? '';
   if (text === '') return undefined;
   const bytes = Number(text);
-  if (!/^[1-9][0-9]*$/.test(text) || !Number.isSafeInteger(bytes)) {
-    throw new SealpinError('misconfigured', 'MAX_UPLOAD_BYTES is not a whole number of bytes');
-  }
+  if (!/^[1-9][0-9]*$/.test(text) || !Number.isSafeInteger(bytes))
+    throw new SealpinError('misconfigured', `${name} is not a whole number of bytes`);
   return bytes;
 }
 

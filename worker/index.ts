@@ -2,7 +2,8 @@
 import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
-import { methodNotAllowed, notFound, onError, requestId } from './http/middleware.ts';
+import { methodNotAllowed, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
+import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
 import { routes } from './routes/table.ts';
 
@@ -11,9 +12,20 @@ export { Pin } from './objects/pin.ts';
 
 const app = new Hono<App>();
 
+const uploads = '/v1/uploads/*';
+app.use(
+  uploads,
+  methodOverride((request, env, context) => app.fetch(request, env, context)),
+);
 app.use(requestId, cors);
+app.use(uploads, tus);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
-  for (const route of rows) app.on(route.method, [path], ...middlewareOf(route), handlerOf(route));
+  for (const route of rows) {
+    const handlers = [...middlewareOf(route), handlerOf(route)];
+    // Hono runs the handlers of GET for HEAD.
+    if (route.method === 'head') app.on('get', [path], ...handlers.map((handler) => onlyHead(handler)));
+    else app.on(route.method, [path], ...handlers);
+  }
   app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
 }
 app.notFound(notFound);

@@ -7,10 +7,12 @@ import { webBackend } from './backends/web.ts';
 import { streamOf, utf8 } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
 import { makeHeader, unwrapFileKey } from './file-key.ts';
+import type { Stanza } from './formats/format-row.ts';
 import { sealpinV1 as format } from './formats/sealpin-v1.ts';
 import { readWholeHeader } from './header.ts';
-import { openedBytes, sealedBytes } from './payload/chunking.ts';
+import { openedBytes, sealedBytes, type Chunks } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
+import { chunkSealer } from './payload/chunk-sealer.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
@@ -40,15 +42,82 @@ export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
   { recipient, pieceBytes, backend = webBackend }: { recipient: Recipient; pieceBytes?: number; backend?: Backend },
 ): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
+  const { fileKey, preamble, chunks } = await newPayload(backend);
+  const stanza = await recipient.wrap(fileKey, format, backend);
+  return {
+    payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes),
+    header: (fileId, file) => headerOf(backend, fileKey, stanza, fileId, file),
+  };
+}
+
+async function newPayload(backend: Backend): Promise<{ fileKey: Uint8Array; preamble: Uint8Array; chunks: Chunks }> {
   checkRandom(backend);
   const fileKey = draw(backend, format.fileKeyBytes);
-  const stanza = await recipient.wrap(fileKey, format, backend);
-  const { preamble, chunks } = await format.payload.create(backend, fileKey);
-  const prefix = concat(utf8(format.detachedLine), preamble);
+  return { fileKey, ...(await format.payload.create(backend, fileKey)) };
+}
+
+function prefixOf(preamble: Uint8Array): Uint8Array {
+  return concat(utf8(format.detachedLine), preamble);
+}
+
+async function headerOf(
+  backend: Backend,
+  fileKey: Uint8Array,
+  stanza: Stanza,
+  fileId: string,
+  file: FileInfo,
+): Promise<Uint8Array> {
+  return makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]);
+}
+
+/** What makes a payload, from its first byte to its last. Whoever has the file key can read the file. */
+export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
+
+/**
+ * How far a payload has been made: `offset` bytes of plaintext were taken, of which `rest` are not sealed yet. `tail` is what is made
+ * of the piece that is not full yet.
+ */
+export type PayloadState = { offset: number; rest: Uint8Array; tail: Uint8Array };
+
+/** A detached payload that is made in several goes, by different processes. */
+export interface PayloadSealer {
+  /** Takes plaintext. @returns the pieces that are full now */
+  write(plaintext: Uint8Array): Promise<Uint8Array[]>;
+  /** Seals the last chunk. @returns the pieces that are full now; what is left is the tail */
+  finish(): Promise<Uint8Array[]>;
+  /** How far the payload has been made, with arrays of its own. */
+  state(): PayloadState;
+  /** Makes the header, to a recipient. */
+  header(recipient: Recipient, fileId: string, file: FileInfo): Promise<Uint8Array>;
+}
+
+/** Draws the keys of a detached payload. @returns them, and the state at which `resumePayload` begins */
+export async function beginPayload({ backend = webBackend }: { backend?: Backend } = {}): Promise<{
+  keys: PayloadKeys;
+  state: PayloadState;
+}> {
+  const { fileKey, preamble } = await newPayload(backend);
+  return { keys: { fileKey, preamble }, state: { offset: 0, rest: new Uint8Array(0), tail: prefixOf(preamble) } };
+}
+
+/**
+ * Goes on with a detached payload. The bytes are those that `encryptDetached` makes in one go, however the plaintext is cut. The same
+ * keys must never seal two plaintexts that differ within one chunk, and show both results: that reveals the difference, and lets
+ * others forge chunks (NIST SP 800-38D, appendix A).
+ * @param o.pieceBytes size of the pieces
+ * @throws SealpinError `decrypt_failed` when the file key is not that of the preamble
+ */
+export async function resumePayload(
+  { fileKey, preamble }: PayloadKeys,
+  { offset, rest, tail }: PayloadState,
+  { pieceBytes, backend = webBackend }: { pieceBytes: number; backend?: Backend },
+): Promise<PayloadSealer> {
+  const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), backend, fileKey);
+  const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes });
   return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, prefix, pieceBytes),
-    header: async (fileId, file) =>
-      makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]),
+    ...sealer,
+    header: async (recipient, fileId, file) =>
+      headerOf(backend, fileKey, await recipient.wrap(fileKey, format, backend), fileId, file),
   };
 }
 

@@ -11,16 +11,22 @@ export {
   unsealPrivateKey,
   type ApiKey,
 } from './keys/api-key.ts';
+export { uploadSeal, type UploadSeal } from './keys/upload-seal.ts';
 export { apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
 export { timingSafeEqual } from './bytes.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backends/backend.ts';
 export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';
 export {
+  beginPayload,
   detachedPayloadBytes,
   encryptDetached,
   openDetached,
   plaintextBytes,
+  resumePayload,
   type OpenedDetached,
+  type PayloadKeys,
+  type PayloadSealer,
+  type PayloadState,
 } from './detached.ts';
 export type { FileInfo } from './stanzas/file-stanza.ts';
 export type { Format, FormatRow, Stanza } from './formats/format-row.ts';

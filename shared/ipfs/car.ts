@@ -30,7 +30,7 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
         const dag = await openDag(cid, sources, { ...o, signal });
         const [start, end] = o.scope === 'block' ? [0, 0] : range(dag.root.size, o.entityBytes);
         blocks = dag.blocks(start, end);
-        controller.enqueue(header(parseCid(cid)));
+        controller.enqueue(carHeader(parseCid(cid)));
       }
       let block = await blocks.next();
       if (o.dups === false) {
@@ -38,7 +38,7 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
         if (block) sent.add(block.cid.text);
       }
       if (block) {
-        controller.enqueue(prefix(block.cid, block.bytes.length));
+        controller.enqueue(carSection(block.cid, block.bytes.length));
         if (block.bytes.length > 0) controller.enqueue(block.bytes);
         return;
       }
@@ -104,30 +104,24 @@ function range(size: number, o: { from: number; to?: number } | undefined): [sta
   return start < end ? [start, end] : [0, 0];
 }
 
+/** The empty identity CID in binary, `bafkqaaa`: version 1, raw, identity, length 0. Its block is the CID itself. */
+const emptyIdentity = Uint8Array.of(1, 0x55, 0, 0);
+
 /**
- * `{roots: [cid], version: 1}` in DAG-CBOR: a map of two, its keys in order, the CID as tag 42 over a zero byte and
- * its bytes.
+ * The header of a CAR: `{roots: [root], version: 1}` in DAG-CBOR, a map of two, its keys in order, the CID as tag 42 over a zero
+ * byte and its bytes.
+ * @param root where it is not known yet, the header names the empty identity CID, because CARv1 wants a root
  */
-function header(cid: Cid): Uint8Array {
+export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
   const textString = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
-  const map = [
-    0xa2,
-    ...textString('roots'),
-    0x81,
-    0xd8,
-    0x2a,
-    0x58,
-    1 + cidBytes,
-    0,
-    ...bytesOfCid(cid),
-    ...textString('version'),
-    1,
-  ];
+  const cid = [0, ...(root === undefined ? emptyIdentity : bytesOfCid(root))];
+  const byteString = cid.length < 24 ? [0x40 + cid.length] : [0x58, cid.length];
+  const map = [0xa2, ...textString('roots'), 0x81, 0xd8, 0x2a, ...byteString, ...cid, ...textString('version'), 1];
   return Uint8Array.from([map.length, ...map]);
 }
 
-/** What precedes a block: the length of the section as an unsigned varint, and the CID. */
-function prefix(cid: Cid, blockBytes: number): Uint8Array {
+/** What precedes the bytes of a block in a CAR: the length of the section as an unsigned varint, and the CID. */
+export function carSection(cid: Cid, blockBytes: number): Uint8Array<ArrayBuffer> {
   const length: number[] = [];
   let rest = cidBytes + blockBytes;
   for (; rest >= 0x80; rest >>>= 7) length.push((rest & 0x7f) | 0x80);

@@ -6,7 +6,7 @@ import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
-import { sha256, type Digest } from './builder.ts';
+import { sha256, type Digest } from './tree.ts';
 import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';

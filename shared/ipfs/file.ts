@@ -1,7 +1,7 @@
 /** Reading a file by its CID from sources that are not trusted. */
 import { SealpinError } from '../errors.ts';
 import type { BlockSource } from './block-source.ts';
-import type { Digest } from './builder.ts';
+import type { Digest } from './tree.ts';
 import { parseCid } from './cid.ts';
 import { failoverReader, type FailoverReader, type Strikes } from './failover-reader.ts';
 import { fetchRoot, walk, type Block, type Root } from './walk.ts';

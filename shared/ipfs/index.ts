@@ -6,12 +6,15 @@
  * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
  */
 export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
-export { bytesOfCid, cidOf, parseCid, type Cid } from './cid.ts';
+export { bytesOfCid, cidFromBytes, cidOf, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
+export { sha256, treeOf, type Digest } from './tree.ts';
+export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
+export { carReader, type CarReader } from './car-reader.ts';
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
-export { carOf, fileFromCar, type CarOptions } from './car.ts';
+export { carHeader, carOf, carSection, fileFromCar, type CarOptions } from './car.ts';
 export {
   gateway,
   type GatewayFetch,

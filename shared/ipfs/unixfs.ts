@@ -48,3 +48,23 @@ export function decodeNode(block: Uint8Array, name: string): Link[] {
     });
   }
 }
+
+/**
+ * What a verified dag-pb block links to, in order and as often as it does, whether it is a node of a file or not.
+ * @throws invalid_cid when the block is not dag-pb, or links to a CID of a kind that Sealpin does not accept
+ */
+export function linksOf(block: Uint8Array): Cid[] {
+  try {
+    return decode(block).Links.map(({ Hash }) => {
+      const cid = cidFromBytes(Hash.bytes);
+      if (!cid) throw new RangeError(`it links to ${Hash.toString()}`);
+      return cid;
+    });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : 'not dag-pb';
+    throw new SealpinError('invalid_cid', `the block is not a node as Sealpin stores them: ${why}`, {
+      reason: 'foreign_layout',
+      cause,
+    });
+  }
+}

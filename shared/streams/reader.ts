@@ -45,7 +45,7 @@ export interface ByteReader {
 
 /**
  * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are
- * copied together.
+ * copied together, unless one is what was asked for.
  */
 export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   const acquired = acquireReader(stream);
@@ -122,14 +122,16 @@ function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>): ByteRea
   let rest: Uint8Array = new Uint8Array();
   return {
     async read(length) {
-      const buffer = new Uint8Array(length);
+      let buffer: Uint8Array = new Uint8Array();
       let filled = 0;
       while (filled < length) {
         if (rest.length === 0) {
           const { done, value } = await reader.read();
           if (done) return buffer.subarray(0, filled);
+          if (filled === 0 && value.length === length && value.buffer.byteLength === length) return value;
           rest = value;
         }
+        if (filled === 0) buffer = new Uint8Array(length);
         const part = rest.subarray(0, length - filled);
         buffer.set(part, filled);
         filled += part.length;

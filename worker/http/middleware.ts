@@ -2,7 +2,7 @@
 import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
-import type { App } from './app.ts';
+import { isHead, type App } from './app.ts';
 import { isEncoded } from '../upload/body.ts';
 import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
@@ -52,12 +52,18 @@ export const notFound: NotFoundHandler<App> = (c) =>
  * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too
  */
 export function methodNotAllowed(methods: readonly string[]): Handler<App> {
-  const allow = methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()])).join(', ');
+  const all = methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
+  const allow = [...new Set(all)].join(', ');
   return (c) => {
     const response = problem(new SealpinError('method_not_allowed'), c.var.requestId);
     response.headers.set('Allow', allow);
     return response;
   };
+}
+
+/** Runs a handler for HEAD only. */
+export function onlyHead(handler: Handler<App>): Handler<App> {
+  return async (c, next) => (isHead(c) ? await handler(c, next) : await next());
 }
 
 /**

@@ -1,8 +1,8 @@
 /** Errors as the API reports them: `application/problem+json` (RFC 9457). */
 import { describe, problemType, SealpinError, toProblem, type Reason } from '../../shared/errors.ts';
 
-/** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4). */
-const retrySeconds: Readonly<Record<number, number>> = { 429: 60, 503: 5 };
+/** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC 4918 section 11.3). */
+const retrySeconds: Readonly<Record<number, number>> = { 423: 2, 429: 60, 503: 5 };
 
 /** What a client of the API can do, by what the core says is wrong. */
 const hints: Readonly<Partial<Record<Reason, string>>> = {

@@ -1,6 +1,6 @@
 /** The row of an account, with its recovery file. */
 import type { Recovery } from '../auth/recovery-file.ts';
-import { schema } from './tables.ts';
+import { createTables, upgradeTables } from './tables.ts';
 
 /** `recoveryKey`: the public key of the account's recovery, as text. `createdAt` in ms. */
 export type AccountRecord = {
@@ -52,7 +52,7 @@ export class AccountRow {
 
   /** Creates the tables, and writes the row. */
   create(account: AccountRecord): void {
-    this.#sql.exec(schema);
+    createTables(this.#sql);
     this.#sql.exec(
       'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes) VALUES (?, ?, ?, ?, ?, 0, 0)',
       account.id,
@@ -94,7 +94,7 @@ export class AccountRow {
 
   /** Reading creates nothing, so that a request for an unknown account leaves no trace. */
   #load(): void {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return;
+    if (!upgradeTables(this.#sql)) return;
     const [row] = this.#sql.exec('SELECT * FROM account').toArray() as Row[];
     if (row === undefined) return;
     const { id, label, spki, recovery_key: recoveryKey, created_at: createdAt } = row;

@@ -7,6 +7,7 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
+import { serviceOf } from '../pinning/configured.ts';
 import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
@@ -21,9 +22,11 @@ import {
 } from './key-registry.ts';
 import { send } from './delivery.ts';
 import { Outbox, referenceRemoval } from './outbox.ts';
+import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
-import type { Removal } from './pin.ts';
+import type { PinPlan, Reference, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
+import { ResumableUploads } from './resumable-uploads.ts';
 import { pinOf, type PinBinding } from './shard.ts';
 
 export type { AccountRecord } from './account-row.ts';
@@ -51,15 +54,32 @@ export class Account extends DurableObject<Env & PinBinding> {
     now: () => this.now(),
   });
   readonly #claims = new Claims(this.#sql, {
-    isReady: (fileId) => this.#files.find(fileId) !== undefined,
+    isReady: (fileId) => this.#files.find(fileId) !== undefined || this.#resumable.exists(fileId),
     now: () => this.now(),
     leaseMs: () => this.leaseMs,
   });
+  readonly #parts = new Parts(this.#sql, this.#outbox);
   readonly #uploads = new PendingUploads({
     storage: this.ctx.storage,
     files: this.#files,
+    parts: this.#parts,
     claims: this.#claims,
     outbox: this.#outbox,
+    now: () => this.now(),
+  });
+  readonly #resumable = new ResumableUploads({
+    storage: this.ctx.storage,
+    files: this.#files,
+    parts: this.#parts,
+    claims: this.#claims,
+    outbox: this.#outbox,
+    account: () => this.#row.open?.id,
+    authorize: (hash) => this.#authorize(hash, 'write'),
+    service: (id) => serviceOf(this.env, id),
+    refer: (reference) => this.#refer(reference),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+    flushSoon: () => this.#flushSoon(),
+    erased: () => this.erased(),
     now: () => this.now(),
   });
   /** How long a claim lasts, for tests. */
@@ -75,6 +95,11 @@ export class Account extends DurableObject<Env & PinBinding> {
    * runtime that keeps old pages of its database in files overrides it.
    */
   protected async erased(): Promise<void> {}
+
+  /** Uploads that may be continued, with calls of their own. */
+  get uploads(): ResumableUploads {
+    return this.#resumable;
+  }
 
   /** Creates the account with its first key. */
   async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
@@ -158,6 +183,8 @@ export class Account extends DurableObject<Env & PinBinding> {
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
+      this.#resumable.removeOf(undefined);
+      this.#parts.removeAll();
       const keys = this.#keys.list().map((key) => key.id);
       this.#keys.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
@@ -187,31 +214,46 @@ export class Account extends DurableObject<Env & PinBinding> {
     return this.#as(hash, 'write', () => this.#claims.renew(claim, fileId) ?? { ok: true });
   }
 
-  /** Gives up the claim of an upload that has ended, unless its file is stored. */
-  async releaseClaim(fileId: string): Promise<Result> {
-    if (this.#row.open !== undefined) this.#uploads.releaseClaim(fileId);
+  /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
+  async giveUp(fileId: string): Promise<Result> {
+    if (this.#row.open === undefined) return { ok: true };
+    this.#uploads.giveUp(fileId);
+    await this.#flushSoon();
     return { ok: true };
   }
 
+  /** Writes the row of a part, then the reference, before the part is pinned. */
+  intendPart(hash: string, part: NewPart): Promise<Result<PinPlan>> {
+    return this.#as(hash, 'write', async ({ account }) => {
+      const now = this.now();
+      this.#uploads.intendPart(part, now);
+      await this.#alarm.by(now + pendingMs);
+      const result = await this.#refer({ ...part, fileId: part.id, account: account.id });
+      if (!result.ok) {
+        this.#uploads.withdrawPart(part.id);
+        await this.#flushSoon();
+      }
+      return result;
+    });
+  }
+
+  /** Records that a part is pinned. It then stays for an hour, and longer with each part that follows. */
+  commitPart(hash: string, part: Pick<NewPart, 'id' | 'uploadId'>): Promise<Result> {
+    return this.#as(hash, 'write', () => this.#uploads.commitPart(part) ?? { ok: true });
+  }
+
   /**
-   * Writes the pending row, then the reference, before the last bytes go out. From here on, row and reference say what to undo.
-   * `other`: the name of a pin of these bytes that is not ours, and that the upload overwrites.
+   * Writes the pending row, then the reference, before the file is pinned. From here on, row and reference say what to undo.
    */
-  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<{ createdAt: number; other: string | null }>> {
+  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
       const taken = this.#uploads.add(file, key.id, claim, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      let result: Result<{ other: string | null }>;
-      try {
-        result = await (await pinOf(this.env, cid)).addReference({ cid, service, fileId, account: account.id });
-      } catch (error) {
-        log({ event: 'account.reference', error: errorText(error) });
-        result = err('overloaded', undefined, 2);
-      }
-      if (result.ok) return { ok: true, createdAt, other: result.other };
+      const result = await this.#refer({ cid, service, fileId, account: account.id });
+      if (result.ok) return { ...result, createdAt };
       await this.abort(fileId);
       return result;
     });
@@ -225,16 +267,16 @@ export class Account extends DurableObject<Env & PinBinding> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
     const failure = this.#uploads.commit(fileId, claim);
     if (failure !== undefined) await this.abort(fileId);
+    else await this.#flushSoon();
     return failure ?? { ok: true };
   }
 
   /**
    * Undoes a pending upload that is known to have failed. One whose outcome is unknown is left to the sweep: the service may
    * still be about to pin it.
-   * @param wrongCid the CID under which the service pinned something else
    */
-  async abort(fileId: string, wrongCid?: string): Promise<Result> {
-    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId, wrongCid));
+  async abort(fileId: string): Promise<Result> {
+    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId));
     return { ok: true };
   }
 
@@ -282,8 +324,10 @@ export class Account extends DurableObject<Env & PinBinding> {
     if (this.#row.id === undefined) return;
     try {
       this.#uploads.sweep();
+      await this.#resumable.sweep();
       await this.#outbox.flush();
-      const due = [this.#uploads.nextDue(), this.#outbox.nextDue()].filter((each) => each !== undefined);
+      const nextDue = [this.#uploads.nextDue(), this.#resumable.nextDue(), this.#outbox.nextDue()];
+      const due = nextDue.filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
@@ -298,10 +342,15 @@ export class Account extends DurableObject<Env & PinBinding> {
     scope: Scope | undefined,
     operation: (caller: Authorized) => Result<T> | Promise<Result<T>>,
   ): Promise<Result<T>> {
+    const caller = this.#authorize(hash, scope);
+    return caller.ok ? await operation(caller) : caller;
+  }
+
+  #authorize(hash: string, scope: Scope | undefined): Result<Authorized> {
     const account = this.#row.open;
     if (account === undefined) return err('unauthorized');
     const found = this.#keys.authorize(hash, scope, this.now());
-    return found.ok ? await operation({ key: found.key, account }) : found;
+    return found.ok ? { ok: true, key: found.key, account } : found;
   }
 
   #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {
@@ -319,10 +368,27 @@ export class Account extends DurableObject<Env & PinBinding> {
   async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
     const messages = this.ctx.storage.transactionSync(() => {
       besides?.();
+      this.#resumable.removeOf(ids);
       return this.#keys.revoke(ids, this.#outbox, this.now());
     });
     await this.#deliver(messages);
     await this.erased();
+  }
+
+  /** Adds a reference to a CID, whose row is written already. */
+  async #refer({ cid, service, fileId, account }: Reference): Promise<Result<PinPlan>> {
+    try {
+      return await (await pinOf(this.env, cid)).addReference({ cid, service, fileId, account });
+    } catch (error) {
+      log({ event: 'account.reference', error: errorText(error) });
+      return err('overloaded', undefined, 2);
+    }
+  }
+
+  /** Rings the alarm for what is due in the outbox. */
+  async #flushSoon(): Promise<void> {
+    const due = this.#outbox.nextDue();
+    if (due !== undefined) await this.#alarm.by(due);
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

@@ -20,9 +20,7 @@ export async function send(
     await env.API_KEYS.delete(kvKeyName(message.target));
     return { ok: true, status: 'unpinned' };
   }
-  const { target: cid, service } = message;
-  const pin = await pinOf(env, cid);
-  if (message.op === 'discard') return await pin.discard(cid, service);
   if (account === undefined) return err('not_found');
-  return await pin.removeReference({ cid, service, fileId: message.fileId, account });
+  const { target: cid, service, fileId } = message;
+  return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account });
 }

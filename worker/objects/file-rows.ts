@@ -47,8 +47,8 @@ export class Files {
     this.#sql = sql;
   }
 
-  /** Writes a pending row, which the sweep removes at `dueMs`. */
-  add(file: NewFile, by: string, nowMs: number, dueMs: number): void {
+  /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */
+  add(file: NewFile, by: string, nowMs: number, dueMs: number | null): void {
     this.#sql.exec(
       `INSERT INTO file (file_id, state, mode, filename, content_type, bytes, container, cid, service, header, created_at, created_by, due)
        VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -77,6 +77,11 @@ export class Files {
       .toArray();
     if (row !== undefined) this.#count(1, row.bytes);
     return row !== undefined || this.find(fileId) !== undefined;
+  }
+
+  isPending(fileId: string): boolean {
+    const rows = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
+    return rows.toArray().length > 0;
   }
 
   /** A ready file. */
@@ -112,14 +117,17 @@ export class Files {
     return recordOf(row);
   }
 
-  /** Removes every row, headers overwritten first, with a message to `Pin` for each. @returns how many were ready */
+  /**
+   * Removes every row, headers overwritten first, with a message to `Pin` for each; of a pending one when it is due, as its pin may
+   * still be on its way. @returns how many were ready
+   */
   removeAll(nowMs: number): number {
     const { ready } = this.#sql
       .exec<{ ready: number }>(`SELECT count(*) AS ready FROM file WHERE state = 'ready'`)
       .one();
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
     this.#sql.exec(
-      `INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, ?, 0 FROM file`,
+      `INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0 FROM file`,
       nowMs,
     );
     this.#sql.exec('DELETE FROM file');

@@ -11,11 +11,10 @@ import type { Result } from './result.ts';
 /** The values of `op` are stored in rows, so they never change. */
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
-  | { op: 'discard'; target: string; service: string }
   | { op: 'forget'; target: string };
 
-/** The message that a file no longer needs its CID. */
-export function referenceRemoval({ cid, service, fileId }: FileRecord): Message {
+/** The message that a file, or a part of an upload, no longer needs its CID. */
+export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid' | 'service' | 'fileId'>): Message {
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
@@ -39,8 +38,8 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** Writes a message that is due at once. @returns its ID */
-  add(message: Message): number {
+  /** Writes a message that is due at once, unless `dueMs` says when. @returns its ID */
+  add(message: Message, dueMs = this.#options.now()): number {
     return this.#sql
       .exec<{ id: number }>(
         'INSERT INTO outbox (op, target, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
@@ -48,7 +47,7 @@ export class Outbox {
         message.target,
         'service' in message ? message.service : '',
         'fileId' in message ? message.fileId : '',
-        this.#options.now(),
+        dueMs,
       )
       .one().id;
   }

@@ -1,16 +1,21 @@
-/** Uploads that have begun and are not committed: their rows, their claims, and the messages that undo them. */
+/**
+ * Uploads that have begun and are not committed: their rows, their parts, their claims, and the messages that undo
+ * them.
+ */
 import type { Claim, Claims } from './claims.ts';
 import type { FileRecord, Files, NewFile } from './file-rows.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
+import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from './result.ts';
 
 /** How long a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
 /** What pending uploads are made of, in the storage of one object. */
-export type UploadParts = {
+export type UploadStores = {
   storage: DurableObjectStorage;
   files: Files;
+  parts: Parts;
   claims: Claims;
   outbox: Outbox;
   now(): number;
@@ -18,10 +23,10 @@ export type UploadParts = {
 
 /** The pending uploads of an account. Each method is one transaction. */
 export class PendingUploads {
-  readonly #parts: UploadParts;
+  readonly #stores: UploadStores;
 
-  constructor(parts: UploadParts) {
-    this.#parts = parts;
+  constructor(stores: UploadStores) {
+    this.#stores = stores;
   }
 
   /**
@@ -29,7 +34,7 @@ export class PendingUploads {
    * second one
    */
   begin(claim: Claim | undefined, fileId: string): Result<{ first: FileRecord | undefined }> {
-    const { claims, files } = this.#parts;
+    const { claims, files } = this.#stores;
     if (claim === undefined) return { ok: true, first: undefined };
     const taken = claims.take(claim, fileId);
     if (!taken.ok) return taken;
@@ -41,20 +46,49 @@ export class PendingUploads {
    * taken over
    */
   add(file: NewFile, by: string, claim: Claim | undefined, nowMs: number): Failure | undefined {
-    const { claims, files } = this.#parts;
+    const { claims, files } = this.#stores;
     const taken = claims.renew(claim, file.fileId);
     if (taken === undefined) files.add(file, by, nowMs, nowMs + pendingMs);
     return taken;
   }
 
-  /** Makes a file ready and keeps its claim. @returns why it may not: the claim was taken over, or the row swept */
+  /** Writes the row of a part. */
+  intendPart(part: NewPart, nowMs: number): void {
+    this.#stores.parts.intend(part, nowMs + pendingMs);
+  }
+
+  /** Releases a part that is not going to be pinned. */
+  withdrawPart(id: string): void {
+    const { storage, parts, now } = this.#stores;
+    storage.transactionSync(() => parts.withdraw(id, now()));
+  }
+
+  /**
+   * Records the pin of a part, after which the upload has more time. @returns why it may not, when the sweep has released the part
+   */
+  commitPart({ id, uploadId }: { id: string; uploadId: string }): Failure | undefined {
+    const { storage, parts, now } = this.#stores;
+    return storage.transactionSync(() => {
+      if (!parts.commit(id)) return timedOut();
+      parts.keepUntil(uploadId, now() + pendingMs);
+      return undefined;
+    });
+  }
+
+  /**
+   * Makes a file ready, keeps its claim and releases its parts. @returns why it may not: the claim was taken over, or the row swept
+   */
   commit(fileId: string, claim: Claim | undefined): Failure | undefined {
-    const { storage, claims, files } = this.#parts;
+    const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
-      if (taken !== undefined || files.markReady(fileId)) return taken;
+      if (taken !== undefined) return taken;
+      if (files.markReady(fileId)) {
+        parts.release(fileId);
+        return undefined;
+      }
       claims.drop(fileId);
-      return err('pinning_timeout', 'the upload timed out');
+      return timedOut();
     });
   }
 
@@ -62,38 +96,46 @@ export class PendingUploads {
    * Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services
    * hold
    */
-  abort(fileId: string, wrongCid?: string): number[] {
-    const { storage, claims, files, outbox } = this.#parts;
+  abort(fileId: string): number[] {
+    const { storage, claims, files, parts, outbox } = this.#stores;
     return storage.transactionSync(() => {
       const file = files.remove(fileId, 'pending');
       if (file === undefined) return [];
+      parts.release(fileId);
       claims.drop(fileId);
-      const ids = [outbox.add(referenceRemoval(file))];
-      if (wrongCid !== undefined) ids.push(outbox.add({ op: 'discard', target: wrongCid, service: file.service }));
-      return ids;
+      return [outbox.add(referenceRemoval(file))];
     });
   }
 
-  /** Gives up the claim of an upload that has ended, unless its file is stored. */
-  releaseClaim(fileId: string): void {
-    const { claims, files } = this.#parts;
-    if (files.find(fileId) === undefined) claims.drop(fileId);
+  /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
+  giveUp(fileId: string): void {
+    const { storage, claims, files, parts } = this.#stores;
+    storage.transactionSync(() => {
+      if (files.find(fileId) === undefined) claims.drop(fileId);
+      parts.release(fileId);
+    });
   }
 
   /** Aborts the uploads whose time is up, and removes the claims that have run out. */
   sweep(): void {
-    const { claims, files, now } = this.#parts;
+    const { storage, claims, files, parts, now } = this.#stores;
     for (const { fileId } of files.stale(now())) {
       this.abort(fileId);
       claims.drop(fileId);
     }
+    storage.transactionSync(() => parts.sweep(now()));
     claims.expire();
   }
 
-  /** When the next row or claim is due, in ms. */
+  /** When the next row, part or claim is due, in ms. */
   nextDue(): number | undefined {
-    const { claims, files } = this.#parts;
-    const due = [files.nextDue(), claims.nextDue()].filter((each) => each !== undefined);
+    const { claims, files, parts } = this.#stores;
+    const due = [files.nextDue(), parts.nextDue(), claims.nextDue()].filter((each) => each !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);
   }
+}
+
+/** The failure of an upload whose row was swept in the meantime. */
+function timedOut(): Failure {
+  return err('pinning_timeout', 'the upload timed out');
 }

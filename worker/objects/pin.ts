@@ -2,7 +2,8 @@
  * Pin: who refers to which CID at which pinning service. 256 objects hold all CIDs, by the first byte of SHA-256 of the CID's
  * text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that write.
  *
- * `was_there`: the pin of the CID is not ours, and has the name `other`; `anchored`: we may have one of our own besides it.
+ * `was_there`: the pin of the CID is not ours; `anchored`: we may have one of our own besides it. `other`: a name of somebody else's
+ * pin that the first version overwrote with ours, and that has to be given back.
  *
  * A row goes from `live` to `unpinning`, then it is removed; one operation at a time per CID. While a row is `unpinning`, it is
  * unknown what the service does with a late request of ours, so a new reference waits until the row is removed.
@@ -20,11 +21,15 @@ import { err, toFailure, type Result } from './result.ts';
 const waitMs = 10_000;
 /** How long one request to a pinning service may take here. */
 const requestMs = 8_000;
-/** How long the same may take where a pin has to be renamed: the service may walk over the whole file. */
+/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
 const renameMs = 60_000;
 
 /** A file of an account that needs a CID at a service. */
 export type Reference = { cid: string; service: string; account: string; fileId: string };
+
+/** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
+export type PinPlan = { beside: boolean; pinned: boolean };
+
 type PinRow = {
   cid: string;
   service: string;
@@ -39,16 +44,18 @@ type PinRow = {
 /** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
 
-/**
- * The ownership that a row records of a pin that is about to be made, from what the service holds now and the row from before.
- * `wasThere`: the pin of the CID itself is not ours, so we must not remove it; `other`: its name, where the service keeps names.
- */
-function ownership(held: Held, row: PinRow | undefined): Pick<PinRow, 'other' | 'anchored'> & { wasThere: number } {
-  if (held.pin === 'foreign') return { wasThere: 1, other: held.name, anchored: 1 };
-  if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0 };
-  // Somebody else's pin may carry our name, from an upload that has not restored the other name yet.
-  if (row !== undefined) return { wasThere: row.was_there, other: row.other, anchored: row.anchored };
-  return { wasThere: held.pin === 'ours' ? 0 : 1, other: null, anchored: 0 };
+/** Whose pin a row records, and whether the pin that is about to be made goes beside it, or is there already. */
+type Ownership = Pick<PinRow, 'other' | 'anchored'> & { wasThere: number; pinned: boolean };
+
+/** The ownership from what the service holds now and the row from before. A pin that is not ours is never touched. */
+function ownership(held: Held, row: PinRow | undefined): Ownership {
+  if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: false };
+  const isForeign = { wasThere: 1, anchored: 1, pinned: false };
+  if (held.pin === 'foreign') return { ...isForeign, other: null };
+  // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
+  if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown'))
+    return { ...isForeign, other: row?.other ?? null };
+  return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: true };
 }
 
 export class Pin extends DurableObject<Env> {
@@ -75,11 +82,11 @@ export class Pin extends DurableObject<Env> {
   }
 
   /**
-   * Adds a reference, and asks the service whose pin of the CID it holds. `other`: the name of a pin that is not ours, with which
-   * the bytes have to be shared after the upload.
+   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
+   * `pinned`: ours is there already.
    */
-  async addReference(reference: Reference): Promise<Result<{ other: string | null }>> {
-    return await this.#serialize<{ other: string | null }>(reference.cid, async () => {
+  async addReference(reference: Reference): Promise<Result<PinPlan>> {
+    return await this.#serialize<PinPlan>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       this.#create();
       let row = this.#row(cid, service);
@@ -95,7 +102,7 @@ export class Pin extends DurableObject<Env> {
         log({ event: 'pin.stat', service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
-      const { wasThere, other, anchored } = ownership(held, row);
+      const { wasThere, other, anchored, pinned } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
         this.#sql.exec(
           `INSERT INTO pin (cid, service, state, was_there, other, anchored, attempts) VALUES (?, ?, 'live', ?, ?, ?, 0)
@@ -115,7 +122,7 @@ export class Pin extends DurableObject<Env> {
           fileId,
         );
       });
-      return { ok: true, other };
+      return { ok: true, beside: wasThere === 1, pinned };
     });
   }
 
@@ -141,21 +148,6 @@ export class Pin extends DurableObject<Env> {
         return row;
       });
       return { ok: true, status: row === undefined ? 'unpinned' : await this.#unpin(row) };
-    });
-  }
-
-  /** Removes a pin that a service made under a CID other than that of the bytes, unless that CID has references. */
-  async discard(cid: string, service: string): Promise<Result<{ status: Removal }>> {
-    return await this.#serialize<{ status: Removal }>(cid, async () => {
-      this.#create();
-      this.#sql.exec(
-        `INSERT INTO pin (cid, service, state, was_there, attempts) VALUES (?, ?, 'unpinning', 0, 0) ON CONFLICT DO NOTHING`,
-        cid,
-        service,
-      );
-      const row = this.#row(cid, service);
-      if (row?.state !== 'unpinning') return { ok: true, status: 'unpinned' };
-      return { ok: true, status: await this.#unpin(row) };
     });
   }
 
@@ -219,10 +211,10 @@ export class Pin extends DurableObject<Env> {
   /** Removes our part of a pin. @returns whether a pin that is not ours remains */
   async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
     const service = serviceOf(this.env, id);
-    const shared =
-      anchored === 1 ? await service.unshare(cid, other ?? undefined, AbortSignal.timeout(renameMs)) : undefined;
-    // A pin from before ours, at a service that keeps no names: whether it still exists is unknown.
-    if (wasThere === 1) return shared !== 'absent';
+    if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
+    const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
+    // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
+    if (wasThere === 1) return beside !== 'absent';
     return (await service.unpin(cid, AbortSignal.timeout(requestMs))) === 'foreign';
   }
 

@@ -11,11 +11,17 @@
  *   that its descendants can be found.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
  *   its name and type are in its header only. `container`: the bytes begin like a container of Sealpin's or age's.
- * - `outbox`: messages. For `Pin`: `unrefer` or `discard` the CID `target`; for KV: `forget` the key with the hash `target`.
+ * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for KV: `forget` the key with the hash `target`.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
+ * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
+ *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
+ * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
+ *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
+ *   arrived. The alarm looks at a row at `due`.
+ * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
  */
-export const schema = `
+const schema = `
   CREATE TABLE account (
     id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB, recovery_hash TEXT,
     created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
@@ -38,3 +44,34 @@ export const schema = `
   CREATE INDEX idempotency_file ON idempotency (file_id);
   CREATE INDEX idempotency_expiry ON idempotency (expires_at);
 `;
+
+/** What accounts have that were created before it. Each statement may run again. */
+const additions = `
+  CREATE TABLE IF NOT EXISTS part (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
+    first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL, due INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS part_upload ON part (upload_id, first_leaf);
+  CREATE INDEX IF NOT EXISTS part_due ON part (due);
+  CREATE TABLE IF NOT EXISTS upload (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, api_key TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
+    code TEXT, length INTEGER, offset INTEGER NOT NULL, lease TEXT, service TEXT NOT NULL, announced TEXT, cid TEXT, sealed_key BLOB,
+    preamble BLOB NOT NULL, sealed_metadata BLOB, sealed_rest BLOB, tail BLOB, container INTEGER NOT NULL, filename TEXT,
+    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
+  CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
+  CREATE TABLE IF NOT EXISTS shown (
+    upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
+`;
+
+/** Creates the tables of a new account. */
+export function createTables(sql: SqlStorage): void {
+  sql.exec(schema);
+  sql.exec(additions);
+}
+
+/** Adds to the tables of an account from an earlier version what they lack. @returns whether there is an account */
+export function upgradeTables(sql: SqlStorage): boolean {
+  if (sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return false;
+  sql.exec(additions);
+  return true;
+}

@@ -1,5 +1,6 @@
 import type * as v from 'valibot';
 import type { SealpinError } from '../../shared/errors.ts';
+import type { Cid } from '../../shared/ipfs/index.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
@@ -7,18 +8,22 @@ import type { SealpinError } from '../../shared/errors.ts';
  */
 export type Held = { pin: 'absent' | 'ours' | 'unknown' } | { pin: 'foreign'; name: string };
 
-/** An upload that waits for its last bytes. One that is neither committed nor aborted keeps its request open. */
-export interface PendingPut {
-  /** Rejects as soon as the service ends the upload; never resolves. The caller need not handle it. */
-  readonly refusal: Promise<never>;
+/** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
+export interface BlockImport {
+  /**
+   * Sends a block, and resolves when the network has taken it; one call at a time. The bytes are used up: the array may be empty
+   * afterwards.
+   * @param cid the CID that the caller computed; the service computes it again
+   */
+  write(cid: Cid, bytes: Uint8Array): Promise<void>;
 
   /**
-   * Sends the last bytes, and pins the body as `unixfs-v1-2025`.
-   * @returns the CID that the service computed, as the service writes it where it is of another kind than ours
+   * Ends the import, and resolves once the service holds every block under the CID that was sent with it; at once, and without a
+   * request, where there was no block.
    */
-  commit(): Promise<{ cid: string }>;
+  finish(): Promise<void>;
 
-  /** Ends the request, so that nothing is pinned; `commit` throws the reason afterwards. */
+  /** Ends the request; `write` and `finish` throw the reason afterwards. Blocks that have arrived stay until they are collected. */
   abort(reason: unknown): void;
 }
 
@@ -38,27 +43,30 @@ export interface PinningService {
   readonly id: string;
 
   /**
-   * Streams `body` to the service, in the first of two phases: the bytes without which the service keeps nothing wait for
-   * `commit`. The body's pieces are used up: they may be empty after it. Where the service, the body or the signal ends the
-   * upload, the request is aborted, the body is cancelled, and nothing is pinned.
-   * Where the CID is pinned under another name already, `commit` overwrites that name: `share` has to follow.
-   * @param o.signal ends the upload in both phases @param o.bytes the exact length of the body where it is known
-   * @returns the upload, once everything but its last bytes has been sent
-   * @throws body_incomplete for a body of another length than announced; what the body throws
+   * Opens an import. A service must not hold a lock for as long as a client takes, so the caller ends an import after some seconds,
+   * whatever has arrived until then.
+   * @param signal ends the request @returns at once; the request goes out with the first block
    */
-  put(body: ReadableStream<Uint8Array>, o: { signal: AbortSignal; bytes?: number }): Promise<PendingPut>;
+  importBlocks(signal: AbortSignal): BlockImport;
+
+  /**
+   * Pins a DAG that was imported, recursively, under the name of this service; can be repeated. The service does not search the
+   * network for missing blocks for longer than its time limit.
+   * @param o.bytes of the blocks below the CID, by which the time limit grows
+   * @param o.beside the CID is pinned by somebody else: pin it by a pin of our own that does not depend on that one, and leave the
+   *   other pin and its name as they are
+   * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and has to be sent again
+   */
+  pin(cid: string, o: { bytes: number; beside: boolean; signal: AbortSignal }): Promise<void>;
 
   /** Whose recursive pin of the CID the service holds, if any. */
   stat(cid: string, signal: AbortSignal): Promise<Held>;
 
-  /**
-   * Keeps a CID besides a pin of somebody else's, after `put`: by a pin of our own that does not depend on that one, where the
-   * service can do so. Gives the other pin its name back.
-   */
-  share(cid: string, name: string, signal: AbortSignal): Promise<void>;
+  /** Removes what `pin` with `beside` made; can be repeated. `foreign`: the pin of somebody else is still there. */
+  unpinBeside(cid: string, signal: AbortSignal): Promise<'absent' | 'foreign'>;
 
-  /** Undoes `share`; can be repeated. `foreign`: the pin of somebody else is still there. */
-  unshare(cid: string, name: string | undefined, signal: AbortSignal): Promise<'absent' | 'foreign'>;
+  /** Gives a pin of somebody else's the name back that an earlier version of Sealpin has overwritten with ours; can be repeated. */
+  restoreName(cid: string, name: string, signal: AbortSignal): Promise<void>;
 
   /**
    * Removes the pin; `absent` when there was none, so that it can be repeated; `foreign` when it is not ours: then it

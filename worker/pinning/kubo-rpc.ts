@@ -19,7 +19,10 @@ export type RpcResult = { first: RpcRecord; last: RpcRecord } | { message: strin
 /** The largest response in JSON. */
 const maxResponseBytes = 65_536;
 
-/** The client of an RPC API, as functions that know how its failures are reported. */
+/** The client of an RPC API. */
+export type Rpc = ReturnType<typeof rpc>;
+
+/** Makes the client of an RPC API, as functions that know how its failures are reported. */
 export function rpc(o: RpcOptions) {
   const root = o.url.replace(/\/+$/, '');
 
@@ -49,7 +52,7 @@ export function rpc(o: RpcOptions) {
     });
   }
 
-  function unavailable(what: string, cause: unknown): SealpinError {
+  function unavailable(what: string, cause?: unknown): SealpinError {
     return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
   }
 
@@ -79,16 +82,16 @@ export function rpc(o: RpcOptions) {
 
   /**
    * Sends a command. The response has status 200, or 500 with an error of Kubo's in it.
-   * @param o.also another status that the caller handles
+   * @param o.upload the body of the request, streamed
    */
   async function send(
     command: string,
     query: Record<string, string>,
     signal: AbortSignal,
-    { upload, also }: { upload?: { body: BodyInit; contentType?: string }; also?: number } = {},
+    { upload }: { upload?: { body: ReadableStream<Uint8Array>; contentType: string } } = {},
   ): Promise<Response> {
     const { fetch } = o;
-    const headers = { ...o.headers, ...(upload?.contentType !== undefined && { 'content-type': upload.contentType }) };
+    const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
     // Node wants `duplex` with a streamed body; workerd does not know it.
     const init: RequestInit & { duplex?: 'half' } = {
       method: 'POST',
@@ -104,7 +107,7 @@ export function rpc(o: RpcOptions) {
       signal.throwIfAborted();
       throw unavailable(`at ${root} cannot be reached`, cause);
     }
-    if ([200, 500, also].includes(response.status)) return response;
+    if ([200, 500].includes(response.status)) return response;
     await response.body?.cancel();
     if ([429, 502, 503, 504].includes(response.status)) {
       const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
@@ -157,7 +160,17 @@ export function rpc(o: RpcOptions) {
     return response.status === 500 || last['Type'] === 'error' ? { message: String(last['Message']) } : { first, last };
   }
 
-  return { failed, refused, unavailable, timeoutError, withTimeout, send, readBody, parse };
+  /** Runs a command with a small response, within a time limit. */
+  function ask(
+    command: string,
+    query: Record<string, string>,
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<RpcResult> {
+    return withTimeout(signal, timeoutMs, async (limited) => parse(await send(command, query, limited)));
+  }
+
+  return { id: o.id, ask, failed, refused, unavailable, timeoutError, withTimeout, send, readBody, parse };
 }
 
 /** A browser's fetch hides the status of a redirect that it does not follow. */

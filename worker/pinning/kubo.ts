@@ -1,12 +1,13 @@
 /**
  * The adapter for Kubo's RPC: a Kubo of one's own, the embedded node, and other servers of the same API. Documented at
- * https://docs.ipfs.tech/reference/kubo/rpc/. An old Kubo ignores flags that it does not know, so the caller of `put` compares CIDs.
+ * https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { addOptions, maxBlockBytes, parseCid } from '../../shared/ipfs/index.ts';
+import { maxBlockBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { anchorOf } from './anchor.ts';
-import type { Held, PendingPut, PinningService } from './contract.ts';
-import { multipart } from './kubo-upload.ts';
+import type { BlockImport, Held, PinningService } from './contract.ts';
+import { blockImport } from './kubo-import.ts';
+import { pinning } from './kubo-pin.ts';
 import { rpc, type RpcOptions, type RpcResult } from './kubo-rpc.ts';
 
 export type KuboOptions = RpcOptions & {
@@ -16,35 +17,26 @@ export type KuboOptions = RpcOptions & {
 };
 
 export type Timeouts = {
-  /** The longest wait for a response, and of an upload for the service to take a piece: 30 s. */
+  /** The longest wait for a response, and of an import for the service to take a piece: 30 s. */
   responseMs: number;
-  /**
-   * The longest wait for the response to an upload after its last byte, while the service writes and pins: 2 minutes.
-   */
+  /** The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10 s. */
   pinMs: number;
 };
 
 /** The name that earlier versions gave to pins, whatever the service. */
 const earlierName = 'sealpin';
 
-/** The form of a CID of an unknown kind, in any encoding: enough to unpin what was pinned under it. */
-const anyCid = /^[A-Za-z0-9]{32,128}$/;
-
 /** A pinning service behind Kubo's RPC. */
 export function kubo(o: KuboOptions): PinningService {
-  const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 120_000, ...o.timeouts };
+  const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 10_000, ...o.timeouts };
   const { pinName } = o;
-  const { failed, refused, unavailable, timeoutError, withTimeout, send, readBody, parse } = rpc(o);
+  const client = rpc(o);
+  const { failed, refused, withTimeout, send, readBody, parse } = client;
 
-  /** Runs a command with a small response. */
-  function ask(
-    command: string,
-    query: Record<string, string>,
-    signal: AbortSignal,
-    timeoutMs = responseMs,
-  ): Promise<RpcResult> {
-    return withTimeout(signal, timeoutMs, async (limited) => parse(await send(command, query, limited)));
-  }
+  const importBlocks = (signal: AbortSignal): BlockImport => blockImport(client, { signal, stepMs: responseMs });
+  const pin = pinning(client, { pinMs, responseMs });
+  const ask = (command: string, query: Record<string, string>, signal: AbortSignal): Promise<RpcResult> =>
+    client.ask(command, query, signal, responseMs);
 
   async function stat(cid: string, signal: AbortSignal): Promise<Held> {
     const result = await ask('pin/ls', { arg: cid, type: 'recursive', names: 'true' }, signal);
@@ -58,15 +50,6 @@ export function kubo(o: KuboOptions): PinningService {
     const name = (Keys as Record<string, { Name?: unknown } | null>)[cid]?.Name;
     if (typeof name !== 'string') return { pin: 'unknown' };
     return name === pinName || name === earlierName ? { pin: 'ours' } : { pin: 'foreign', name };
-  }
-
-  /** Pins what the node has. With `timeout`, because a node on the network looks for a missing block for ever. */
-  async function pin(cid: string, name: string, signal: AbortSignal): Promise<void> {
-    const query = { arg: cid, name, progress: 'false', timeout: `${Math.ceil(pinMs / 1000)}s` };
-    const result = await ask('pin/add', query, signal, pinMs);
-    if ('message' in result) throw refused(result.message);
-    const { Pins } = result.first;
-    if (!Array.isArray(Pins) || !Pins.includes(cid)) throw failed('its response to pin/add does not name the pin');
   }
 
   async function unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'> {
@@ -83,25 +66,6 @@ export function kubo(o: KuboOptions): PinningService {
     throw refused(result.message);
   }
 
-  /** Pins a node of our own above the root. @returns false when the service cannot store one */
-  async function anchor(root: string, signal: AbortSignal): Promise<boolean> {
-    const { cid, bytes } = await anchorOf(root, pinName);
-    const body = new FormData();
-    body.append('file', new Blob([bytes]));
-    const query = { 'cid-codec': 'dag-pb', mhtype: 'sha2-256', pin: 'false' };
-    const stored = await withTimeout(signal, responseMs, async (limited) => {
-      const response = await send('block/put', query, limited, { upload: { body }, also: 404 });
-      if (response.status !== 404) return await parse(response);
-      await response.body?.cancel();
-      return undefined;
-    });
-    if (stored === undefined) return false;
-    if ('message' in stored) throw refused(stored.message);
-    if (stored.first['Key'] !== cid) throw failed('its response to block/put has another CID');
-    await pin(cid, pinName, signal);
-    return true;
-  }
-
   /** Reading never makes the node search the network (`offline`): what was pinned is there, or it is lost. */
   async function fetched(command: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const response = await send(command, { ...query, offline: 'true' }, signal);
@@ -113,95 +77,30 @@ export function kubo(o: KuboOptions): PinningService {
     throw refused(error.message);
   }
 
-  /** A CID of another kind is kept unchanged: what was pinned under it has to be unpinned. */
-  function cidOf(record: Record<string, unknown>): string {
-    const text = String(record['Hash']);
-    try {
-      return parseCid(text).text;
-    } catch (cause) {
-      if (anyCid.test(text)) return text;
-      throw failed('the last record of its response has no CID', cause);
-    }
-  }
-
-  async function sendFile(
-    file: ReadableStream<Uint8Array>,
-    { signal, bytes }: { signal: AbortSignal; bytes?: number },
-  ): Promise<PendingPut> {
-    signal.throwIfAborted();
-    // What goes wrong first aborts the request and is its reason; the rest are consequences.
-    const stop = new AbortController();
-    const either = AbortSignal.any([signal, stop.signal]);
-    let broken = false;
-
-    async function timely<T>(step: Promise<T>, timeoutMs = responseMs): Promise<T> {
-      const timer = setTimeout(() => stop.abort(timeoutError(timeoutMs)), timeoutMs);
-      try {
-        return await step;
-      } finally {
-        clearTimeout(timer);
-      }
-    }
-
-    async function forward(step: Promise<void>): Promise<void> {
-      await timely(step).catch((cause: unknown) => {
-        broken = true;
-        throw unavailable('broke off the upload', cause);
-      });
-    }
-
-    const { sent, finish, ...body } = multipart(file, { bytes, signal: either, forward });
-    const query = { ...addOptions, pin: 'true', 'pin-name': pinName, progress: 'false' };
-    const added = send('add', query, either, { upload: body }).then(async (response) => {
-      const result = await parse(response);
-      if ('message' in result) throw refused(result.message);
-      return cidOf(result.last);
-    });
-    /** Ends the upload, and throws what went wrong first. */
-    const fail = (cause: unknown): never => {
-      stop.abort(cause);
-      throw either.reason;
-    };
-    // A refusal may come at any time, and does not wait for bytes that nobody wants.
-    const refusal = new Promise<never>((_, reject) => void added.catch(reject)).catch(fail);
-    refusal.catch(() => undefined);
-
-    async function phase<T>(work: Promise<T>): Promise<T> {
-      // A service that refuses an upload breaks it off, and its response says why.
-      const explained = work.catch(async (cause: unknown) => {
-        if (broken) await timely(added);
-        throw cause;
-      });
-      return await Promise.race([explained.catch(fail), refusal]);
-    }
-
-    await phase(sent);
-    return {
-      refusal,
-      commit: () => phase(finish().then(async () => ({ cid: await timely(added, pinMs) }))),
-      abort: (reason) => stop.abort(reason),
-    };
-  }
-
   return {
     id: o.id,
 
-    put: sendFile,
+    importBlocks,
     stat,
     unpin,
 
-    async share(cid, name, signal) {
-      const anchored = await anchor(cid, signal);
-      const held = await stat(cid, signal);
-      if (held.pin === 'ours') await pin(cid, name, signal);
-      else if (held.pin === 'absent' && !anchored) throw failed('the earlier pin is no longer there');
+    async pin(cid, { bytes, beside, signal }) {
+      if (!beside) return await pin(cid, pinName, bytes, signal);
+      const anchor = await anchorOf(cid, pinName);
+      const blocks = importBlocks(signal);
+      await blocks.write(parseCid(anchor.cid), anchor.bytes);
+      await blocks.finish();
+      return await pin(anchor.cid, pinName, bytes, signal);
     },
 
-    async unshare(cid, name, signal) {
-      const held = await stat(cid, signal);
-      if (held.pin === 'ours' && name !== undefined) await pin(cid, name, signal);
+    async unpinBeside(cid, signal) {
       await unpin((await anchorOf(cid, pinName)).cid, signal);
+      const held = await stat(cid, signal);
       return held.pin === 'absent' ? 'absent' : 'foreign';
+    },
+
+    async restoreName(cid, name, signal) {
+      if ((await stat(cid, signal)).pin === 'ours') await pin(cid, name, 0, signal);
     },
 
     block: (cid, signal) =>

@@ -61,7 +61,7 @@ function describePaths(routes: readonly Route[]): JsonSchema {
 }
 
 function describeRoute(route: Route): JsonSchema {
-  const { who, summary, query, queries = {}, headers = {}, body, responses, path } = route;
+  const { who, summary, query, queries = {}, headers = {}, body, optionalBody, responses, path } = route;
   const scope = route.who === 'key' ? route.scope : undefined;
   const parameters = [
     ...[...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
@@ -83,6 +83,7 @@ function describeRoute(route: Route): JsonSchema {
     security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
+    ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: content(optionalBody) } }),
     responses: describeResponses(summary, responses, problems(codesOf(route))),
   };
 }

@@ -13,8 +13,8 @@ import { checkQuery } from '../http/middleware.ts';
 export type Bodies = Record<string, v.GenericSchema | null>;
 
 type Description = {
-  /** GET answers HEAD, too. */
-  method: 'get' | 'post' | 'delete';
+  /** GET answers HEAD, too, unless the path has a row for it. */
+  method: 'get' | 'head' | 'post' | 'patch' | 'delete' | 'options';
   path: string;
   summary: string;
   query?: v.ObjectSchema<v.ObjectEntries, undefined>;
@@ -24,6 +24,8 @@ type Description = {
   ignoresUnknownQuery?: true;
   headers?: Record<string, string>;
   body?: Bodies;
+  /** The same for a body that may be left out. */
+  optionalBody?: Bodies;
   /** By status; null for responses without a body. */
   responses: Record<number, Bodies | null>;
   /** The codes of the handler, besides those of its guard and those of every route. */

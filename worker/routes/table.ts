@@ -34,6 +34,7 @@ import { openapi } from './openapi.ts';
 import { readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { upload } from './upload.ts';
+import { uploadRoutes } from './uploads-table.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
@@ -179,6 +180,7 @@ export const routes: readonly Route[] = [
   },
   uploadRoute('encrypted'),
   uploadRoute('plain'),
+  ...uploadRoutes,
   {
     method: 'get',
     path: '/v1/storage',

@@ -1,18 +1,16 @@
-/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a pin, which at no moment is without a row. */
+/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
 import { UploadQuery } from '../../shared/api.ts';
-import {
-  detachedPayloadBytes,
-  encryptDetached,
-  plaintextBytes,
-  recipientFromSpki,
-  sniff,
-} from '../../shared/crypto/index.ts';
+import { encryptDetached, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { hashingStream, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
+import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseDisposition, parseFilename } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
+import { startsContainer } from '../upload/leaf-source.ts';
+import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
+import { sendFile, type SentFile } from '../upload/send-file.ts';
+import { inPlace, leafTurns } from '../upload/turns.ts';
 import { identityOf, type Principal } from '../auth/authenticate.ts';
 import { maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
@@ -22,7 +20,6 @@ import type { FileRecord, NewFile } from '../objects/file-rows.ts';
 import type { Claim } from '../objects/claims.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
 import { servicesOf } from '../pinning/configured.ts';
-import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 
@@ -55,16 +52,19 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     const announced = parseAnnounced(c, mode);
     if (begun.first !== undefined) return await replay(c, caller, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
-    body = uploadBody(c.req.raw, { limitBytes, idleMs, form: announced.json ? 'json' : mode });
+    const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about } = await store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
+    const { record, about } = await inPlace(() => {
+      body = uploadBody(c.req.raw, { limitBytes, idleMs, form });
+      return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
+    });
     return created(c, key, record, about);
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
     const cause = body?.cause();
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
-    if (claim !== undefined) await releaseClaim(c, caller, fileId);
+    await giveUp(c, caller, fileId);
     if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
     throw cause ?? error;
   } finally {
@@ -90,12 +90,12 @@ function keepRenewing(
   }, o.everyMs);
 }
 
-/** Gives the claim up. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function releaseClaim(c: Ctx, caller: Principal, fileId: string): Promise<void> {
+/** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
+async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> {
   try {
-    await unwrap(caller.account.releaseClaim(fileId));
+    await unwrap(caller.account.giveUp(fileId));
   } catch (error) {
-    log({ event: 'upload.release', requestId: c.var.requestId, error: errorText(error) });
+    log({ event: 'upload.giveUp', requestId: c.var.requestId, error: errorText(error) });
   }
 }
 
@@ -137,73 +137,59 @@ type Job = {
   signal: AbortSignal;
 };
 
+/**
+ * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
+ * leaves is found by the sweep.
+ */
 async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: FileRecord; about: About }> {
+  const { fileId, claim, mode, announced, body, signal } = job;
+  const { account, key } = caller;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
-  const { record, about, other, pinned } = await transfer(c, caller, job, service).catch((error: unknown) => {
-    throw atServices(error, [service.id]);
-  });
-  if (pinned !== record.cid) {
-    await unwrap(caller.account.abort(job.fileId, pinned));
-    throw new SealpinError('pinning_failed', `${service.id} computed another CID, ${pinned}, for ${record.cid}`);
-  }
-  if (other !== null) await service.share(record.cid, other, job.signal);
-  await unwrap(caller.account.commit(job.fileId, job.claim));
-  return { record, about };
-}
-
-/**
- * Sends the body to the pinning service, and writes the row before the service gets the bytes without which it keeps nothing.
- * @returns `other`, the name of a pin that is not ours, and `pinned`, the CID that the service computed
- */
-async function transfer(
-  c: Ctx,
-  caller: Principal,
-  job: Job,
-  service: PinningService,
-): Promise<{ record: FileRecord; about: About; other: string | null; pinned: string }> {
-  const { fileId, mode, announced, body, signal } = job;
+  const uploads = { account, hash: key.hash, uploadId: fileId, service };
   const encrypted =
     mode === 'encrypted'
       ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
       : undefined;
-  const measure = hashingStream(encrypted?.payload ?? body.stream);
-  const length = bodyBytes(c, job);
-  const put = await service.put(measure.stream, { signal, ...(length === undefined ? {} : { bytes: length }) });
   try {
-    const { cid, bytes } = await measure.result;
-    if (announced.cid !== undefined && announced.cid !== cid) throw new SealpinError('cid_mismatch');
+    const sent = await sendFile(encrypted?.payload ?? body.stream, {
+      service,
+      signal,
+      turns: leafTurns,
+      keep: (part, signal) => keepPart(uploads, part, signal),
+      now: Date.now,
+    });
+    if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
-    const plain =
-      mode === 'plain'
-        ? { filename: about.filename, contentType: about.contentType }
-        : { filename: null, contentType: null };
-    const file: NewFile = {
-      fileId,
-      mode,
-      ...plain,
-      bytes,
-      container: mode === 'plain' && isContainer(body.head()),
-      cid,
-      service: service.id,
-      header: encrypted === undefined ? null : await encrypted.header(fileId, about),
-    };
-    const prepared = unwrap(caller.account.prepare(caller.key.hash, file, job.claim));
-    // A refusal that arrives now is the cause of the failure, and need not wait for the row.
-    const { createdAt, other } = await Promise.race([prepared, put.refusal]);
-    const pinned = await put.commit();
-    return { record: { ...file, createdAt }, about, other, pinned: pinned.cid };
+    const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
+    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
+    await pinPlanned(service, sent, plan, signal);
+    await unwrap(account.commit(fileId, claim));
+    return { record: { ...file, createdAt }, about };
   } catch (error) {
-    put.abort(error);
-    throw error;
+    throw atServices(error, [service.id]);
   }
 }
 
-/** How many bytes will go to the pinning service, where the request announces its length. */
-function bodyBytes(c: Ctx, o: { mode: Mode; announced: Announced }): number | undefined {
-  const length = c.req.header('Content-Length');
-  if (o.announced.json || length === undefined || !/^[0-9]+$/.test(length)) return undefined;
-  return o.mode === 'plain' ? Number(length) : detachedPayloadBytes(Number(length));
+function newFile(
+  { fileId, mode, body }: Job,
+  { filename, contentType }: About,
+  { cid, bytes }: SentFile,
+  service: string,
+  header: Uint8Array | undefined,
+): NewFile {
+  const isPlain = mode === 'plain';
+  return {
+    fileId,
+    mode,
+    filename: isPlain ? filename : null,
+    contentType: isPlain ? contentType : null,
+    bytes,
+    container: isPlain && startsContainer(body.head()),
+    cid,
+    service,
+    header: header ?? null,
+  };
 }
 
 /**
@@ -255,10 +241,4 @@ function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | nu
   if (filename !== undefined) return parseFilename(filename);
   if (mode === 'plain') return null;
   throw new SealpinError('invalid_json', 'the member filename is missing');
-}
-
-/** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
-function isContainer(head: Uint8Array): boolean {
-  const found = sniff(head);
-  return found !== undefined && found !== 'detached';
 }

@@ -36,7 +36,7 @@ export class Account extends RealAccount {
     this.leaseMs = ms;
   }
 
-  /** Lets the next call of that name fail: `addReference`, `removeReference`, `discard` of `Pin`, `commit` of this object. */
+  /** Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `commit`, `commitPart` of this object. */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
   }
@@ -45,7 +45,11 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'commit', () => super.commit(...args));
   }
 
-  rows(table: 'file' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
+  override commitPart(...args: Parameters<RealAccount['commitPart']>): Promise<Result> {
+    return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
+  }
+
+  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 
 /** One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the connection off. */
 export type Turn = {
-  /** `add`, `pin/ls`, `pin/rm`, `block/get`, `cat`, … */
+  /** `dag/import`, `pin/ls`, `pin/add`, `pin/rm`, `block/get`, `cat`, … */
   command: string;
   cid: string | null;
   /** Passes the command on, and resolves when the node has answered; then `deliver` gives the answer to the Worker. */
@@ -26,7 +26,7 @@ export type Peer = {
   seen: string[];
   /** What to do with a command whose body has come whole; undefined: pass it on. */
   onCommand: ((turn: Turn) => Promise<void> | void) | undefined;
-  /** Called with the number of bytes of an `add` so far; may cut it. */
+  /** Called with the number of bytes of an import so far; may cut it. */
   onBody: ((bytes: number, cut: () => void) => void) | undefined;
   close(): Promise<void>;
 };
@@ -60,7 +60,7 @@ export async function startPeer(node: string): Promise<Peer> {
       let bytes = 0;
       for await (const chunk of request as AsyncIterable<Buffer>) {
         bytes += chunk.length;
-        if (command === 'add') peer.onBody?.(bytes, cut);
+        if (command === 'dag/import') peer.onBody?.(bytes, cut);
         if (last !== undefined && !onward.write(last))
           await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
         last = chunk;

@@ -114,12 +114,12 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode with an Idempotency-
   });
 });
 
-/** Holds the first `add` until it is let go; every other command passes. */
-function heldAdd(): Promise<Turn> {
+/** Holds the first `pin/add` until it is let go; every other command passes. */
+function heldPin(): Promise<Turn> {
   return new Promise((resolve) => {
     let held = false;
     peer.onCommand = async (turn) => {
-      if (held || turn.command !== 'add') return (await turn.pass()).deliver();
+      if (held || turn.command !== 'pin/add') return (await turn.pass()).deliver();
       held = true;
       return resolve(turn);
     };
@@ -131,7 +131,7 @@ describe('a claim', () => {
 
   it('is renewed while the upload runs, also after all of its bytes have arrived', async () => {
     await owner.object.lease(300);
-    const held = heldAdd();
+    const held = heldPin();
     const first = post('held');
     const turn = await held;
     const end = await leaseEnd();
@@ -141,7 +141,7 @@ describe('a claim', () => {
   });
 
   it('that has run out is taken by the next request, and the one that had it can no longer commit', async () => {
-    const held = heldAdd();
+    const held = heldPin();
     const first = post('twice');
     const turn = await held;
     const early = await post('twice');
@@ -172,7 +172,7 @@ describe('a claim', () => {
       response = await post(bytes);
     } while (response.status === 409);
     const { fileId } = await jsonOf<StoredFile>(response, 201);
-    await expect.poll(() => peer.aborted.includes('add'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => peer.aborted.includes('dag/import'), { timeout: 10_000 }).toBe(true);
     expect((await files()).map((file) => file.fileId)).toEqual([fileId]);
     socket.destroy();
   });
@@ -181,7 +181,7 @@ describe('a claim', () => {
     'of a service that died %s the bytes were pinned is free within a minute, and there is one file',
     async (when) => {
       const bytes = randomBytes(10_000);
-      const held = heldAdd();
+      const held = heldPin();
       const lost = expect(post(bytes)).rejects.toThrow();
       const turn = await held;
       if (when === 'after') await turn.pass();

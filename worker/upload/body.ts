@@ -134,7 +134,40 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   return { stream, filename: () => filename, size: () => size, head: () => head, cause: () => cause };
 }
 
+/** A body that is read as it arrives. */
+export type ArrivingBody = {
+  /**
+   * Waits for bytes: all that have arrived, at most `maxBytes`; none at the end. While the client is fast, a read waits for more of
+   * them. @throws body_incomplete, body_timeout, too_large
+   */
+  read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
+  cancel(reason: unknown): Promise<void>;
+};
+
+/**
+ * The body of a request whose bytes count even if the rest of it never comes.
+ * @param o.limitBytes how many bytes it may have @param o.idleMs how long it may send nothing
+ */
+export function arrivingBody(
+  request: Request,
+  { limitBytes, idleMs }: { limitBytes: number | undefined; idleMs: number },
+): ArrivingBody {
+  const body = countedBody(request, limitBytes, idleMs);
+  return {
+    async read(maxBytes) {
+      try {
+        return await body.readSome(new Uint8Array(maxBytes));
+      } catch (thrown) {
+        throw isSealpinError(thrown) ? thrown : new SealpinError('body_incomplete', undefined, { cause: thrown });
+      }
+    },
+    cancel: (reason) => body.cancel(reason),
+  };
+}
+
 type CountedBody = {
+  /** Waits for bytes, for more of them while the client is fast; none: it has ended. The result is in the same memory. */
+  readSome(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
   /**
    * Fills a buffer, unless the body ends before; no bytes: it has ended. The result is in the same memory,
    * transferred to a new buffer.
@@ -153,12 +186,15 @@ const bytesPerIdleTime = 256 * 1024;
 
 function countedBody(request: Request, limitBytes: number | undefined, idleMs: number): CountedBody {
   const reader = request.body?.getReader({ mode: 'byob' });
-  if (reader === undefined) return { read: async (buffer) => buffer.subarray(0, 0), cancel: async () => undefined };
+  if (reader === undefined) {
+    const nothing = async (buffer: Uint8Array<ArrayBuffer>) => buffer.subarray(0, 0);
+    return { readSome: nothing, read: nothing, cancel: async () => undefined };
+  }
   let received = 0;
   let minBytes = 1;
 
   /** Reads until `minBytes` have arrived. How many have is not visible before, so a slow client gets small reads. */
-  async function readSome(
+  async function readFrom(
     from: ReadableStreamBYOBReader,
     view: Uint8Array<ArrayBuffer>,
   ): Promise<{ bytes: Uint8Array<ArrayBuffer>; ended: boolean }> {
@@ -171,21 +207,32 @@ function countedBody(request: Request, limitBytes: number | undefined, idleMs: n
     return { bytes: value, ended: value.length < wanted };
   }
 
+  /** Not further than one byte over the limit: the rest of a body that exceeds it is not waited for. */
+  const within = (bytes: number): number => Math.min(bytes, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
+
+  function count(bytes: number): void {
+    received += bytes;
+    if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
+  }
+
   return {
+    async readSome(buffer) {
+      const { bytes } = await readFrom(reader, buffer.subarray(0, within(buffer.length)));
+      count(bytes.length);
+      return bytes;
+    },
     async read(buffer) {
-      // Not further than one byte over the limit: the rest of a body that exceeds it is not waited for.
-      const wanted = Math.min(buffer.length, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
+      const wanted = within(buffer.length);
       const { byteOffset } = buffer;
       let memory = buffer.buffer;
       let filled = 0;
       for (let ended = false; !ended && filled < wanted;) {
-        const some = await readSome(reader, new Uint8Array(memory, byteOffset + filled, wanted - filled));
+        const some = await readFrom(reader, new Uint8Array(memory, byteOffset + filled, wanted - filled));
         ({ ended } = some);
         memory = some.bytes.buffer;
         filled += some.bytes.length;
       }
-      received += filled;
-      if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
+      count(filled);
       return new Uint8Array(memory, byteOffset, filled);
     },
     cancel: (reason) => reader.cancel(reason),

@@ -7,16 +7,21 @@ import { keyIdOf } from '../objects/key-registry.ts';
 
 const maxChars = 255;
 
-/** Headers that describe an upload: requests that differ in one of them are different uploads. */
+/** Headers that describe an upload in one request: requests that differ in one of them are different uploads. */
 const describing = ['Content-Type', 'Content-Disposition', 'Content-Digest'];
 
 /**
  * The claim of an upload. Name and parameters are hashed with a key that is derived from the API key, so that the record reveals
  * nothing to others; the body is not part of it.
+ * @param headers that describe the upload
  * @returns undefined where the request has no Idempotency-Key
  * @throws invalid_request
  */
-export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined> {
+export async function parseClaim(
+  c: Ctx,
+  key: ApiKey,
+  headers: readonly string[] = describing,
+): Promise<Claim | undefined> {
   const name = c.req.header('Idempotency-Key');
   if (name === undefined) return undefined;
   if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
@@ -24,7 +29,7 @@ export async function parseClaim(c: Ctx, key: ApiKey): Promise<Claim | undefined
   }
   const { pathname, search } = new URL(c.req.url);
   const mac = await macWith(key);
-  const parameters = await mac([name, search, ...describing.map((header) => c.req.header(header) ?? '')]);
+  const parameters = await mac([name, search, ...headers.map((header) => c.req.header(header) ?? '')]);
   const length = c.req.header('Content-Length');
   return {
     apiKey: keyIdOf(key.hash),

@@ -1,10 +1,12 @@
 /** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
-import { createReadStream, readSync, closeSync } from 'node:fs';
+import { readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import { errnoOf } from '../../io/errno.ts';
 import { add } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
+import { content, fileBytes, runs } from './content.ts';
+import { dagImport } from './import.ts';
 import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';
 import type { Store } from './store.ts';
 
@@ -13,16 +15,13 @@ export type Command = (call: Call) => Promise<void> | void;
 /** The version of this node, in Kubo's form. */
 const version = '1.0.0-sealpin';
 
-/** Bytes of one read from the disk. */
-const readBytes = 1_048_576;
-
 /** All commands by their path below /api/v0/. `id` is 32 bytes that name the node. */
 export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   const { catalog } = store;
 
   function find(wanted: string): BlockLocation {
     const location = catalog.find(wanted);
-    if (!location) throw new RpcError(`block was not found locally (offline): ipld: could not find ${wanted}`);
+    if (!location) throw new RpcError(notFound(wanted));
     return location;
   }
 
@@ -37,23 +36,21 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   async function cat({ query, response }: Call): Promise<void> {
-    const location = find(cid(query));
-    const offset = Math.min(count(query, 'offset') ?? 0, location.bytes);
-    const length = Math.min(count(query, 'length') ?? location.bytes, location.bytes - offset);
-    const fd = openFile(location);
+    const wanted = cid(query);
+    const bytes = fileBytes(wanted, find(wanted));
+    const start = Math.min(count(query, 'offset') ?? 0, bytes);
+    const length = Math.min(count(query, 'length') ?? bytes, bytes - start);
+    const pieces = content(runs(wanted, { start, end: start + length, find }), openFile);
+    // What fails before the first byte is an error that the client can read.
+    const first = await pieces.next();
     response.writeHead(200, {
       'content-type': 'text/plain',
       'content-length': length,
       'x-content-length': length,
       'x-stream-output': '1',
     });
-    if (length === 0) {
-      closeSync(fd);
-      response.end();
-      return;
-    }
-    const start = location.offset + offset;
-    await pipeline(createReadStream('', { fd, start, end: start + length - 1, highWaterMark: readBytes }), response);
+    if (first.done) response.end();
+    else await pipeline(following(first.value, pieces), response);
   }
 
   function blockGet({ query, response }: Call): void {
@@ -83,24 +80,47 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   function blockStat({ query, response }: Call): void {
     const wanted = cid(query);
     const location = find(wanted);
-    json(response, { Key: wanted, Size: location.node?.length ?? location.bytes });
+    json(response, { Key: wanted, Size: location.bytes });
   }
 
   function pinAdd({ query, response }: Call): void {
     if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
     const wanted = cids(query);
     for (const one of wanted) {
-      if (!catalog.find(one))
-        throw new RpcError(`pin: block was not found locally (offline): ipld: could not find ${one}`);
+      const missing = catalog.missing(one);
+      if (missing !== undefined) throw new RpcError(`pin: ${notFound(missing)}`);
     }
     for (const one of wanted) catalog.pin(one, query.get('name') ?? '');
     json(response, { Pins: wanted });
+  }
+
+  /** Always offline, and without progress: one record at the end. */
+  function dagStat({ query, response }: Call): void {
+    const wanted = cid(query);
+    find(wanted);
+    const missing = catalog.missing(wanted);
+    if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
+    const { blocks, bytes } = catalog.size(wanted);
+    lines(response, [
+      {
+        UniqueBlocks: blocks,
+        TotalSize: bytes,
+        Ratio: 1,
+        DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }],
+      },
+    ]);
   }
 
   async function pinRm({ query, response }: Call): Promise<void> {
     const wanted = cids(query);
     if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
     json(response, { Pins: wanted });
+  }
+
+  function indirect(one: string | undefined): { Cid: string; Type: string; Name: string }[] {
+    if (one === undefined) return catalog.indirect().map((block) => ({ Cid: block, Type: 'indirect', Name: '' }));
+    const through = catalog.holder(one);
+    return through === undefined ? [] : [{ Cid: one, Type: `indirect through ${through}`, Name: '' }];
   }
 
   function pinLs({ query, response }: Call): void {
@@ -114,17 +134,10 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
         type === 'direct' || type === 'indirect'
           ? []
           : catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
-      const indirect =
-        type === 'direct' || type === 'recursive'
-          ? []
-          : catalog.indirect(one).map((block) => ({
-              Cid: block.cid,
-              Type: one ? `indirect through ${block.through}` : 'indirect',
-              Name: '',
-            }));
-      if (one !== undefined && recursive.length + indirect.length === 0)
+      const below = type === 'direct' || type === 'recursive' ? [] : indirect(one);
+      if (one !== undefined && recursive.length + below.length === 0)
         throw new RpcError(`path '/ipfs/${one}' is not pinned`);
-      return [...recursive, ...indirect];
+      return [...recursive, ...below];
     });
     if (flag(query, 'stream')) lines(response, found);
     else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
@@ -142,6 +155,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   return new Map<string, Command>([
     ['add', (call) => add(store, call)],
     ['cat', cat],
+    ['dag/import', (call) => dagImport(store, call)],
+    ['dag/stat', dagStat],
     ['block/get', blockGet],
     ['block/stat', blockStat],
     ['pin/add', pinAdd],
@@ -165,6 +180,20 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
         }),
     ],
   ]);
+}
+
+/** Kubo's words for a block that an offline node does not have. */
+function notFound(missing: string): string {
+  return `block was not found locally (offline): ipld: could not find ${missing}`;
+}
+
+async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<T> {
+  try {
+    yield first;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
 }
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';

@@ -13,8 +13,11 @@ import { isFull } from './reserve.ts';
 /** The suffix of a file that is being written. */
 export const partSuffix = '.part';
 
+/** The suffix of an import. */
+export const carSuffix = '.car';
+
 /** The name of a complete file. */
-const ownName = /^[0-9a-f]{32}$/;
+const ownName = /^[0-9a-f]{32}(\.car)?$/;
 
 /**
  * The name of the pin of a file that was indexed again. Every Sealpin service accepts it as its own, whatever its id.

@@ -1,20 +1,25 @@
 /**
- * Bytes on disk: each added file once, flat, in `data/`; its interior nodes and the location of each block in the catalog. A raw
- * leaf is a slice of its file. While a file is being written it is called `<name>.part`. It exists from the commit of the catalog
- * on; before the commit, file and folder are synced to the disk (fsync), and after it the file loses its suffix.
+ * Bytes on disk, in `data/`: an added file once, flat; an import as a CAR, `<name>.car`. The location of each block and the interior
+ * nodes are in the catalog. A raw leaf is a slice of its file. While a file is being written it is called `<name>.part`. It exists
+ * from the commit of the catalog on; before the commit, file and folder are synced to the disk (fsync), and after it the file loses
+ * its suffix.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, unlink } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { blockWriter } from '../../io/block-writer.ts';
+import { carHeader, carSection, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
+import { blockWriter, type BlockWriter } from '../../io/block-writer.ts';
 import { errnoOf } from '../../io/errno.ts';
-import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
+import { catalogError, openCatalog, type BlockLocation, type BlockRow, type Catalog } from './catalog.ts';
 import { indexer, type Written } from './indexer.ts';
-import { partSuffix, recover } from './recover.ts';
+import { carSuffix, partSuffix, recover } from './recover.ts';
 import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
+import { openRows } from './rows.ts';
 import { RpcError } from './rpc.ts';
+
+/** A file that is complete on disk under the name `file`. `cid`: its root, the last block. `blocks`: rows not staged yet. */
+export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 
 /** A file that is being written. */
 export interface Writer {
@@ -25,11 +30,25 @@ export interface Writer {
   abort(): Promise<void>;
 }
 
+/** An import that is being written. */
+export interface Importer {
+  /**
+   * Writes a block that the caller has verified.
+   * @throws invalid_cid when it is not a node that this node can hold
+   */
+  write(cid: Cid, block: Uint8Array): Promise<void>;
+  /** Ends the file and syncs it to the disk; `publish` makes it exist. Without blocks: undefined, and nothing is kept. */
+  finish(): Promise<Complete | undefined>;
+  /** Removes what was written; not after `publish`. */
+  abort(): Promise<void>;
+}
+
 export interface Store {
   readonly catalog: Catalog;
   /** `keep: false` computes the CID only. */
   writer(o: { keep: boolean }): Promise<Writer>;
-  publish(files: readonly Written[], o: { pin: { name: string } | undefined }): Promise<void>;
+  importer(): Promise<Importer>;
+  publish(files: readonly Complete[], o: { pin: { name: string } | undefined }): Promise<void>;
   /**
    * Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed.
    * @throws ENOENT when the file is missing on the disk
@@ -47,6 +66,9 @@ export interface Store {
   unpin(cids: readonly string[]): Promise<string | undefined>;
   close(): Promise<void>;
 }
+
+/** A file that nothing knows yet. `finish` waits until its bytes are on the disk; `abort` removes it. */
+type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort(): Promise<void> };
 
 /** How long an added file is kept that was never pinned. */
 export const unpinnedMs = 3_600_000;
@@ -89,20 +111,40 @@ export async function openStore(
   }
 
   async function collect({ all } = { all: false }): Promise<string[]> {
-    const { cids, files } = reserve.freeing(() => catalog.collect(all ? Number.MAX_SAFE_INTEGER : now()));
+    const { cids, files } = reserve.freeing(() => catalog.collect(all ? undefined : now()));
     await remove(files);
     if (files.length > 0) reserve.fill();
     return cids;
   }
 
-  async function writer({ keep }: { keep: boolean }): Promise<Writer> {
+  /** A file under a name of its own; without `keep` nothing is on the disk. */
+  async function create({ keep, suffix }: { keep: boolean; suffix: string }): Promise<NewFile> {
     // The last space on the disk is for deletions.
     if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
-    const file = randomBytes(16).toString('hex');
-    const part = join(data, file + partSuffix);
+    const name = randomBytes(16).toString('hex') + suffix;
+    const part = join(data, name + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;
-    const index = indexer(catalog, file, { stage: keep });
     const sink = blockWriter(handle, leafBytes);
+    return {
+      name,
+      sink,
+      async finish() {
+        await sink.drain();
+        await handle?.sync();
+        await handle?.close();
+      },
+      async abort() {
+        // The caller has the error that matters.
+        await sink.drain().catch(() => undefined);
+        await handle?.close();
+        if (keep) await unlink(part);
+      },
+    };
+  }
+
+  async function writer({ keep }: { keep: boolean }): Promise<Writer> {
+    const { name, sink, ...file } = await create({ keep, suffix: '' });
+    const index = indexer(catalog, name, { stage: keep });
     return {
       async write(bytes) {
         for (let rest = bytes; rest.length > 0;) {
@@ -115,24 +157,61 @@ export async function openStore(
         const last = await sink.flush();
         await index.write(last);
         const written = await index.finish();
-        await sink.drain();
-        await handle?.sync();
-        await handle?.close();
+        await file.finish();
         return written;
       },
       async abort() {
-        // The caller has the error that matters.
-        await sink.drain().catch(() => undefined);
-        await handle?.close();
+        await file.abort();
         index.abort();
-        if (keep) await unlink(part);
       },
+    };
+  }
+
+  async function importer(): Promise<Importer> {
+    const { name, sink, ...file } = await create({ keep: true, suffix: carSuffix });
+    const rows = openRows(catalog, name, { stage: true });
+    let position = 0;
+    let last: string | undefined;
+
+    async function append(bytes: Uint8Array): Promise<void> {
+      position += bytes.length;
+      for (let rest = bytes; rest.length > 0;) {
+        rest = rest.subarray(sink.fill(rest));
+        if (sink.full()) await sink.flush();
+      }
+    }
+
+    async function abort(): Promise<void> {
+      await file.abort();
+      rows.abort();
+    }
+
+    await append(carHeader());
+    return {
+      async write(cid, block) {
+        await append(carSection(cid, block.length));
+        if (cid.codec === 'raw') rows.leaf(cid.text, position, block.length);
+        else rows.node(cid.text, block);
+        await append(block);
+        last = cid.text;
+      },
+      async finish() {
+        if (last === undefined) {
+          await abort();
+          return undefined;
+        }
+        await sink.flush();
+        await file.finish();
+        return { file: name, cid: last, blocks: rows.finish() };
+      },
+      abort,
     };
   }
 
   return {
     catalog,
     writer,
+    importer,
     async publish(files, { pin }) {
       const removals = unlinked;
       unlinked = [];

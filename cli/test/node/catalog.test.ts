@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { openCatalog } from '../../local/node/catalog.ts';
 import { directory } from './harness.ts';
 
-const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null });
+const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null, links: [] });
 
 test('staged rows are not visible, and are removed when the file is given up', async () => {
   const path = join(await directory(), 'node.db');

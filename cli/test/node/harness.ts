@@ -1,9 +1,11 @@
 /** A node in a directory of its own, and plain requests to it. */
+import { hash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { carHeader, carSection, cidOf, encodeNode, type Cid } from '../../../shared/ipfs/index.ts';
 import { startNode, type NodeOptions, type RunningNode } from '../../local/node/server.ts';
 
 export const token = 'token-of-the-tests';
@@ -84,6 +86,36 @@ export function multipart(...files: { bytes: Uint8Array; name?: string; type?: s
     headers: { 'content-type': 'multipart/form-data; boundary=xyz' },
     body: Buffer.concat([...parts, Buffer.from('--xyz--\r\n')]),
   };
+}
+
+export type Block = { cid: Cid; bytes: Uint8Array };
+
+/** A block and its CID. */
+export function block(codec: Cid['codec'], bytes: Uint8Array): Block {
+  return { cid: cidOf(codec, hash('sha256', bytes, 'buffer')), bytes };
+}
+
+/** A node of a file above leaves, or above such nodes. */
+export function nodeOver(below: readonly { block: Block; fileBytes: number }[]): { block: Block; fileBytes: number } {
+  const links = below.map(({ block: { cid, bytes }, fileBytes }) => ({ cid, fileBytes, dagBytes: bytes.length }));
+  return {
+    block: block('dag-pb', encodeNode(links)),
+    fileBytes: below.reduce((sum, one) => sum + one.fileBytes, 0),
+  };
+}
+
+/** A leaf with these bytes. */
+export const leafOf = (bytes: Uint8Array) => ({ block: block('raw', bytes), fileBytes: bytes.length });
+
+/** A CAR with the empty identity CID as its root. */
+export function carWith(...blocks: readonly Block[]): Buffer {
+  return Buffer.concat([carHeader(), ...blocks.flatMap(({ cid, bytes }) => [carSection(cid, bytes.length), bytes])]);
+}
+
+/** Imports blocks as one CAR. */
+export async function importBlocks(url: string, ...blocks: readonly Block[]): Promise<void> {
+  const reply = await ask(url, 'dag/import?pin-roots=false', multipart({ bytes: carWith(...blocks) }));
+  if (reply.status !== 200) throw new Error(reply.text);
 }
 
 /** Adds one file and returns its CID. */

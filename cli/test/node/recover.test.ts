@@ -123,7 +123,7 @@ test.each([
     'of a newer sealpin',
     async (path: string) => {
       const db = new DatabaseSync(path);
-      db.exec('PRAGMA user_version = 2');
+      db.exec('PRAGMA user_version = 3');
       db.close();
     },
     /written by a newer sealpin/,

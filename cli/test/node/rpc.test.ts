@@ -243,10 +243,10 @@ describe('reading', () => {
     const cid = await add(url, randomBytes(1000));
     const [name] = await readdir(join(dir, 'data'));
     await writeFile(join(dir, 'data', name!), 'short');
-    expect((await ask(url, `block/get?arg=${cid}`)).json()).toMatchObject({
-      Message: 'the data file on disk is too short',
-    });
-    await expect(ask(url, `cat?arg=${cid}`)).rejects.toThrow();
+    for (const command of ['block/get', 'cat'])
+      expect((await ask(url, `${command}?arg=${cid}`)).json()).toMatchObject({
+        Message: 'the data file on disk is too short',
+      });
   });
 });
 
@@ -352,7 +352,7 @@ describe('the node itself', () => {
     const dir = await directory();
     const { DatabaseSync } = await import('node:sqlite');
     const db = new DatabaseSync(join(dir, 'node.db'));
-    db.exec('PRAGMA user_version = 2');
+    db.exec('PRAGMA user_version = 3');
     db.close();
     await expect(node({ dir })).rejects.toThrow('newer sealpin');
   });

@@ -36,18 +36,21 @@ export function streamBatches(
   source: ByteSource,
   next: (controller: ReadableStreamDefaultController<Uint8Array>) => Promise<boolean>,
 ): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    async pull(controller) {
-      try {
-        if (await next(controller)) return;
-        controller.close();
-        // A span ends before its source does.
-        if (!source.ended) await source.cancel(undefined);
-      } catch (error) {
-        source.abandon(error);
-        throw error;
-      }
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          if (await next(controller)) return;
+          controller.close();
+          // A span ends before its source does.
+          if (!source.ended) await source.cancel(undefined);
+        } catch (error) {
+          source.abandon(error);
+          throw error;
+        }
+      },
+      cancel: (reason) => source.cancel(reason),
     },
-    cancel: (reason) => source.cancel(reason),
-  });
+    { highWaterMark: 0 },
+  );
 }

@@ -1,11 +1,30 @@
 /** Sealing a payload: one engine for age's STREAM and for Cobblestone. */
 import type { ByteSource } from '../../streams/byte-source.ts';
-import { streamBatches, takeBatch } from './batch.ts';
+import { Pieces, type Room } from '../../streams/pieces.ts';
+import { streamBatches, takeBatch, type Batch } from './batch.ts';
 import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
-import { Pieces } from './pieces.ts';
 
 /** Bytes of a piece of the sealed stream, unless the caller wants another size. */
 const defaultPieceBytes = 1024 * 1024;
+
+/** Seals a batch into the room that was reserved for it. */
+export async function sealBatch(chunks: Chunks, batch: Omit<Batch, 'outBytes'>, room: Room): Promise<void> {
+  const pending: Promise<void>[] = [];
+  let offset = 0;
+  for (const [position, input] of batch.inputs.entries()) {
+    const nonce = chunks.nonce(batch.first + position, batch.last && position === batch.inputs.length - 1);
+    const start = offset;
+    const target = room.target(start, input.length + tagBytes);
+    const sealed = chunks.aead.seal(nonce, input, undefined, target);
+    const store = (bytes: Uint8Array): void => {
+      if (bytes !== target) room.set(bytes, start);
+    };
+    if (sealed instanceof Promise) pending.push(sealed.then(store));
+    else store(sealed);
+    offset += input.length + tagBytes;
+  }
+  if (pending.length > 0) await Promise.all(pending);
+}
 
 /**
  * Seals all of a source.
@@ -29,21 +48,7 @@ export function sealChunks(
       await source.fill(batchBytes);
       const batch = takeBatch(source, chunks, index, false);
       const room = pieces.append(batch.outBytes);
-      const pending: Promise<void>[] = [];
-      let offset = 0;
-      for (const [position, input] of batch.inputs.entries()) {
-        const nonce = chunks.nonce(index + position, batch.last && position === batch.inputs.length - 1);
-        const start = offset;
-        const target = room.target(start, input.length + tagBytes);
-        const sealed = chunks.aead.seal(nonce, input, undefined, target);
-        const store = (bytes: Uint8Array): void => {
-          if (bytes !== target) room.set(bytes, start);
-        };
-        if (sealed instanceof Promise) pending.push(sealed.then(store));
-        else store(sealed);
-        offset += input.length + tagBytes;
-      }
-      if (pending.length > 0) await Promise.all(pending);
+      await sealBatch(chunks, batch, room);
       source.recycle();
       index += batch.inputs.length;
       const full = room.full();

@@ -14,8 +14,8 @@ const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const other = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
 
 const calls: Record<string, Scenario> = {
-  put: { url: '', method: 'put', bytes: 700_000, announced: 700_000 },
-  'put of unknown length': { url: '', method: 'put', bytes: 700_000 },
+  import: { url: '', method: 'import', bytes: 700_000 },
+  pin: { url: '', method: 'pin', cid, bytes: 700_000 },
   stat: { url: '', method: 'stat', cid },
   unpin: { url: '', method: 'unpin', cid },
   block: { url: '', method: 'block', cid },
@@ -56,16 +56,23 @@ for (const [name, open] of Object.entries(runtimes)) {
     const say = (status: number, body: string | Uint8Array, headers: Record<string, string> = {}) =>
       afterBody((_, response) => response.writeHead(status, headers).end(body));
 
-    test('put asks for exactly the profile, under the name of the service, and keeps the length where it is known', async () => {
-      const answer = say(200, `{"Name":"x","Bytes":5}\n{"Name":"x","Hash":"${other}","Size":"0"}\n`);
-      const known = await before(answer, calls['put']!);
-      expect(known.value).toEqual({ cid: other });
-      expect(known.service.commands).toEqual([
-        '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024&hash=sha2-256&trickle=false&pin=true&pin-name=sealpin%3Atested&progress=false',
+    test('an import asks for no pin, sends nothing before its first block, and needs no request without one', async () => {
+      const answer = say(200, '{"Stats":{"BlockCount":1,"BlockBytesCount":700000}}\n');
+      const { error, service } = await before(answer, calls['import']!);
+      expect([error, service.commands, service.lengths]).toEqual([
+        undefined,
+        ['/api/v0/dag/import?pin-roots=false&stats=true'],
+        [undefined],
       ]);
-      if (name === 'workerd') expect(Number(known.service.lengths[0])).toBeGreaterThan(700_000);
-      const unknown = await before(answer, calls['put of unknown length']!);
-      expect([unknown.value, unknown.service.lengths]).toEqual([{ cid: other }, [undefined]]);
+      expect((await before(answer, { ...calls['import']!, fault: 'none' } as Scenario)).service.commands).toEqual([]);
+    });
+
+    test('a pin has our name and a time limit that grows with its bytes', async () => {
+      const answer = say(200, `{"Pins":["${cid}"]}`);
+      const { service } = await before(answer, { url: '', method: 'pin', cid, bytes: 1_048_576 * 16 });
+      expect(service.commands).toEqual([
+        `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
+      ]);
     });
 
     describe('slow', () => {
@@ -79,23 +86,40 @@ for (const [name, open] of Object.entries(runtimes)) {
         expect(performance.now() - began).toBeLessThan(2500);
       });
 
-      test('put into a service that stops taking', async () => {
-        const { error, cancelled } = await before(() => undefined, {
-          url: '',
-          method: 'put',
-          bytes: 12_000_000,
-          timeouts,
-        });
+      test('import into a service that stops taking', async () => {
+        const scenario = { url: '', method: 'import', bytes: 12_000_000, timeouts } as const;
+        const { error } = await before(() => undefined, scenario);
         expect(error).toMatchObject({ code: 'pinning_timeout' });
-        expect(cancelled).toBe(true);
+      });
+
+      test('a pin that takes too long is a timeout, unless a block is missing', async () => {
+        const deadline = '{"Message":"pin: context deadline exceeded","Code":0,"Type":"error"}';
+        const absent =
+          '{"Message":"error traversing DAG: block was not found locally (offline)","Code":0,"Type":"error"}';
+        for (const [stat, code] of [
+          [() => say(200, '{"Cid":{},"Size":1,"NumBlocks":1}'), 'pinning_timeout'],
+          [() => say(500, '{"Message":"something else","Code":0,"Type":"error"}'), 'pinning_timeout'],
+          [() => say(404, ''), 'pinning_timeout'],
+          [() => afterBody(() => undefined), 'pinning_timeout'],
+          [() => say(500, absent), 'pinning_unavailable'],
+        ] as const) {
+          const { error, service } = await before(
+            (request, response) => (request.url!.includes('dag/stat') ? stat() : say(500, deadline))(request, response),
+            { ...calls['pin']!, timeouts },
+          );
+          expect(error).toMatchObject({ code });
+          expect(service.commands[1]).toBe(`/api/v0/dag/stat?arg=${cid}&offline=true&progress=false&timeout=200ms`);
+        }
       });
 
       test('an answer that begins and does not end', async () => {
         const begin = afterBody(
           (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('{"Pins"'),
         );
-        for (const scenario of [calls['unpin']!, calls['block']!, calls['put']!]) {
-          expect((await before(begin, { ...scenario, timeouts })).error).toMatchObject({ code: 'pinning_timeout' });
+        for (const method of ['unpin', 'block', 'import', 'pin']) {
+          expect((await before(begin, { ...calls[method]!, timeouts })).error).toMatchObject({
+            code: 'pinning_timeout',
+          });
         }
       });
 
@@ -137,7 +161,12 @@ for (const [name, open] of Object.entries(runtimes)) {
             '{"Name":"x","Bytes":5}',
             '{"Hash":"Qm"}',
             '{"Version":1}',
-            `{"Hash":"${other}"`,
+            `{"Pins":["${cid}"`,
+            '{"Stats":{"BlockCount":1}',
+            '{"Stats":{"BlockCount":2}}',
+            '{"Stats":{"BlockCount":"1"}}',
+            '{"Stats":5}',
+            '{"Stats":{"BlockCount":1}}\n{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":""}}',
             `{"a":"${'x'.repeat(70_000)}"}`,
           ]) {
             expect((await before(say(200, body), scenario)).error, body.slice(0, 50)).toMatchObject({
@@ -147,12 +176,23 @@ for (const [name, open] of Object.entries(runtimes)) {
         },
       );
 
-      test('put: an error in the last record, though the status is 200', async () => {
-        const body = `{"Name":"x","Bytes":5}\n{"Message":"it broke","Code":0,"Type":"error"}\n`;
-        expect((await before(say(200, body), calls['put']!)).error).toMatchObject({
-          code: 'pinning_failed',
-          message: 'tested: it broke',
-        });
+      test('import: an error after the status 200 is an error, whatever else it says', async () => {
+        const stats = '{"Stats":{"BlockCount":1}}';
+        for (const body of [
+          '{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":""}}\n{"Message":"it broke","Code":0,"Type":"error"}\n',
+          `${stats}\n{"Message":"it broke","Code":0,"Type":"error"}`,
+          `{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":"it broke"}}\n${stats}`,
+        ]) {
+          expect((await before(say(200, body), calls['import']!)).error, body).toMatchObject({
+            code: 'pinning_failed',
+            message: 'tested: it broke',
+          });
+        }
+      });
+
+      test('import: one that arrived in part is worth another attempt', async () => {
+        const body = '{"Message":"import failed after block bafk: unexpected EOF","Code":0,"Type":"error"}';
+        expect((await before(say(500, body), calls['import']!)).error).toMatchObject({ code: 'pinning_unavailable' });
       });
 
       test('a full disk of the service is disk_full', async () => {
@@ -161,18 +201,16 @@ for (const [name, open] of Object.entries(runtimes)) {
           [500, 'disk quota exceeded'],
         ] as const) {
           const body = JSON.stringify({ Message: message, Code: 0, Type: 'error' });
-          expect((await before(say(status, body), calls['put']!)).error).toMatchObject({
-            code: 'disk_full',
-            message: 'the disk of the pinning service tested is full',
-          });
+          for (const method of ['import', 'pin'])
+            expect((await before(say(status, body), calls[method]!)).error).toMatchObject({
+              code: 'disk_full',
+              message: 'the disk of the pinning service tested is full',
+            });
         }
       });
 
-      test('put: a CID of another kind is returned as the service writes it, so that its pin can be removed', async () => {
+      test('unpin: a CID of another kind, which an earlier version may have pinned, can be removed', async () => {
         const v0 = 'QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o';
-        expect((await before(say(200, `{"Name":"x","Hash":"${v0}","Size":"1"}`), calls['put']!)).value).toEqual({
-          cid: v0,
-        });
         const { value, service } = await before(
           say(200, `{"Keys":{"${v0}":{"Type":"recursive","Name":"sealpin:tested"}},"Pins":["${v0}"]}`),
           { ...calls['unpin']!, cid: v0 } as Scenario,
@@ -193,13 +231,16 @@ for (const [name, open] of Object.entries(runtimes)) {
         expect((await before(cluster, calls['stat']!)).value).toEqual({ pin: 'unknown' });
       });
 
-      test.each(['stat', 'unpin'])('%s: another error of Kubo is not taken for absence', async (method) => {
-        const body = '{"Message":"context deadline exceeded","Code":0,"Type":"error"}';
-        expect((await before(say(500, body), calls[method]!)).error).toMatchObject({
-          code: 'pinning_failed',
-          message: 'tested: context deadline exceeded',
-        });
-      });
+      test.each(['stat', 'unpin', 'import', 'pin'])(
+        '%s: another error of Kubo is not taken for absence',
+        async (method) => {
+          const body = '{"Message":"it broke","Code":0,"Type":"error"}';
+          expect((await before(say(500, body), calls[method]!)).error).toMatchObject({
+            code: 'pinning_failed',
+            message: 'tested: it broke',
+          });
+        },
+      );
 
       test('block: more than 2 MiB is not taken', async () => {
         expect((await before(say(200, new Uint8Array(2_097_153)), calls['block']!)).error).toMatchObject({
@@ -250,26 +291,25 @@ for (const [name, open] of Object.entries(runtimes)) {
         },
       );
 
-      test('put: the connection breaks within the upload', async () => {
-        const { error, cancelled } = await before(
-          (request) => void request.once('data', () => request.socket.destroy()),
-          { url: '', method: 'put', bytes: 12_000_000, announced: 12_000_000 },
-        );
+      test('import: the connection breaks within the upload', async () => {
+        const { error } = await before((request) => void request.once('data', () => request.socket.destroy()), {
+          url: '',
+          method: 'import',
+          bytes: 12_000_000,
+        });
         expect(error).toMatchObject({ code: 'pinning_unavailable' });
-        expect(cancelled).toBe(true);
       });
 
-      test('put: a refusal during the upload is reported, and ends the upload', async () => {
+      test('import: a refusal during the upload is its reason, and ends it', async () => {
         const refuse = (request: IncomingMessage, response: ServerResponse) => {
           response.writeHead(403).end('no');
           request.resume();
         };
-        const { error, cancelled } = await before(refuse, { url: '', method: 'put', bytes: 3_000_000, body: 'stalls' });
+        const { error } = await before(refuse, { url: '', method: 'import', bytes: 12_000_000, gapMs: 20 });
         expect(error).toMatchObject({
           code: 'misconfigured',
           message: expect.stringContaining('refused our credentials'),
         });
-        expect(cancelled).toBe(true);
       });
 
       test.each(Object.entries(calls))('S68: %s keeps Retry-After, in seconds or as a date', async (_, scenario) => {
@@ -311,29 +351,14 @@ for (const [name, open] of Object.entries(runtimes)) {
       );
     });
 
-    test('a refusal that arrives before the commit is reported without one', async () => {
-      const bytes = 700_000;
-      const refuse = (request: IncomingMessage, response: ServerResponse): void => {
-        let received = 0;
-        request.on('data', (chunk: Uint8Array) => {
-          received += chunk.length;
-          if (received > bytes && !response.headersSent) response.writeHead(403).end();
+    test('an import that is aborted, or whose caller leaves, reaches the service as a broken body', async () => {
+      for (const fault of ['abort', 'leave'] as const) {
+        const { service } = await before((request) => void request.resume(), {
+          url: '',
+          method: 'import',
+          bytes: 900_000,
+          fault,
         });
-      };
-      const { error } = await before(refuse, { url: '', method: 'put', bytes, announced: bytes, last: 'wait' });
-      expect(error).toMatchObject({
-        code: 'misconfigured',
-        message: expect.stringContaining('refused our credentials'),
-      });
-    });
-
-    test('an aborted upload reaches the service as a broken body', async () => {
-      for (const scenario of [
-        { method: 'put', bytes: 900_000, body: 'breaks' },
-        { method: 'put', bytes: 900_000, announced: 900_000, last: 'abort' },
-        { method: 'put', bytes: 900_000, announced: 900_000, body: 'breaks' },
-      ] as const) {
-        const { service } = await before((request) => void request.resume(), { ...scenario, url: '' });
         await expect.poll(() => service.bodies).toEqual(['aborted']);
       }
     });

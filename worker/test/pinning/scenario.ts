@@ -1,6 +1,8 @@
 /** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
+import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
+import type { PinningService } from '../../pinning/contract.ts';
 
 export type Scenario = {
   url: string;
@@ -11,14 +13,31 @@ export type Scenario = {
   /** Aborts the caller's signal after this time. */
   abortAfterMs?: number;
 } & (
-  | { method: 'stat' | 'unpin' | 'block'; cid: string }
-  | { method: 'share' | 'unshare'; cid: string; name: string }
+  | { method: 'stat' | 'unpin' | 'unpinBeside' | 'block'; cid: string }
+  | { method: 'restoreName'; cid: string; name: string }
+  | { method: 'pin'; cid: string; bytes: number; beside?: boolean }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
-  | { method: 'put'; bytes: number; announced?: number; body?: 'breaks' | 'stalls'; last?: 'abort' | 'leave' | 'wait' }
+  | ({ method: 'import' } & Import)
+  /** Imports, then pins. */
+  | ({ method: 'store'; beside?: boolean } & Import)
 );
 
-/** `value`: bytes as latin1 text. `last`: whether all bytes but the last had been sent. */
+type Import = {
+  /** Of the file; a file of no bytes is one empty block. */
+  bytes: number;
+  /** Imports raw blocks of this size instead of the leaves and nodes of a file. */
+  blockBytes?: number;
+  /** The time between two blocks. */
+  gapMs?: number;
+  /**
+   * `none`: no block at all; `first`: without its first block; `mangled`: a byte of the first block differs; `abort`, `leave`: the
+   * import or the caller's signal is aborted after the last block; `stall`: nothing happens after the last block.
+   */
+  fault?: 'none' | 'first' | 'mangled' | 'abort' | 'leave' | 'stall';
+};
+
+/** `value`: bytes as latin1 text. */
 export type Outcome = {
   value?: unknown;
   error?: {
@@ -27,12 +46,10 @@ export type Outcome = {
     hint: string | undefined;
     retryAfterSeconds: number | undefined;
   };
-  last: boolean;
-  cancelled: boolean;
 };
 
 /** Bytes that depend on their number only. */
-export function bytesOf(count: number): Uint8Array {
+export function bytesOf(count: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(count);
   for (let i = 0; i < count; i += 1) bytes[i] = i * 31 + (i >> 8) + (i >> 16) * 7;
   return bytes;
@@ -44,8 +61,53 @@ function text(bytes: Uint8Array): string {
   return out;
 }
 
+type Block = { cid: Cid; bytes: Uint8Array };
+
+/** The blocks of a file, leaves before nodes, the root last. */
+async function blocksOf(file: Uint8Array): Promise<Block[]> {
+  const blocks: Block[] = [];
+  let at = 0;
+  const builder = cidBuilder({
+    onLeaf: (cid, length) => void blocks.push({ cid: parseCid(cid), bytes: file.slice(at, (at += length)) }),
+    onNode: (cid, block) => void blocks.push({ cid: parseCid(cid), bytes: block }),
+  });
+  await builder.write(file);
+  await builder.finish();
+  return blocks;
+}
+
+async function rawBlocksOf(file: Uint8Array<ArrayBuffer>, blockBytes: number): Promise<Block[]> {
+  const starts = Array.from({ length: Math.ceil(file.length / blockBytes) }, (_, index) => index * blockBytes);
+  return await Promise.all(
+    starts.map(async (start) => {
+      const bytes = file.slice(start, start + blockBytes);
+      return { cid: cidOf('raw', new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))), bytes };
+    }),
+  );
+}
+
+/** Imports blocks, with a fault. @returns the CID of the last one */
+async function importBlocks(service: PinningService, o: Import, abort: AbortController): Promise<string | undefined> {
+  const { fault, gapMs } = o;
+  const file = bytesOf(o.bytes);
+  let blocks = o.blockBytes === undefined ? await blocksOf(file) : await rawBlocksOf(file, o.blockBytes);
+  const cid = blocks.at(-1)?.cid.text;
+  if (fault === 'none') blocks = [];
+  if (fault === 'first') blocks.shift();
+  const open = service.importBlocks(abort.signal);
+  for (const [index, block] of blocks.entries()) {
+    if (fault === 'mangled' && index === 0) block.bytes[0]! ^= 1;
+    await open.write(block.cid, block.bytes);
+    if (gapMs !== undefined) await new Promise((resolve) => setTimeout(resolve, gapMs));
+  }
+  if (fault === 'abort') open.abort(new Error('it was aborted'));
+  if (fault === 'leave') abort.abort(new Error('the caller left'));
+  if (fault === 'stall') await new Promise((resolve) => abort.signal.addEventListener('abort', resolve));
+  await open.finish();
+  return cid;
+}
+
 export async function play(scenario: Scenario): Promise<Outcome> {
-  const outcome: Outcome = { last: false, cancelled: false };
   const headers: Record<string, string> =
     scenario.token === undefined ? {} : { authorization: `Bearer ${scenario.token}` };
   const service = kubo({
@@ -62,52 +124,38 @@ export async function play(scenario: Scenario): Promise<Outcome> {
   const { signal } = abort;
 
   async function call(): Promise<unknown> {
-    if (scenario.method === 'put') {
-      let at = 0;
-      const bytes = bytesOf(scenario.bytes);
-      const body = new ReadableStream<Uint8Array>(
-        {
-          pull(controller) {
-            if (at < bytes.length) {
-              controller.enqueue(bytes.slice(at, (at += 300_000)));
-              return undefined;
-            }
-            if (scenario.body === 'breaks') throw new Error('the body broke');
-            if (scenario.body === 'stalls') return new Promise(() => undefined);
-            controller.close();
-            return undefined;
-          },
-          cancel: () => void (outcome.cancelled = true),
-        },
-        { highWaterMark: 0 },
-      );
-      const put = await service.put(body, {
-        signal,
-        ...(scenario.announced !== undefined && { bytes: scenario.announced }),
-      });
-      outcome.last = true;
-      if (scenario.last === 'abort') put.abort(new Error('it was aborted'));
-      if (scenario.last === 'leave') abort.abort(new Error('the caller left'));
-      if (scenario.last === 'wait') return await put.refusal;
-      return await put.commit();
+    switch (scenario.method) {
+      case 'import':
+        return await importBlocks(service, scenario, abort);
+      case 'store': {
+        const cid = await importBlocks(service, scenario, abort);
+        await service.pin(cid!, { bytes: scenario.bytes, beside: scenario.beside === true, signal });
+        return cid;
+      }
+      case 'pin':
+        return await service.pin(scenario.cid, { ...scenario, beside: scenario.beside === true, signal });
+      case 'ping':
+        return await service.ping(signal);
+      case 'read': {
+        const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
+        return text(new Uint8Array(await new Response(stream).arrayBuffer()));
+      }
+      case 'restoreName':
+        return await service.restoreName(scenario.cid, scenario.name, signal);
+      default: {
+        const value = await service[scenario.method](scenario.cid, signal);
+        return value instanceof Uint8Array ? text(value) : value;
+      }
     }
-    if (scenario.method === 'ping') return await service.ping(signal);
-    if (scenario.method === 'read') {
-      const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
-      return text(new Uint8Array(await new Response(stream).arrayBuffer()));
-    }
-    if (scenario.method === 'share' || scenario.method === 'unshare')
-      return await service[scenario.method](scenario.cid, scenario.name, signal);
-    const value = await service[scenario.method](scenario.cid, signal);
-    return value instanceof Uint8Array ? text(value) : value;
   }
 
   try {
-    outcome.value = await call();
+    return { value: await call() };
   } catch (cause) {
     const code = isSealpinError(cause) ? cause.code : undefined;
     const { hint, retryAfterSeconds } = isSealpinError(cause) ? cause : {};
-    outcome.error = { code, message: cause instanceof Error ? cause.message : String(cause), hint, retryAfterSeconds };
+    return {
+      error: { code, message: cause instanceof Error ? cause.message : String(cause), hint, retryAfterSeconds },
+    };
   }
-  return outcome;
 }

@@ -10,7 +10,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { askNode, newOwner, sweep, type Owner } from '../world.ts';
+import { askNode, newOwner, type Owner } from '../world.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
 type Node = { url: string; close(): Promise<void> };
@@ -107,11 +107,18 @@ function ownPins(start: () => Promise<Node>): void {
     });
 
     test.each(['my-backup', ''])(
-      'a pin of the user’s, named "%s", that was there before stays, and so does its name',
+      'a pin of the user’s, named "%s", that was there before stays, and so does its name at every moment',
       async (name) => {
+        const pinnedByUs: (string | null)[] = [];
+        world.peer.onCommand = async (turn) => {
+          if (turn.command === 'pin/add') pinnedByUs.push(turn.cid);
+          (await turn.pass()).deliver();
+        };
         await addByHand(world.a, world.bytes, name);
         const files = [await store(world.a, world.bytes), await store(world.a, world.bytes)];
         expect((await names(world.a))[files[0]!.cid]).toBe(name);
+        expect(pinnedByUs).not.toHaveLength(0);
+        expect(pinnedByUs).not.toContain(files[0]!.cid);
         expect(await remove(world.a, files[0]!)).toBe('unpinned');
         expect(await reads(world.a, files[1]!, world.bytes)).toBe(true);
         expect(await remove(world.a, files[1]!)).toBe('kept');
@@ -119,6 +126,33 @@ function ownPins(start: () => Promise<Node>): void {
         await askNode(world.a.service, 'pin/rm', { arg: files[0]!.cid });
       },
     );
+
+    test('a service that tells no names: the pin that was there before stays', async () => {
+      world.peer.onCommand = async (turn) => {
+        const { body, deliver } = await turn.pass();
+        deliver(turn.command === 'pin/ls' ? Buffer.from(body.toString().replace(/,"Name":"[^"]*"/, '')) : body);
+      };
+      const ours = await store(world.a, world.bytes);
+      expect(await remove(world.a, await store(world.a, world.bytes))).toBe('unpinned');
+      expect(await remove(world.a, ours)).toBe('unpinned');
+      expect(await names(world.a)).toEqual({});
+      await addByHand(world.a, world.bytes, 'my-backup');
+      const file = await store(world.a, world.bytes);
+      expect(await remove(world.a, file)).toBe('kept');
+      expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
+      await askNode(world.a.service, 'pin/rm', { arg: file.cid });
+    });
+
+    test('bytes that are there already are not pinned again', async () => {
+      const file = await store(world.a, world.bytes);
+      world.peer.seen.length = 0;
+      const again = await store(world.a, world.bytes);
+      expect(world.peer.seen).not.toContain('pin/add');
+      expect(await remove(world.a, file)).toBe('unpinned');
+      expect(await reads(world.a, again, world.bytes)).toBe(true);
+      expect(await remove(world.a, again)).toBe('unpinned');
+      expect(await names(world.a)).toEqual({});
+    });
 
     test('a pin that the user makes of a stored file stays, and so does its name', async () => {
       const file = await store(world.a, world.bytes);
@@ -137,58 +171,72 @@ function ownPins(start: () => Promise<Node>): void {
       expect(await remove(world.a, file)).toBe('unpinned');
       expect(await names(world.a)).toEqual({});
     });
-
-    test('an upload that dies before the name is back gives it back later', async () => {
-      await addByHand(world.a, world.bytes, 'my-backup');
-      world.peer.onCommand = async (turn) =>
-        turn.command === 'block/put' ? turn.answer(503, '') : (await turn.pass()).deliver();
-      const answer = await world.a.owner.call('/v1/storage/plain', {
-        method: 'POST',
-        body: new Uint8Array(world.bytes),
-      });
-      expect(answer.status).toBe(503);
-      const [[cid, name]] = Object.entries(await names(world.a)) as [[string, string]];
-      expect(name).toBe('sealpin:a');
-      world.peer.onCommand = undefined;
-      await sweep(world.a.service, [world.a.owner], [cid]);
-      expect(await names(world.a)).toEqual({ [cid]: 'my-backup' });
-      await askNode(world.a.service, 'pin/rm', { arg: cid });
-    });
   });
 }
 
-test('rows of the first version are taken over', async () => {
+/** Changes the tables of `Pin` in the state of a service that does not run. */
+async function changePins(dir: string, sql: string): Promise<void> {
+  let changed = 0;
+  for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
+    if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
+    const db = new DatabaseSync(join(dir, 'state', path));
+    if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined) {
+      db.exec(sql);
+      changed += 1;
+    }
+    db.close();
+  }
+  expect(changed).toBe(1);
+}
+
+/** Stores bytes, changes the rows of `Pin` to what an earlier version left, and hands the service over as it is now. */
+async function afterEarlierVersion(
+  o: { before?(user: User, bytes: Buffer): Promise<void>; sql: string },
+  then: (user: User, file: StoredFile, bytes: Buffer) => Promise<void>,
+): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  let service = await startService({ dir, node });
+  const vars = { SERVICE_ID: 'a' };
+  let service = await startService({ dir, node, vars });
   try {
     const owner = await newOwner(service);
     const bytes = randomBytes(1000);
+    await o.before?.({ service, owner }, bytes);
     const file = await owner.call.store('plain', bytes);
     await service.close();
-    let changed = 0;
-    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-      const db = new DatabaseSync(join(dir, 'state', path));
-      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined) {
-        db.exec('ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored');
-        changed += 1;
-      }
-      db.close();
-    }
-    expect(changed).toBe(1);
-    service = await startService({ dir, node });
-    const user: User = { service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } };
-    expect(await reads(user, file, bytes)).toBe(true);
-    expect(await remove(user, await store(user, bytes))).toBe('unpinned');
-    expect(await remove(user, file)).toBe('unpinned');
-    expect(await names(user)).toEqual({});
+    await changePins(dir, o.sql);
+    service = await startService({ dir, node, vars });
+    await then({ service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } }, file, bytes);
   } finally {
     await service.close();
     await node.close();
     await rm(dir, { recursive: true, force: true });
   }
+}
+
+test('rows of the first version are taken over', async () => {
+  const sql = 'ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored';
+  await afterEarlierVersion({ sql }, async (user, file, bytes) => {
+    expect(await reads(user, file, bytes)).toBe(true);
+    expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+    expect(await remove(user, file)).toBe('unpinned');
+    expect(await names(user)).toEqual({});
+  });
 });
+
+test.each(['at once', 'after the same bytes were stored again'])(
+  'a name that an earlier version overwrote is given back with the removal, %s',
+  async (when) => {
+    const before = (user: User, bytes: Buffer) => addByHand(user, bytes, 'my-backup');
+    const sql = `UPDATE pin SET other = 'my-backup'`;
+    await afterEarlierVersion({ before, sql }, async (user, file, bytes) => {
+      await pinByHand(user, file.cid, 'sealpin:a');
+      if (when !== 'at once') expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+      expect(await remove(user, file)).toBe('kept');
+      expect(await names(user)).toEqual({ [file.cid]: 'my-backup' });
+    });
+  },
+);
 
 describe('the embedded node', () => ownPins(embedded));
 

@@ -5,7 +5,7 @@ import type { Runtime } from './runtimes.ts';
 
 export type Honest = { url: string; token: string; close(): Promise<void> };
 
-type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token'> : never;
+export type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token'> : never;
 
 const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 
@@ -15,6 +15,27 @@ const files = [
   { bytes: 1, cid: 'bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu' },
   { bytes: 0, cid: 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku' },
 ];
+
+/** The first file, which has blocks to lose. */
+const { bytes, cid } = files[0]!;
+
+/** A Kubo that is online must not search for a missing block for as long as a pin may take. */
+const timeouts = { pinMs: 300_000 };
+
+/** Sends a command to a node as its user would. */
+export async function ask(
+  { url, token }: Honest,
+  command: string,
+  query: Record<string, string> = {},
+): Promise<string> {
+  const response = await fetch(`${url}/api/v0/${command}?${new URLSearchParams(query).toString()}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}` },
+  });
+  const answer = await response.text();
+  expect(response.status, answer).toBe(200);
+  return answer;
+}
 
 /** Runs the contract against a service that is started for it. */
 export function contract(open: () => Promise<Runtime>, start: () => Promise<Honest>): void {
@@ -28,99 +49,141 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     await honest.close();
   });
   const play = (scenario: Rest<Scenario>) => runtime.play({ ...scenario, url: honest.url, token: honest.token });
+  const collect = () => ask(honest, 'repo/gc');
 
-  test.each(files)('put, stat, block, read and unpin of $bytes bytes', async ({ bytes, cid }) => {
-    for (const announced of [bytes, undefined]) {
-      expect(await play({ method: 'put', bytes, ...(announced !== undefined && { announced }) })).toEqual({
-        value: { cid },
-        last: true,
-        cancelled: false,
-      });
-      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'ours' });
-      const whole = latin1(bytesOf(bytes));
-      if (bytes < 1_048_576) expect((await play({ method: 'block', cid })).value).toBe(whole);
-      for (const [offset, length] of [
-        [0, bytes],
-        [1_048_576, 400_000],
-        [bytes, 1],
-      ] as const) {
-        if (offset > bytes || length === 0) continue;
-        expect(
-          (await play({ method: 'read', cid, offset, length })).value === whole.slice(offset, offset + length),
-          `${length} from ${offset}`,
-        ).toBe(true);
-      }
-      expect((await play({ method: 'unpin', cid })).value).toBe('removed');
-      expect((await play({ method: 'unpin', cid })).value).toBe('absent');
-      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
+  test.each(files)('import, pin, stat, block, read and unpin of $bytes bytes', async (file) => {
+    expect(await play({ method: 'import', bytes: file.bytes })).toEqual({ value: file.cid });
+    expect((await play({ method: 'stat', cid: file.cid })).value).toEqual({ pin: 'absent' });
+    expect(await play({ method: 'pin', ...file })).toEqual({});
+    expect((await play({ method: 'stat', cid: file.cid })).value).toEqual({ pin: 'ours' });
+    await collect();
+    const whole = latin1(bytesOf(file.bytes));
+    if (file.bytes < 1_048_576) expect((await play({ method: 'block', cid: file.cid })).value).toBe(whole);
+    for (const [offset, length] of [
+      [0, file.bytes],
+      [1_048_576, 400_000],
+      [file.bytes, 1],
+    ] as const) {
+      if (offset > file.bytes || length === 0) continue;
+      expect(
+        (await play({ method: 'read', cid: file.cid, offset, length })).value === whole.slice(offset, offset + length),
+        `${length} from ${offset}`,
+      ).toBe(true);
     }
+    expect((await play({ method: 'unpin', cid: file.cid })).value).toBe('removed');
+    expect((await play({ method: 'unpin', cid: file.cid })).value).toBe('absent');
+    expect((await play({ method: 'stat', cid: file.cid })).value).toEqual({ pin: 'absent' });
   });
 
-  test('put twice is one pin', async () => {
-    const [{ bytes, cid }] = [files[1]!];
-    await play({ method: 'put', bytes });
-    await play({ method: 'put', bytes });
+  test('a file imported and pinned twice has one pin', async () => {
+    for (let round = 0; round < 2; round += 1) expect(await play({ method: 'store', bytes })).toEqual({ value: cid });
     expect((await play({ method: 'unpin', cid })).value).toBe('removed');
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
+  test('a block that comes twice counts twice, and an import of nothing is complete', async () => {
+    // The values of bytes repeat from the 256th on.
+    expect((await play({ method: 'import', bytes: 300, blockBytes: 1 })).error).toBeUndefined();
+    expect((await play({ method: 'import', bytes: 1, fault: 'none' })).error).toBeUndefined();
+  });
+
   test.each<[string, Rest<Scenario>, { code?: string; message?: string }]>([
-    ['a body that breaks', { method: 'put', bytes: 1_500_000, body: 'breaks' }, { message: 'the body broke' }],
+    ['is aborted', { method: 'import', bytes, fault: 'abort' }, { message: 'it was aborted' }],
+    ['loses its caller', { method: 'import', bytes, fault: 'leave' }, { message: 'the caller left' }],
     [
-      'a body that breaks at its announced end',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_000, body: 'breaks' },
-      { message: 'the body broke' },
-    ],
-    [
-      'an upload that is aborted before its last bytes',
-      { method: 'put', bytes: 1_500_000, last: 'abort' },
-      { message: 'it was aborted' },
-    ],
-    [
-      'an upload that is aborted, its length announced',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'abort' },
-      { message: 'it was aborted' },
-    ],
-    [
-      'a caller who leaves before the last bytes',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_000, last: 'leave' },
+      'stalls until its caller leaves',
+      { method: 'import', bytes, fault: 'stall', abortAfterMs: 200 },
       { message: 'the caller left' },
     ],
-    [
-      'a body shorter than announced',
-      { method: 'put', bytes: 1_500_000, announced: 1_500_001 },
-      { code: 'body_incomplete' },
-    ],
-    [
-      'a body longer than announced',
-      { method: 'put', bytes: 1_500_000, announced: 1_499_999 },
-      { code: 'body_incomplete' },
-    ],
-    [
-      'a caller who leaves',
-      { method: 'put', bytes: 1_500_000, body: 'stalls', abortAfterMs: 100 },
-      { message: 'the caller left' },
-    ],
-  ])('S69: %s pins nothing', async (_, scenario, error) => {
-    const cid = 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru';
+    ['has a block that is not of its CID', { method: 'import', bytes, fault: 'mangled' }, { code: 'pinning_failed' }],
+  ])('S69: an import that %s is not complete, and nothing is pinned', async (_, scenario, error) => {
     expect((await play(scenario)).error).toMatchObject(error);
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
-    // Nor does it appear later.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+  });
+
+  test('a missing block is unavailable, to be sent again; the next pin does not wait for it', async () => {
+    await collect();
+    expect((await play({ method: 'import', bytes, fault: 'first' })).error).toBeUndefined();
+    const missing = await play({ method: 'pin', cid, bytes, timeouts });
+    expect(missing.error).toMatchObject({ code: 'pinning_unavailable', retryAfterSeconds: expect.any(Number) });
+    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
+    expect(await play({ method: 'store', bytes: 1, timeouts })).toEqual({ value: files[1]!.cid });
+    expect(await play({ method: 'store', bytes, timeouts })).toEqual({ value: cid });
+    for (const each of [cid, files[1]!.cid]) expect((await play({ method: 'unpin', cid: each })).value).toBe('removed');
+  });
+
+  test('what is collected between import and pin is unavailable, to be sent again', async () => {
+    await play({ method: 'import', bytes });
+    await collect();
+    for (const beside of [false, true]) {
+      const { error } = await play({ method: 'pin', cid, bytes, beside, timeouts });
+      expect(error).toMatchObject({
+        code: 'pinning_unavailable',
+        retryAfterSeconds: expect.any(Number),
+        hint: expect.stringContaining('send them again'),
+      });
+    }
+    expect(await play({ method: 'store', bytes })).toEqual({ value: cid });
+    await collect();
+    expect((await play({ method: 'read', cid, offset: 0, length: 1 })).value).toBe('\0');
+    await play({ method: 'unpin', cid });
+  });
+
+  test.each(['my-backup', ''])('a pin of somebody else, named "%s", stays as it is', async (name) => {
+    await play({ method: 'import', bytes });
+    await ask(honest, 'pin/add', { arg: cid, name });
+    const foreign = { pin: 'foreign', name };
+    expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
+    for (let round = 0; round < 2; round += 1)
+      expect(await play({ method: 'store', bytes, beside: true })).toEqual({ value: cid });
+    expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
+    expect((await play({ method: 'unpin', cid })).value).toBe('foreign');
+    for (let round = 0; round < 2; round += 1)
+      expect((await play({ method: 'unpinBeside', cid })).value).toBe('foreign');
+    expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
+    await ask(honest, 'pin/rm', { arg: cid });
+    expect((await play({ method: 'unpinBeside', cid })).value).toBe('absent');
+  });
+
+  test('somebody else removes their pin: the bytes stay by the one beside it, until that is removed, too', async () => {
+    const theirs = { owner: 'other' };
+    expect(await play({ method: 'store', bytes, ...theirs })).toEqual({ value: cid });
+    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'foreign', name: 'sealpin:other' });
+    expect(await play({ method: 'store', bytes, beside: true })).toEqual({ value: cid });
+    expect((await play({ method: 'unpin', cid, ...theirs })).value).toBe('removed');
+    await collect();
+    expect((await play({ method: 'read', cid, offset: 1_400_000, length: 1 })).value).toHaveLength(1);
+    expect((await play({ method: 'unpinBeside', cid })).value).toBe('absent');
+    await collect();
+    const lost = { code: 'pinning_lost' };
+    expect((await play({ method: 'read', cid, offset: 1_400_000, length: 1 })).error).toMatchObject(lost);
+  });
+
+  test('a name that an earlier version overwrote is given back, and only that one', async () => {
+    await play({ method: 'store', bytes });
+    const restore = { method: 'restoreName', cid, name: 'my-backup' } as const;
+    for (let round = 0; round < 2; round += 1) {
+      expect((await play(restore)).error).toBeUndefined();
+      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'foreign', name: 'my-backup' });
+    }
+    await ask(honest, 'pin/rm', { arg: cid });
+    expect((await play(restore)).error).toBeUndefined();
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
 
   test('a block that it does not hold is reported at once', async () => {
-    const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
-    expect((await play({ method: 'block', cid })).error).toMatchObject({ code: 'pinning_lost' });
-    expect((await play({ method: 'read', cid, offset: 0, length: 5 })).error).toMatchObject({ code: 'pinning_lost' });
+    const unknown = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+    const lost = { code: 'pinning_lost' };
+    expect((await play({ method: 'block', cid: unknown })).error).toMatchObject(lost);
+    expect((await play({ method: 'read', cid: unknown, offset: 0, length: 5 })).error).toMatchObject(lost);
   });
 
   test('ping returns the version; a wrong token has an error of its own', async () => {
     expect((await play({ method: 'ping' })).value).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     for (const scenario of [
       { method: 'ping' },
-      { method: 'put', bytes: 3_000_000 },
+      { method: 'import', bytes: 3_000_000 },
+      { method: 'pin', cid: files[1]!.cid, bytes: 1 },
       { method: 'stat', cid: files[1]!.cid },
     ] as Rest<Scenario>[]) {
       const { error } = await runtime.play({ ...scenario, url: honest.url, token: 'wrong' });

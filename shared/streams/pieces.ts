@@ -1,4 +1,4 @@
-import { at } from '../../streams/at.ts';
+import { at } from './at.ts';
 
 /** A range of bytes, reserved at the end of `Pieces`, that is written out of order. */
 export type Room = {

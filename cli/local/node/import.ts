@@ -1,0 +1,92 @@
+/**
+ * `dag/import`: the blocks of CARs from a multipart body, in constant memory, each verified. All of them exist once the closing
+ * boundary has arrived, or none. They are not pinned.
+ */
+import { hash } from 'node:crypto';
+import { carReader, cidFromBytes, cidOf } from '../../../shared/ipfs/index.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
+import { bytesFrom } from '../../io/byte-stream.ts';
+import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
+import { flag, lines, RpcError, type Call } from './rpc.ts';
+import type { Complete, Importer, Store } from './store.ts';
+
+/** Kubo's records of an import. */
+type Counts = { BlockCount: number; BlockBytesCount: number };
+
+/** Runs `dag/import`. */
+export async function dagImport(store: Store, { request, response, query }: Call): Promise<void> {
+  if (flag(query, 'pin-roots', true))
+    throw new RpcError('this node imports without pins: pin-roots must be false', { client: true });
+  const stats = flag(query, 'stats');
+  const counts: Counts = { BlockCount: 0, BlockBytesCount: 0 };
+  const importers: Importer[] = [];
+  const files: Complete[] = [];
+  // The rest of a refused body must not be destroyed: the response still has to go out on the same connection.
+  const body = request.iterator({ destroyOnReturn: false });
+  const events = parts(body, boundaryOf(request.headers['content-type']));
+  try {
+    let event = (await events.next()).value;
+    if (event?.kind !== 'part') throw new RpcError("file argument 'path' is required", { client: true });
+    while (event?.kind === 'part') {
+      const importer = await store.importer();
+      importers.push(importer);
+      event = await importCar(events, importer, counts);
+      const file = await importer.finish();
+      if (file) files.push(file);
+      else importers.pop();
+    }
+    await store.publish(files, { pin: undefined });
+  } catch (cause) {
+    await Promise.all(importers.map((importer) => importer.abort()));
+    throw cause;
+  } finally {
+    await events.return(undefined);
+  }
+  lines(response, stats ? [{ Stats: counts }] : []);
+}
+
+/** Imports one CAR. Returns the event that follows it. */
+async function importCar(
+  events: AsyncGenerator<PartEvent>,
+  importer: Importer,
+  counts: Counts,
+): Promise<PartEvent | undefined> {
+  let after: PartEvent | undefined;
+  const car = carReader(
+    bytesFrom({
+      async next() {
+        const { value } = (await events.next()) as { value: PartEvent | undefined };
+        if (value?.kind === 'bytes') return value.bytes;
+        after = value;
+        return undefined;
+      },
+      cancel: () => undefined,
+    }),
+  );
+  let last: string | undefined;
+  try {
+    for (let block = await car.next(); block; block = await car.next()) {
+      const cid = cidFromBytes(block.cid);
+      if (!cid) throw new RpcError('this node holds CIDv1, sha2-256, raw or dag-pb');
+      const got = cidOf(cid.codec, hash('sha256', block.bytes, 'buffer')).text;
+      if (got !== cid.text) throw new RpcError(`mismatch in content integrity, expected: ${cid.text}, got: ${got}`);
+      counts.BlockCount += 1;
+      counts.BlockBytesCount += block.bytes.length;
+      await importer.write(cid, block.bytes);
+      last = cid.text;
+    }
+  } catch (cause) {
+    const why = reason(cause, after !== undefined);
+    if (why === undefined) throw cause;
+    throw new RpcError(`import failed${last === undefined ? '' : ` after block "${last}"`}: ${why}`, { cause });
+  }
+  return after;
+}
+
+/** What is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it. */
+function reason(thrown: unknown, hasEnded: boolean): string | undefined {
+  if (thrown instanceof MultipartError) return 'unexpected EOF';
+  if (thrown instanceof RpcError || isSealpinError(thrown, 'invalid_cid')) return thrown.message;
+  if (isSealpinError(thrown, 'content_mismatch')) return hasEnded ? 'unexpected EOF' : thrown.message;
+  return undefined;
+}

@@ -1,0 +1,52 @@
+/** The rows of a file that is being written. Those of a large file go to the catalog ahead of it. */
+import { linksOf } from '../../../shared/ipfs/index.ts';
+import type { BlockRow, Catalog } from './catalog.ts';
+
+export interface Rows {
+  /** Adds a leaf whose bytes are in the file, from `offset` on. */
+  leaf(cid: string, offset: number, bytes: number): void;
+  /**
+   * Adds an interior node.
+   * @throws invalid_cid when it is not dag-pb, or links to a CID of another kind
+   */
+  node(cid: string, block: Uint8Array): void;
+  /** The rows that are not staged. */
+  finish(): BlockRow[];
+  /** Drops the rows that are staged. */
+  abort(): void;
+}
+
+/** Rows that are kept in memory, those of 4 GiB, and the most bytes of nodes among them. */
+const maxRows = 4096;
+const maxNodeBytes = 4_194_304;
+
+/**
+ * The rows of one file.
+ * @param file its name on disk
+ * @param o.stage writes rows to the catalog before the file is complete
+ */
+export function openRows(catalog: Catalog, file: string, { stage }: { stage: boolean }): Rows {
+  let rows: BlockRow[] = [];
+  let nodeBytes = 0;
+  let hasStaged = false;
+
+  function add(row: BlockRow): void {
+    rows.push(row);
+    nodeBytes += row.node?.length ?? 0;
+    if (!stage || (rows.length < maxRows && nodeBytes < maxNodeBytes)) return;
+    hasStaged = true;
+    catalog.stage(file, rows);
+    rows = [];
+    nodeBytes = 0;
+  }
+
+  return {
+    leaf: (cid, offset, bytes) => add({ cid, offset, bytes, node: null, links: [] }),
+    node: (cid, node) =>
+      add({ cid, offset: 0, bytes: node.length, node, links: [...new Set(linksOf(node).map((link) => link.text))] }),
+    finish: () => rows,
+    abort() {
+      if (hasStaged) catalog.unstage(file);
+    },
+  };
+}

@@ -1,0 +1,101 @@
+/** Blocks on their way to a Kubo: one CAR, sent as the body of `dag/import` while its blocks come. */
+import { carHeader, carSection } from '../../shared/ipfs/index.ts';
+import { concat } from '../../shared/streams/concat.ts';
+import type { BlockImport } from './contract.ts';
+import type { Rpc, RpcResult } from './kubo-rpc.ts';
+import { multipartWriter, type MultipartWriter } from './multipart-writer.ts';
+
+/** The request that an import sends its blocks with, and its response. */
+type Upload = { body: MultipartWriter; response: Promise<RpcResult> };
+
+/** Nothing is pinned: `dag/import` could not give the pin a name, and would hold Kubo's pin lock until the last byte. */
+const query = { 'pin-roots': 'false', stats: 'true' };
+
+/**
+ * Opens an import; the request goes out with the first block.
+ * @param o.signal ends the request
+ * @param o.stepMs the longest wait for Kubo to take a piece, and for its response after the last one
+ */
+export function blockImport(rpc: Rpc, o: { signal: AbortSignal; stepMs: number }): BlockImport {
+  // What goes wrong first aborts the request and is its reason; the rest are consequences.
+  const stop = new AbortController();
+  const ended = AbortSignal.any([o.signal, stop.signal]);
+  let upload: Upload | undefined;
+  let blocks = 0;
+
+  function begin(): Upload {
+    const body = multipartWriter();
+    const response = rpc.send('dag/import', query, ended, { upload: body }).then((answer) => rpc.parse(answer));
+    // Where no step waits for it, nobody has to hear of its failure before the next step.
+    response.catch(() => undefined);
+    return { body, response };
+  }
+
+  /** Awaits one step within the time limit. A refusal may come at any time, and ends it. */
+  async function step<T>({ response }: Upload, work: Promise<T>): Promise<T> {
+    const timer = setTimeout(() => stop.abort(rpc.timeoutError(o.stepMs)), o.stepMs);
+    const refusal = new Promise<never>((_, reject) => void response.catch(reject));
+    try {
+      return await Promise.race([work, refusal]);
+    } catch (cause) {
+      stop.abort(cause);
+      throw ended.reason;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Awaits a step of the body. A service that refuses an import breaks it off, and its response says why. */
+  async function forward(sending: Upload, work: Promise<void>): Promise<void> {
+    const explained = work.catch(async (cause: unknown) => {
+      accept(await sending.response);
+      throw rpc.unavailable('broke off the import', cause);
+    });
+    await step(sending, explained);
+  }
+
+  /** Checks that everything arrived. @throws the error for the message in a response */
+  function accept(result: RpcResult): void {
+    if ('message' in result) {
+      // What a proxy in between makes of a connection that broke.
+      if (/unexpected EOF/i.test(result.message))
+        throw rpc.unavailable(`received a part of the import only: ${result.message}`);
+      throw rpc.refused(result.message);
+    }
+    const problem = pinErrorOf(result.first) ?? pinErrorOf(result.last);
+    if (problem !== undefined) throw rpc.refused(problem);
+    const { Stats } = result.last;
+    const count =
+      typeof Stats === 'object' && Stats !== null ? (Stats as { BlockCount?: unknown }).BlockCount : undefined;
+    if (count !== blocks)
+      throw rpc.failed(`it was sent ${blocks} blocks, and its response to dag/import says ${JSON.stringify(count)}`);
+  }
+
+  return {
+    async write(cid, bytes) {
+      ended.throwIfAborted();
+      upload ??= begin();
+      const { body } = upload;
+      const prefix = carSection(cid, bytes.length);
+      await forward(upload, body.write(blocks === 0 ? concat(carHeader(), prefix) : prefix));
+      await forward(upload, body.write(bytes as Uint8Array<ArrayBuffer>));
+      blocks += 1;
+    },
+
+    async finish() {
+      ended.throwIfAborted();
+      if (upload === undefined) return;
+      await forward(upload, upload.body.close());
+      accept(await step(upload, upload.response));
+    },
+
+    abort: (reason) => stop.abort(reason),
+  };
+}
+
+/** Why a root was not pinned, where a record says so: Kubo reports it within a response of status 200. */
+function pinErrorOf({ Root }: Record<string, unknown>): string | undefined {
+  if (typeof Root !== 'object' || Root === null) return undefined;
+  const { PinErrorMsg } = Root as { PinErrorMsg?: unknown };
+  return typeof PinErrorMsg === 'string' && PinErrorMsg !== '' ? PinErrorMsg : undefined;
+}

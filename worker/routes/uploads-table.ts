@@ -1,0 +1,143 @@
+/** The rows of `/v1/uploads`. */
+import { ResumableUpload, ResumableUploadList } from '../../shared/api.ts';
+import type { Code } from '../../shared/errors.ts';
+import { chunkType } from '../upload/tus-headers.ts';
+import type { Route } from './route.ts';
+import {
+  createUpload,
+  deleteUpload,
+  describeUploads,
+  headUpload,
+  listUploads,
+  patchUpload,
+  readUpload,
+} from './uploads.ts';
+
+const json = 'application/json';
+const version = { 'Tus-Resumable': '1.0.0' };
+const chunk: readonly Code[] = [
+  'precondition_failed',
+  'body_incomplete',
+  'body_timeout',
+  'too_large',
+  'unsupported_media_type',
+  'cid_mismatch',
+  'upload_changed',
+  'upload_busy',
+  'pinning_failed',
+  'pinning_unavailable',
+  'pinning_timeout',
+  'disk_full',
+];
+
+function options(path: string): Route {
+  return {
+    method: 'options',
+    path,
+    summary: 'The version, the extensions and the largest file of tus, by which files are uploaded here',
+    who: 'anybody',
+    ignoresUnknownQuery: true,
+    responses: { 204: null },
+    codes: [],
+    handler: describeUploads,
+  };
+}
+
+function creation(mode: 'encrypted' | 'plain'): Route[] {
+  const path = `/v1/uploads/${mode}`;
+  return [
+    {
+      method: 'post',
+      path,
+      summary: `Begins an upload that may be continued, ${mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'}`,
+      who: 'key',
+      scope: 'write',
+      headers: {
+        ...version,
+        'Upload-Length': 'bytes of the file',
+        'Upload-Defer-Length': '1: the length is told later',
+        'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid' : ''}, each with its value in base64`,
+        'Idempotency-Key': 'the same key: the same upload',
+      },
+      optionalBody: { [chunkType]: null },
+      responses: { 201: null },
+      codes: [
+        ...chunk,
+        'invalid_filename',
+        'invalid_cid',
+        'not_found',
+        'gone',
+        'offset_mismatch',
+        'too_many_uploads',
+        'idempotency_mismatch',
+        'idempotency_running',
+      ],
+      handler: createUpload(mode),
+    },
+    options(path),
+  ];
+}
+
+const path = '/v1/uploads/:uploadId';
+
+export const uploadRoutes: readonly Route[] = [
+  ...creation('encrypted'),
+  ...creation('plain'),
+  {
+    method: 'get',
+    path: '/v1/uploads',
+    summary: 'The uploads of the key',
+    who: 'key',
+    scope: 'write',
+    responses: { 200: { [json]: ResumableUploadList } },
+    codes: [],
+    handler: listUploads,
+  },
+  options('/v1/uploads'),
+  {
+    method: 'head',
+    path,
+    summary: 'How far an upload has come; a request that goes on with it is ended',
+    who: 'key',
+    scope: 'write',
+    ignoresUnknownQuery: true,
+    headers: version,
+    responses: { 200: null },
+    codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
+    handler: headUpload,
+  },
+  {
+    method: 'patch',
+    path,
+    summary: 'Goes on with an upload; 204 with the last bytes names the file',
+    who: 'key',
+    scope: 'write',
+    headers: { ...version, 'Upload-Offset': 'where the bytes belong', 'Upload-Length': 'bytes of the file, told later' },
+    body: { [chunkType]: null },
+    responses: { 204: null },
+    codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
+    handler: patchUpload,
+  },
+  {
+    method: 'get',
+    path,
+    summary: 'An upload: its state, and its file once every byte has arrived',
+    who: 'key',
+    scope: 'write',
+    responses: { 200: { [json]: ResumableUpload } },
+    codes: ['not_found'],
+    handler: readUpload,
+  },
+  {
+    method: 'delete',
+    path,
+    summary: 'Ends an upload; a file that it stored stays',
+    who: 'key',
+    scope: 'write',
+    headers: version,
+    responses: { 204: null },
+    codes: ['precondition_failed', 'not_found'],
+    handler: deleteUpload,
+  },
+  options(path),
+];

@@ -1,0 +1,192 @@
+/** `/v1/uploads`: files in several requests, by tus 1.0.0. */
+import * as v from 'valibot';
+import { FileId, type ResumableUpload, type ResumableUploadList } from '../../shared/api.ts';
+import { beginPayload, uploadSeal } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { maxFileBytes, maxUploadBytes } from '../env.ts';
+import type { Ctx } from '../http/app.ts';
+import type { Principal } from '../auth/authenticate.ts';
+import type { NewFile } from '../objects/file-rows.ts';
+import { unwrap } from '../objects/result.ts';
+import type { UploadRecord } from '../objects/upload-rows.ts';
+import { servicesOf } from '../pinning/configured.ts';
+import { checkLength, isEncoded } from '../upload/body.ts';
+import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
+import { parseClaim } from '../upload/idempotency-key.ts';
+import {
+  checkFileBytes,
+  chunkType,
+  parseBytes,
+  parseLength,
+  parseMetadata,
+  tusExtensions,
+  tusVersion,
+} from '../upload/tus-headers.ts';
+
+/** Headers that describe an upload: creations that differ in one of them create different uploads. */
+const describing = ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'];
+
+/** Says what the service can do. */
+export function describeUploads(c: Ctx): Response {
+  return c.body(null, 204, {
+    'Tus-Version': tusVersion,
+    'Tus-Extension': tusExtensions.join(','),
+    'Tus-Max-Size': String(maxFileBytes(c.env)),
+  });
+}
+
+/** The handler that begins uploads in a mode, with the first bytes where the request has some. */
+export function createUpload(mode: NewFile['mode']) {
+  return async (c: Ctx, caller: Principal): Promise<Response> => {
+    const { headers } = c.req.raw;
+    const length = parseLength(headers, maxFileBytes(c.env));
+    const metadata = headers.get('Upload-Metadata') ?? '';
+    const announced = checkMetadata(mode, metadata);
+    const hasBody = isChunk(c);
+    checkLength(c.req.raw, maxUploadBytes(c.env));
+    const claim = await parseClaim(c, caller.key, describing);
+    const [service] = servicesOf(c.env);
+    if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
+    const uploadId = crypto.randomUUID();
+    const payload = mode === 'encrypted' ? await beginPayload() : undefined;
+    const preamble = payload?.keys.preamble ?? new Uint8Array(0);
+    const seal = await uploadSeal(caller.key, { uploadId, preamble });
+    const { upload, replayed } = await unwrap(
+      caller.account.uploads.create(
+        caller.key.hash,
+        {
+          uploadId,
+          mode,
+          length,
+          service: service.id,
+          announced,
+          sealedKey: payload === undefined ? null : await seal.seal(payload.keys.fileKey),
+          preamble,
+          sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
+          tail: payload?.state.tail ?? new Uint8Array(0),
+        },
+        claim,
+      ),
+    );
+    let progress: Continued = upload;
+    if (replayed) c.header('Idempotency-Replayed', 'true');
+    else if (hasBody || length === 0) progress = await goOn(c, caller, { uploadId, offset: 0, length: undefined });
+    return c.body(null, 201, {
+      Location: `/v1/uploads/${upload.uploadId}`,
+      ...progressHeaders(upload.uploadId, progress),
+    });
+  };
+}
+
+/** Says how far an upload has come, and ends the request that still goes on with it. */
+export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
+  const { uploadId, length, preamble, sealedMetadata } = upload;
+  const seal = await uploadSeal(caller.key, { uploadId, preamble });
+  const metadata =
+    sealedMetadata.length === 0
+      ? ''
+      : new TextDecoder().decode(await seal.open(new Uint8Array(sealedMetadata), metadataLabel));
+  return c.body(null, 200, {
+    ...progressHeaders(uploadId, upload),
+    ...(length === null ? { 'Upload-Defer-Length': '1' } : { 'Upload-Length': String(length) }),
+    ...(metadata === '' ? {} : { 'Upload-Metadata': metadata }),
+  });
+}
+
+/** Takes the next bytes of a file. */
+export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const uploadId = parseUploadId(c);
+  if (!isChunk(c)) throw wrongType();
+  const offset = parseBytes('Upload-Offset', c.req.header('Upload-Offset'));
+  if (offset === undefined) throw new SealpinError('invalid_request', 'Upload-Offset is missing');
+  const length = parseBytes('Upload-Length', c.req.header('Upload-Length'));
+  if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
+  checkLength(c.req.raw, maxUploadBytes(c.env));
+  const progress = await goOn(c, caller, { uploadId, offset, length });
+  return c.body(null, 204, progressHeaders(uploadId, progress));
+}
+
+/** What is known of an upload. It does not disturb a request that goes on with it. */
+export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
+  return c.json(uploadView(upload), 200);
+}
+
+/** The uploads of the caller's key, newest first: those that are not finished, then the others. */
+export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
+  const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
+  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload as UploadRecord)) };
+  return c.json(body, 200);
+}
+
+/** Ends an upload. A file that was stored stays. */
+export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response> {
+  await unwrap(caller.account.uploads.remove(caller.key.hash, parseUploadId(c)));
+  return c.body(null, 204);
+}
+
+/** Goes on with an upload, and finishes what has arrived even if the client leaves. */
+async function goOn(
+  c: Ctx,
+  caller: Principal,
+  o: { uploadId: string; offset: number; length: number | undefined },
+): Promise<Continued> {
+  const work = continueUpload(c.env, c.req.raw, caller, o);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived.
+  c.executionCtx.waitUntil(work.catch(() => undefined));
+  return await work;
+}
+
+function progressHeaders(uploadId: string, { state, offset, expiresAt, cid }: Continued): Record<string, string> {
+  return {
+    'Upload-Offset': String(offset),
+    ...(state === 'open' ? { 'Upload-Expires': new Date(expiresAt).toUTCString() } : {}),
+    ...(cid === null ? {} : { 'Sealpin-File': uploadId, 'Sealpin-Cid': cid }),
+  };
+}
+
+function uploadView({ uploadId, mode, offset, length, state, code, expiresAt, cid }: UploadRecord): ResumableUpload {
+  return {
+    uploadId,
+    mode,
+    offset,
+    length,
+    state,
+    ...(code === null ? {} : { code }),
+    expiresAt: new Date(expiresAt).toISOString(),
+    ...(cid === null || state === 'failed' ? {} : { file: { fileId: uploadId, cid } }),
+  };
+}
+
+/** @returns the CID that a client announced @throws invalid_filename, invalid_request, invalid_cid */
+function checkMetadata(mode: NewFile['mode'], text: string): string | null {
+  const { filename, cid } = parseMetadata(text);
+  if (mode === 'encrypted' && filename === null)
+    throw new SealpinError('invalid_filename', 'the file has no name', {
+      hint: 'send it as filename in Upload-Metadata, in base64',
+    });
+  if (mode === 'encrypted' && cid !== null)
+    throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
+  return cid;
+}
+
+/** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */
+function isChunk(c: Ctx): boolean {
+  const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
+  if (isEncoded(c.req.raw.headers)) throw wrongType();
+  if (type.trim().toLowerCase() === chunkType) return true;
+  if (Number(c.req.header('Content-Length') ?? 0) > 0) throw wrongType();
+  return false;
+}
+
+function wrongType(): SealpinError {
+  return new SealpinError('unsupported_media_type', `bytes of a file are sent as ${chunkType}, without Content-Encoding`);
+}
+
+/** The ID in a path, in lower case. @throws not_found when it is not a UUID */
+function parseUploadId(c: Ctx): string {
+  const id = v.safeParse(FileId, c.req.param('uploadId'));
+  if (!id.success) throw new SealpinError('not_found');
+  return id.output.toLowerCase();
+}

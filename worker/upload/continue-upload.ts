@@ -1,0 +1,179 @@
+/** One request that goes on with an upload, in a process that knows nothing of those before it. */
+import {
+  recipientFromSpki,
+  resumePayload,
+  uploadSeal,
+  type PayloadSealer,
+  type UploadSeal,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { leafBytes } from '../../shared/ipfs/index.ts';
+import type { Principal } from '../auth/authenticate.ts';
+import { maxFileBytes, maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
+import { unwrap } from '../objects/result.ts';
+import type { Ending, UploadRecord } from '../objects/upload-rows.ts';
+import { serviceOf } from '../pinning/configured.ts';
+import type { PinningService } from '../pinning/contract.ts';
+import { atServices } from '../pinning/unavailable.ts';
+import { arrivingBody } from './body.ts';
+import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
+import { partWriter, type Part } from './part-writer.ts';
+import { pinPlanned } from './pin-rows.ts';
+import { receiveLeaves } from './receive-leaves.ts';
+import { parseMetadata } from './tus-headers.ts';
+import { inPlace, leafTurns } from './turns.ts';
+
+/** The type of a file that its client does not tell (RFC 9110 section 8.3). */
+const anyBytes = 'application/octet-stream';
+/** What the metadata are sealed for. */
+export const metadataLabel = 'metadata';
+
+/** What the rest is sealed for: it belongs to one offset. */
+function restLabel(offset: number): string {
+  return `rest ${offset}`;
+}
+
+/** How far an upload has come. `cid`: of the file, once every byte has arrived. */
+export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'cid'>;
+
+/**
+ * Goes on with an upload.
+ * @param request its body has bytes of the file; it may be without one
+ * @param o.length of the file, where the client tells it now
+ * @throws body_incomplete and body_timeout, once what has arrived is recorded; too_large, offset_mismatch, upload_busy,
+ *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
+ */
+export function continueUpload(
+  env: Env,
+  request: Request,
+  caller: Principal,
+  o: { uploadId: string; offset: number; length: number | undefined },
+): Promise<Continued> {
+  return inPlace(async () => {
+    const { uploadId, offset } = o;
+    const { hash } = caller.key;
+    const { uploads } = caller.account;
+    const lease = crypto.randomUUID();
+    const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, ...o }));
+    checkBody(request, upload, maxFileBytes(env));
+    if (upload.state === 'open') {
+      const service = serviceOf(env, upload.service);
+      const continuation = new Continuation({ caller, upload, lease, spki, service });
+      const arrived = await continuation.receive(env, request, leaves).catch((error: unknown) => {
+        throw atServices(error, [service.id]);
+      });
+      if (arrived !== upload.length)
+        return { state: 'open', offset: arrived, expiresAt: continuation.expiresAt, cid: null };
+    }
+    const { cid } = await unwrap(uploads.finish(uploadId));
+    return { state: 'finishing', offset: upload.length ?? offset, expiresAt: upload.expiresAt, cid };
+  });
+}
+
+/** @throws too_large for a body that the upload has no room for */
+function checkBody(request: Request, { offset, length }: UploadRecord, maxBytes: number): void {
+  const announced = Number(request.headers.get('Content-Length') ?? 0);
+  const room = (length ?? maxBytes) - offset;
+  if (announced > room || (length === null && room === 0))
+    throw new SealpinError('too_large', `the file has room for ${room} more bytes, and the body has ${announced}`);
+}
+
+type ContinuationOptions = {
+  caller: Principal;
+  upload: UploadRecord;
+  lease: string;
+  /** The account's public key. */
+  spki: Uint8Array;
+  service: PinningService;
+};
+
+class Continuation {
+  readonly #o: ContinuationOptions;
+  readonly #stop = new AbortController();
+  /** When the upload expires, unless it goes on; in ms. */
+  expiresAt: number;
+
+  constructor(options: ContinuationOptions) {
+    this.#o = options;
+    this.expiresAt = options.upload.expiresAt;
+  }
+
+  /** Receives the body of a request. @returns how many bytes of the file have arrived */
+  async receive(env: Env, request: Request, leaves: number): Promise<number> {
+    const { caller, upload, lease, service } = this.#o;
+    const { uploadId, mode, offset, length, preamble } = upload;
+    const seal = await uploadSeal(caller.key, { uploadId, preamble });
+    const sealer = mode === 'encrypted' ? await resumedSealer(upload, seal) : undefined;
+    const source: LeafSource =
+      sealer === undefined
+        ? plainLeaves({ ...upload, rest: new Uint8Array(0) }, leaves === 0)
+        : encryptedLeaves(sealer);
+    // Plain mode has no nonces that would repeat.
+    const beforeLeaf =
+      sealer === undefined
+        ? undefined
+        : async (index: number, digest: Uint8Array): Promise<void> => {
+            await unwrap(caller.account.uploads.show(uploadId, lease, index, digest.toHex()));
+          };
+    const { signal } = this.#stop;
+    try {
+      return await receiveLeaves({
+        body: arrivingBody(request, { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env) }),
+        source,
+        writer: partWriter({ service, signal, firstLeaf: leaves, now: Date.now, ...(beforeLeaf && { beforeLeaf }) }),
+        offset,
+        leaves,
+        length,
+        maxBytes: maxFileBytes(env),
+        beforeLeaf,
+        save: async (part, state, isLast) =>
+          await this.#save(seal, part, state, isLast ? await this.#ending(seal, sealer) : undefined),
+        turns: leafTurns,
+        now: Date.now,
+      });
+    } catch (error) {
+      this.#stop.abort(error);
+      throw error;
+    }
+  }
+
+  /** Pins a part, with its row from before, and records how far the upload has come. */
+  async #save(seal: UploadSeal, part: Part | undefined, state: LeafState, ending: Ending | undefined): Promise<void> {
+    const { caller, upload, lease, service } = this.#o;
+    const { uploadId, mode } = upload;
+    const { uploads } = caller.account;
+    const partId = part && crypto.randomUUID();
+    if (part !== undefined && partId !== undefined) {
+      const row = { ...part, id: partId, uploadId, service: service.id };
+      const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
+      await pinPlanned(service, part, plan, this.#stop.signal);
+    }
+    const { offset, rest, tail, container } = state;
+    const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
+    const committed = await unwrap(
+      uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, container, partId, ending }),
+    );
+    this.expiresAt = committed.expiresAt;
+  }
+
+  /** What the file needs to be found and opened, made while the API key is at hand. */
+  async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
+    const { upload, spki } = this.#o;
+    const { uploadId, length, sealedMetadata } = upload;
+    const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
+    const { filename, contentType } = parseMetadata(text);
+    const about = { filename, contentType: contentType ?? anyBytes };
+    if (sealer === undefined) return { ...about, header: null };
+    const file = { ...about, size: length ?? 0 };
+    return { filename: null, contentType: null, header: await sealer.header(recipientFromSpki(spki), uploadId, file) };
+  }
+}
+
+/** The sealer of an upload, from what its row has. @throws decrypt_failed where that is of another upload or key */
+async function resumedSealer(upload: UploadRecord, seal: UploadSeal): Promise<PayloadSealer> {
+  const { offset, preamble, sealedKey, sealedRest, tail } = upload;
+  if (sealedKey === null) throw new SealpinError('internal', 'an encrypted upload has no file key');
+  const fileKey = await seal.open(sealedKey);
+  const rest = sealedRest === null ? new Uint8Array(0) : await seal.open(sealedRest, restLabel(offset));
+  return await resumePayload({ fileKey, preamble }, { offset, rest, tail }, { pieceBytes: leafBytes });
+}

@@ -1,0 +1,58 @@
+/** From the bytes of a client to the leaves of what is stored: as they are, or encrypted. */
+import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
+import { leafBytes } from '../../shared/ipfs/index.ts';
+import { Pieces } from '../../shared/streams/pieces.ts';
+
+/** How far an upload has come. `container`: plain mode, whether its bytes begin like a container, which carries its own header. */
+export type LeafState = PayloadState & { container: boolean };
+
+/** Makes leaves of bytes. After an error it is of no use. */
+export interface LeafSource {
+  /** Takes bytes. @returns the leaves that are full now */
+  write(bytes: Uint8Array): Promise<Uint8Array[]>;
+  /** Takes the end. @returns the leaves that are full now; the tail is the last leaf, unless it is empty */
+  finish(): Promise<Uint8Array[]>;
+  state(): LeafState;
+}
+
+/** Leaves of the bytes themselves. @param isFirst whether the tail is the beginning of the file */
+export function plainLeaves({ offset, tail, container }: LeafState, isFirst: boolean): LeafSource {
+  const pieces = new Pieces(leafBytes);
+  let taken = offset;
+  let isContainer = container;
+  let isInFirst = isFirst;
+
+  function add(bytes: Uint8Array): Uint8Array[] {
+    const room = pieces.append(bytes.length);
+    room.set(bytes, 0);
+    const full = room.full();
+    if (isInFirst) isContainer = startsContainer(full[0] ?? pieces.rest());
+    isInFirst &&= full.length === 0;
+    return full;
+  }
+
+  add(tail);
+  return {
+    async write(bytes) {
+      taken += bytes.length;
+      return add(bytes);
+    },
+    finish: async () => [],
+    state: () => ({ offset: taken, rest: new Uint8Array(0), tail: pieces.rest().slice(), container: isContainer }),
+  };
+}
+
+/** Leaves of an encrypted payload. */
+export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
+  return {
+    write: (bytes) => sealer.write(bytes),
+    finish: () => sealer.finish(),
+    state: () => ({ ...sealer.state(), container: false }),
+  };
+}
+
+/** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
+export function startsContainer(bytes: Uint8Array): boolean {
+  const found = sniff(bytes.subarray(0, sniffBytes));
+  return found !== undefined && found !== 'detached';
+}

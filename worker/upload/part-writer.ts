@@ -1,0 +1,128 @@
+/**
+ * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is at most 16 leaves or 5 s of
+ * arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
+ * at the end, from the digests of the leaves alone.
+ */
+import { cidOf, sha256, treeOf } from '../../shared/ipfs/index.ts';
+import { concat } from '../../shared/streams/concat.ts';
+import type { BlockImport, PinningService } from '../pinning/contract.ts';
+
+/** Bytes of a SHA-256. */
+const digestBytes = 32;
+/** Leaves of a part. More than 1,024 would need more than one node. */
+export const partLeaves = 16;
+/** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
+export const partMs = 5000;
+
+/** A part whose blocks the service holds, not pinned yet. */
+export type Part = {
+  /** Of the node above the leaves; of the leaf itself, where there is one only. */
+  cid: string;
+  /** The number of its first leaf in the file. */
+  firstLeaf: number;
+  /** SHA-256 of each leaf, 32 bytes each, in order. */
+  digests: Uint8Array;
+  /** Bytes of its leaves: a multiple of 1 MiB, unless it holds the last leaf of the file. */
+  bytes: number;
+};
+
+export type PartWriterOptions = {
+  service: PinningService;
+  /** Ends the request to the service. */
+  signal: AbortSignal;
+  /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
+  firstLeaf: number;
+  /**
+   * Called before the first byte of a leaf leaves the Worker, with its number and its SHA-256; the leaf waits for it. An error ends
+   * the upload.
+   */
+  beforeLeaf?(index: number, digest: Uint8Array): Promise<void>;
+  /** The clock, in ms. */
+  now(): number;
+};
+
+/** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
+export interface PartWriter {
+  /** Sends a leaf. All but the last one of the file have 1 MiB. The bytes are used up. */
+  add(leaf: Uint8Array): Promise<void>;
+  /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
+  isDue(): boolean;
+  /** When the open part is due at the latest, in ms; undefined where none is open. */
+  dueAt(): number | undefined;
+  /** Ends the open part; undefined where none is open. The next leaf opens another one. */
+  close(): Promise<Part | undefined>;
+  /** Ends the import that is open. */
+  abort(reason: unknown): void;
+}
+
+type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; dueAt: number };
+
+/** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
+export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: PartWriterOptions): PartWriter {
+  let next = firstLeaf;
+  let open: OpenPart | undefined;
+
+  const isFull = (): boolean => open !== undefined && open.digests.length >= partLeaves;
+
+  return {
+    async add(leaf) {
+      signal.throwIfAborted();
+      const bytes = leaf.length;
+      const dueAt = now() + partMs;
+      const digest = await sha256(leaf);
+      await beforeLeaf?.(next, digest);
+      open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, dueAt };
+      await open.blocks.write(cidOf('raw', digest), leaf);
+      open.digests.push(digest);
+      open.bytes += bytes;
+      next += 1;
+    },
+
+    isDue: () => isFull() || (open !== undefined && now() >= open.dueAt),
+    dueAt: () => open?.dueAt,
+
+    async close() {
+      if (open === undefined) return undefined;
+      const { blocks, bytes, ...part } = open;
+      const digests = concat(...part.digests);
+      const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
+      await blocks.finish();
+      open = undefined;
+      return { cid: root.text, firstLeaf: part.firstLeaf, digests, bytes };
+    },
+
+    abort(reason) {
+      open?.blocks.abort(reason);
+      open = undefined;
+    },
+  };
+}
+
+/**
+ * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
+ * where it is given.
+ * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
+ * @param bytes of the file
+ * @param lastLeaf is used up
+ * @returns the CID of the file
+ */
+export async function importRoot(
+  service: PinningService,
+  {
+    digests,
+    bytes,
+    lastLeaf,
+    signal,
+  }: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
+): Promise<string> {
+  const blocks = service.importBlocks(signal);
+  try {
+    if (lastLeaf !== undefined) await blocks.write(cidOf('raw', digests.slice(-digestBytes)), lastLeaf);
+    const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
+    await blocks.finish();
+    return root.text;
+  } catch (error) {
+    blocks.abort(error);
+    throw error;
+  }
+}

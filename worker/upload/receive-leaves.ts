@@ -1,0 +1,116 @@
+/** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
+import { sha256 } from '../../shared/ipfs/index.ts';
+import type { ArrivingBody } from './body.ts';
+import type { LeafSource, LeafState } from './leaf-source.ts';
+import type { Part, PartWriter } from './part-writer.ts';
+import { settlesBefore } from './send-file.ts';
+import type { Turns } from './turns.ts';
+
+/** Bytes of one read: half a leaf, so that a read ends one leaf at most, and no part gets more leaves than it may. */
+const readBytes = 512 * 1024;
+/** How long bytes may have arrived before they are recorded, in ms. */
+const saveMs = 5000;
+
+export type ReceiveOptions = {
+  body: ArrivingBody;
+  source: LeafSource;
+  writer: PartWriter;
+  /** Bytes of the file that arrived before, and leaves that are stored. */
+  offset: number;
+  leaves: number;
+  /** Bytes of the file where they are known, and the most that it may have. */
+  length: number | null;
+  maxBytes: number;
+  /** Called before a leaf is sent or stored as the last one, as the writer does for the others. */
+  beforeLeaf?: ((index: number, digest: Uint8Array) => Promise<void>) | undefined;
+  /** Records how far the upload has come, with the part that holds what is new. @param isLast whether every byte has arrived */
+  save(part: Part | undefined, state: LeafState, isLast: boolean): Promise<void>;
+  turns: Turns;
+  /** The clock, in ms. */
+  now(): number;
+};
+
+/**
+ * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body breaks.
+ * @returns how many bytes of the file have arrived
+ * @throws what the body throws, once that is recorded; what the writer and `save` throw
+ */
+export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
+  const { body, source, writer, length, maxBytes, beforeLeaf, save, turns, now } = o;
+  const limit = length ?? maxBytes;
+  let { offset, leaves } = o;
+  let savedOffset = offset;
+  let unsavedSince = Number.POSITIVE_INFINITY;
+  let saving: Promise<void> = Promise.resolve();
+
+  const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
+
+  /** Makes leaves and sends them, in a turn. */
+  async function send(make: () => Promise<Uint8Array[]>): Promise<void> {
+    const turn = await turns.take();
+    try {
+      for (const leaf of await make()) {
+        await writer.add(leaf);
+        leaves += 1;
+      }
+    } finally {
+      turn.end();
+    }
+  }
+
+  /** Records what has arrived. The part is pinned while the next bytes arrive, so that there are never more than two. */
+  async function saveSoon(): Promise<void> {
+    const part = await writer.close();
+    await saving;
+    if (part === undefined && offset === savedOffset) return;
+    savedOffset = offset;
+    unsavedSince = Number.POSITIVE_INFINITY;
+    saving = save(part, source.state(), false);
+    // It may fail while the upload waits for bytes; the next step throws it.
+    saving.catch(() => undefined);
+  }
+
+  /** The next bytes, or why there are none. What is due to be recorded does not wait for them. */
+  async function read(): Promise<{ bytes: Uint8Array; broken?: unknown }> {
+    const reading = body.read(Math.min(readBytes, limit - offset)).then(
+      (bytes) => ({ bytes }),
+      (broken: unknown) => ({ bytes: new Uint8Array(0), broken }),
+    );
+    while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
+    return await reading;
+  }
+
+  async function saveLast(): Promise<void> {
+    await send(() => source.finish());
+    const state = source.state();
+    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
+    const part = await writer.close();
+    await saving;
+    await save(part, state, true);
+  }
+
+  try {
+    let broken: unknown;
+    while (offset < limit) {
+      const got = await read();
+      ({ broken } = got);
+      if (got.bytes.length === 0) break;
+      await send(() => source.write(got.bytes));
+      if (offset === savedOffset) unsavedSince = now();
+      offset += got.bytes.length;
+      // All bytes are recorded together with the end of the file: who has sent them all does not come back.
+      if (offset !== length && (writer.isDue() || now() >= dueAt())) await saveSoon();
+    }
+    if (offset === length) await saveLast();
+    else {
+      await saveSoon();
+      await saving;
+      if (broken !== undefined) throw broken;
+    }
+    return offset;
+  } catch (error) {
+    writer.abort(error);
+    await Promise.allSettled([saving, body.cancel(error)]);
+    throw error;
+  }
+}

@@ -1,0 +1,96 @@
+/** The headers of tus 1.0.0, parsed and written. */
+import { SealpinError } from '../../shared/errors.ts';
+import { parseCid } from '../../shared/ipfs/index.ts';
+import { parseFilename } from '../http/content-disposition.ts';
+
+/** The version of the protocol. */
+export const tusVersion = '1.0.0';
+/** The extensions that are served. */
+export const tusExtensions = [
+  'creation',
+  'creation-with-upload',
+  'creation-defer-length',
+  'expiration',
+  'termination',
+];
+/** The type of a body with bytes of a file. */
+export const chunkType = 'application/offset+octet-stream';
+
+/** The most characters of `Upload-Metadata`. */
+const maxMetadataChars = 4096;
+/** The most characters of a content type, as in the other routes. */
+const maxTypeChars = 255;
+
+/** What the metadata of an upload say about its file. */
+export type Metadata = { filename: string | null; contentType: string | null; cid: string | null };
+
+/**
+ * Parses a header with a number of bytes. @param name of the header
+ * @throws invalid_request
+ */
+export function parseBytes(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const bytes = Number(text);
+  if (!/^[0-9]{1,16}$/.test(text) || !Number.isSafeInteger(bytes))
+    throw new SealpinError('invalid_request', `${name} has to be a number of bytes`);
+  return bytes;
+}
+
+/**
+ * Parses the length of an upload that begins, from `Upload-Length` and `Upload-Defer-Length`.
+ * @returns null where it is to be told later
+ * @throws invalid_request where there is neither header, or both; too_large
+ */
+export function parseLength(headers: Headers, maxBytes: number): number | null {
+  const length = parseBytes('Upload-Length', headers.get('Upload-Length') ?? undefined);
+  const deferred = headers.get('Upload-Defer-Length');
+  if (deferred !== null && deferred !== '1')
+    throw new SealpinError('invalid_request', 'Upload-Defer-Length can only be 1');
+  if ((length === undefined) === (deferred === null))
+    throw new SealpinError('invalid_request', 'one of Upload-Length and Upload-Defer-Length: 1 is needed');
+  return length === undefined ? null : checkFileBytes(length, maxBytes);
+}
+
+/** @returns the length @throws too_large for more than the largest file */
+export function checkFileBytes(length: number, maxBytes: number): number {
+  if (length > maxBytes) throw new SealpinError('too_large', `a file may have at most ${maxBytes} bytes`);
+  return length;
+}
+
+/**
+ * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`. Other keys are allowed, and ignored.
+ * @param text the value of the header; empty without it
+ * @throws invalid_request, invalid_filename, invalid_cid
+ */
+export function parseMetadata(text: string): Metadata {
+  if (text.length > maxMetadataChars)
+    throw new SealpinError('invalid_request', `Upload-Metadata may have at most ${maxMetadataChars} characters`);
+  const values = new Map<string, string>();
+  for (const pair of text.trim() === '' ? [] : text.split(',')) {
+    const [key = '', value = '', ...others] = pair.trim().split(' ');
+    if (key === '' || others.length > 0 || values.has(key))
+      throw new SealpinError('invalid_request', 'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=');
+    values.set(key, decode(key, value));
+  }
+  const filename = values.get('filename') ?? values.get('name');
+  const contentType = values.get('filetype') ?? values.get('type');
+  const cid = values.get('cid');
+  if (contentType !== undefined && (contentType.length > maxTypeChars || !/^[\t -~]*$/.test(contentType)))
+    throw new SealpinError('invalid_request', `a filetype has at most ${maxTypeChars} characters of ASCII`);
+  return {
+    filename: filename === undefined || filename === '' ? null : parseFilename(filename),
+    contentType: contentType === undefined || contentType === '' ? null : contentType,
+    cid: cid === undefined ? null : parseCid(cid).text,
+  };
+}
+
+function decode(key: string, value: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.fromBase64(value));
+  } catch (cause) {
+    const name = JSON.stringify(key.slice(0, 40).toWellFormed());
+    throw new SealpinError('invalid_request', `the value of ${name} in Upload-Metadata is not base64 of UTF-8`, {
+      cause,
+    });
+  }
+}
