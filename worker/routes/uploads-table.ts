@@ -112,7 +112,11 @@ export const uploadRoutes: readonly Route[] = [
     summary: 'Goes on with an upload; 204 with the last bytes names the file',
     who: 'key',
     scope: 'write',
-    headers: { ...version, 'Upload-Offset': 'where the bytes belong', 'Upload-Length': 'bytes of the file, told later' },
+    headers: {
+      ...version,
+      'Upload-Offset': 'where the bytes belong',
+      'Upload-Length': 'bytes of the file, told later',
+    },
     body: { [chunkType]: null },
     responses: { 204: null },
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],

@@ -14,6 +14,7 @@ import { checkLength, isEncoded } from '../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import {
+  checkExtensions,
   checkFileBytes,
   chunkType,
   parseBytes,
@@ -39,6 +40,7 @@ export function describeUploads(c: Ctx): Response {
 export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
+    checkExtensions(headers);
     const length = parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);
@@ -181,7 +183,10 @@ function isChunk(c: Ctx): boolean {
 }
 
 function wrongType(): SealpinError {
-  return new SealpinError('unsupported_media_type', `bytes of a file are sent as ${chunkType}, without Content-Encoding`);
+  return new SealpinError(
+    'unsupported_media_type',
+    `bytes of a file are sent as ${chunkType}, without Content-Encoding`,
+  );
 }
 
 /** The ID in a path, in lower case. @throws not_found when it is not a UUID */

@@ -6,13 +6,7 @@ import { parseFilename } from '../http/content-disposition.ts';
 /** The version of the protocol. */
 export const tusVersion = '1.0.0';
 /** The extensions that are served. */
-export const tusExtensions = [
-  'creation',
-  'creation-with-upload',
-  'creation-defer-length',
-  'expiration',
-  'termination',
-];
+export const tusExtensions = ['creation', 'creation-with-upload', 'creation-defer-length', 'expiration', 'termination'];
 /** The type of a body with bytes of a file. */
 export const chunkType = 'application/offset+octet-stream';
 
@@ -51,6 +45,14 @@ export function parseLength(headers: Headers, maxBytes: number): number | null {
   return length === undefined ? null : checkFileBytes(length, maxBytes);
 }
 
+/** @throws invalid_request for a part of a concatenation, which would be taken for a file */
+export function checkExtensions(headers: Headers): void {
+  if (headers.has('Upload-Concat'))
+    throw new SealpinError('invalid_request', 'Upload-Concat: the bytes of a file are sent in order, not in parallel', {
+      hint: 'set parallelUploads of the client to 1',
+    });
+}
+
 /** @returns the length @throws too_large for more than the largest file */
 export function checkFileBytes(length: number, maxBytes: number): number {
   if (length > maxBytes) throw new SealpinError('too_large', `a file may have at most ${maxBytes} bytes`);
@@ -69,7 +71,10 @@ export function parseMetadata(text: string): Metadata {
   for (const pair of text.trim() === '' ? [] : text.split(',')) {
     const [key = '', value = '', ...others] = pair.trim().split(' ');
     if (key === '' || others.length > 0 || values.has(key))
-      throw new SealpinError('invalid_request', 'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=');
+      throw new SealpinError(
+        'invalid_request',
+        'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=',
+      );
     values.set(key, decode(key, value));
   }
   const filename = values.get('filename') ?? values.get('name');

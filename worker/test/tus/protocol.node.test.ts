@@ -1,10 +1,11 @@
 /** tus 1.0.0 request by request: our service in both modes, tusd and @tus/server get the same ones. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { withProgram } from '../../../testkit/programs.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
 import { differences, type OtherServer } from './differences.ts';
 import { send } from './request.ts';
 import { scenarios, type Answer, type Scenario, type Step } from './script.ts';
-import { startTusd, startTusNode, type TusServer } from './servers.ts';
+import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
 
 /** Sends the requests of a scenario, and resolves with the answers: the headers that the script asks about. */
 async function play(server: TusServer, steps: readonly Step[]): Promise<{ answers: Answer[]; upload: string }> {
@@ -49,6 +50,15 @@ function conforms(start: () => Promise<TusServer>, other?: OtherServer): void {
   });
 }
 
+describe('our service', () => {
+  let service: Service;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.close());
+  describe('encrypted', () => conforms(() => ourUploads(service, 'encrypted')));
+  describe('plain', () => conforms(() => ourUploads(service, 'plain')));
+});
 describe('@tus/server', () => conforms(startTusNode, '@tus/server'));
 withProgram('tusd', { probe: ['-version'], isOptional: true }, () => {
   describe('tusd', () => conforms(startTusd, 'tusd'));

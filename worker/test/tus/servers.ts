@@ -118,7 +118,8 @@ export async function ourUploads(service: Service, mode: 'encrypted' | 'plain'):
     headers,
     async stored(uploadUrl) {
       const response = await fetch(uploadUrl, { method: 'HEAD', headers: { ...headers, 'Tus-Resumable': '1.0.0' } });
-      return download(`${service.url}/v1/storage/${response.headers.get('Sealpin-File')}`, headers);
+      const accept = { ...headers, Accept: 'application/octet-stream' };
+      return download(`${service.url}/v1/storage/${response.headers.get('Sealpin-File')}`, accept);
     },
     async close() {},
   };

@@ -18,6 +18,9 @@ export type Started = {
   finished: Promise<string>;
 };
 
+/** In encrypted mode a file needs a name. */
+const metadata = { filename: 'fïle 1.bin', filetype: 'application/octet-stream' };
+
 /** Starts an upload; what is not among the options is as the client has it by default. */
 export function start(server: TusServer, file: Buffer | Readable, options: UploadOptions = {}): Started {
   let upload: Upload;
@@ -26,6 +29,7 @@ export function start(server: TusServer, file: Buffer | Readable, options: Uploa
     upload = new Upload(file as Buffer, {
       endpoint: server.endpoint,
       headers: server.headers,
+      metadata,
       ...options,
       onSuccess: () => resolve(upload.url ?? ''),
       onError: reject,

@@ -19,7 +19,7 @@ async function tusJs(action: Action, options: PageOptions): Promise<Outcome> {
   const input = await file();
   return await new Promise((resolve, reject) => {
     let accepted = 0;
-    const upload = ofTusJs ?? new Upload(input, { ...options });
+    const upload = ofTusJs ?? new Upload(input, { ...options, metadata: { filename: input.name } });
     const done = (isFinished: boolean): void => resolve({ url: upload.url, isFinished });
     Object.assign(upload.options, {
       onSuccess: () => done(true),
