@@ -19,6 +19,8 @@ export type Plan = {
 export type BreakingProxy = {
   /** The origin that it listens on. */
   origin: string;
+  /** Where requests go on to; a server may come back somewhere else. */
+  target: string;
   /** The methods of the requests that have come, in order. */
   seen: string[];
   /** What to do with a request; undefined: pass it on. */
@@ -26,23 +28,23 @@ export type BreakingProxy = {
   close(): Promise<void>;
 };
 
-/** Starts a proxy before an origin. Each request has connections of its own, so that a break meets one request. */
+/** Starts a proxy in front of an origin. Each request has connections of its own, so that a break meets one request. */
 export async function startBreakingProxy(target: string): Promise<BreakingProxy> {
-  const { hostname, port } = new URL(target);
   const server = createServer((request) => {
     void pass(request).catch(() => request.socket.destroy());
   });
-  const proxy: BreakingProxy = { origin: '', seen: [], plan: undefined, close };
+  const proxy: BreakingProxy = { origin: '', target, seen: [], plan: undefined, close };
 
   async function pass(request: IncomingMessage): Promise<void> {
     const { method = '', url: path = '', socket: client } = request;
     proxy.seen.push(method);
     const { cut, delayMs = 0 } = proxy.plan?.({ method, path }) ?? {};
+    await delay(delayMs);
+    const { host, hostname, port } = new URL(proxy.target);
     const onward = connect(Number(port), hostname);
     const responded = respond(onward, client, cut, delayMs);
     client.once('close', () => onward.destroy());
-    await delay(delayMs);
-    const head = headOf(request);
+    const head = headOf(request, host);
     await write(onward, cut?.of === 'head' ? head.subarray(0, cut.bytes) : head);
     if (cut?.of !== 'head') await passBody(request, onward, cut?.of === 'body' ? cut.bytes : Infinity);
     if (cut === undefined || cut.of === 'response') return await responded;
@@ -64,12 +66,12 @@ export async function startBreakingProxy(target: string): Promise<BreakingProxy>
   return proxy;
 }
 
-/** The head of a request, as it came but for the connection, which ends after the response. */
-function headOf({ method, url, rawHeaders }: IncomingMessage): Buffer {
-  const lines = [`${method} ${url} HTTP/1.1`];
+/** The head of a request, as it came but for the host, and for the connection, which ends after the response. */
+function headOf({ method, url, rawHeaders, headers }: IncomingMessage, host: string): Buffer {
+  const lines = [`${method} ${url} HTTP/1.1`, `Host: ${host}`, `X-Forwarded-Host: ${headers.host}`];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
-    if (!/^(connection|keep-alive|expect)$/i.test(name)) lines.push(`${name}: ${rawHeaders[index + 1]}`);
+    if (!/^(host|connection|keep-alive|expect)$/i.test(name)) lines.push(`${name}: ${rawHeaders[index + 1]}`);
   }
   return Buffer.from([...lines, 'Connection: close', '', ''].join('\r\n'), 'latin1');
 }

@@ -1,16 +1,7 @@
 /** Uploads with tus-js-client as its users make them. */
-import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { Upload, type UploadOptions } from 'tus-js-client';
 import type { TusServer } from './servers.ts';
-
-/** Bytes that differ from any shift of themselves, so that a file of misplaced parts is another file. */
-export function bytesOf(length: number, seed: string): Buffer {
-  const blocks: Buffer[] = [];
-  for (let index = 0; index * 64 < length; index += 1)
-    blocks.push(createHash('sha512').update(`${seed} ${index}`).digest());
-  return Buffer.concat(blocks).subarray(0, length);
-}
 
 export type Started = {
   upload: Upload;

@@ -1,18 +1,18 @@
 /** tus-js-client and Uppy in Chromium, in a page of another origin, with the API key in a header. */
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startPage, type RunningPage } from '../../../testkit/chromium.ts';
-import { withProgram } from '../../../testkit/programs.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { startPage, type RunningPage } from '../../../../testkit/chromium.ts';
+import { withProgram } from '../../../../testkit/programs.ts';
+import { startService, type Service } from '../../../../testkit/service.ts';
 import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';
 import { send } from './request.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
-import { bytesOf } from './tus-js.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const chunkSize = 512_000;
-const file = bytesOf(2 ** 21 + 54_321, 'browser');
+const file = randomBytes(2 ** 21 + 54_321);
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   let running: RunningPage;

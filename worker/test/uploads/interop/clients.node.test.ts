@@ -1,4 +1,5 @@
 /** Published clients of tus, unmodified: what they upload, pause, continue and terminate is stored to the byte. */
+import { randomBytes } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -7,16 +8,16 @@ import { PassThrough } from 'node:stream';
 import { promisify } from 'node:util';
 import * as tus from 'tus-js-client';
 import { describe, expect, it } from 'vitest';
-import { pathOf, withProgram } from '../../../testkit/programs.ts';
-import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
+import { pathOf, withProgram } from '../../../../testkit/programs.ts';
+import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 import { onEachServer } from './each-server.ts';
 import { send } from './request.ts';
 import type { TusServer } from './servers.ts';
-import { bytesOf, start } from './tus-js.ts';
+import { start } from './tus-js.ts';
 
 /** What TUSKit sends in one PATCH: less than a leaf, and no divisor of one. */
 const chunkSize = 512_000;
-const file = bytesOf(2 ** 21 + 12_345, 'clients');
+const file = randomBytes(2 ** 21 + 12_345);
 const run = promisify(execFile);
 // The declarations of tus-js-client leave it out.
 const { FileUrlStorage } = tus as unknown as {

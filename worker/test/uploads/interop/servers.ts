@@ -9,8 +9,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathOf } from '../../../testkit/programs.ts';
-import type { Service } from '../../../testkit/service.ts';
+import { pathOf } from '../../../../testkit/programs.ts';
+import type { Service } from '../../../../testkit/service.ts';
 
 export type TusServer = {
   /** Where a POST creates an upload. */
@@ -36,7 +36,7 @@ const download = async (url: string, headers: Record<string, string> = {}): Prom
 /** Starts tusd, which `.ci/tusd` builds, on a free port of 127.0.0.1. */
 export async function startTusd(): Promise<TusServer> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
-  const args = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, `-max-size=${maxBytes}`];
+  const args = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, `-max-size=${maxBytes}`, '-behind-proxy'];
   // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const tusd = spawn(pathOf('tusd')!, [...args, ...polls], { stdio: ['ignore', 'pipe', 'pipe'] });
