@@ -8,16 +8,16 @@ import { start } from './tus-js.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 2 ** 20;
-const file = randomBytes(2 * mib + 4321);
+const file = randomBytes(mib + 4321);
 const retryDelays = [0, 20, 50, 100, 200, 400, 800];
 
 const range = (end: number): number[] => Array.from({ length: end }, (_, index) => index);
-/** The longest request head and the shortest responses that the client sees are about this long. */
-const heads = long ? range(400) : [1, 60];
+const heads = long ? range(58).map((index) => 7 * index) : [60];
 const bodies = long
-  ? [0, 1, 5, 16_383, 16_384, 65_536, mib - 17, mib - 1, mib, mib + 1, 2 * mib, file.length - 1, Infinity]
+  ? [0, 1, 5, 16_383, 16_384, 65_536, mib - 17, mib - 1, mib, mib + 1, file.length - 1, Infinity]
   : [0, 1, mib - 1, mib + 1, file.length - 1, Infinity];
-const responses = long ? range(300) : [0, 1, 15, 120];
+// A POST whose response is lost leaves an upload behind, and an account may have 100 of them.
+const responses = long ? range(75).map((index) => 4 * index) : [0, 15];
 const cuts: Cut[] = [
   ...heads.map((bytes): Cut => ({ of: 'head', bytes })),
   ...bodies.map((bytes): Cut => ({ of: 'body', bytes })),
@@ -63,16 +63,17 @@ onEachServer((server) => {
     });
   });
 
-  it('loses the response to every other PATCH', async () => {
+  it('loses the response to every other PATCH: none is sent twice', async () => {
+    const chunkSize = 200_000;
     let patches = 0;
     await through(
       ({ method }) => {
         if (method === 'PATCH') patches += 1;
         return method === 'PATCH' && patches % 2 === 1 ? { cut: { of: 'response', bytes: 0 } } : undefined;
       },
-      { chunkSize: 512_000 },
+      { chunkSize },
     );
-    expect(patches).toBeGreaterThan(4);
+    expect(patches).toBe(Math.ceil(file.length / chunkSize));
   });
 
   it('breaks one request after another, with delays', async () => {

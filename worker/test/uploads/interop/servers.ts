@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathOf } from '../../../../testkit/programs.ts';
 import type { Service } from '../../../../testkit/service.ts';
+import type { Mode } from '../tus.ts';
 
 export type TusServer = {
   /** Where a POST creates an upload. */
@@ -109,17 +110,22 @@ export async function startTusNode(): Promise<TusServer> {
 }
 
 /** The uploads of a running service in one mode, with a key of an account of its own; `close` leaves the service running. */
-export async function ourUploads(service: Service, mode: 'encrypted' | 'plain'): Promise<TusServer> {
+export async function ourUploads(service: Service, mode: Mode): Promise<TusServer> {
   const { apiKey } = await service.account();
+  return uploadsOf(service.url, apiKey, mode);
+}
+
+/** The uploads of a key. @param origin of the service, or of what is in front of it */
+export function uploadsOf(origin: string, apiKey: string, mode: Mode): TusServer {
   const headers = { Authorization: `Bearer ${apiKey}` };
   return {
-    endpoint: `${service.url}/v1/uploads/${mode}`,
-    nowhere: `${service.url}/v1/uploads/${randomUUID()}`,
+    endpoint: `${origin}/v1/uploads/${mode}`,
+    nowhere: `${origin}/v1/uploads/${randomUUID()}`,
     headers,
     async stored(uploadUrl) {
       const response = await fetch(uploadUrl, { method: 'HEAD', headers: { ...headers, 'Tus-Resumable': '1.0.0' } });
       const accept = { ...headers, Accept: 'application/octet-stream' };
-      return download(`${service.url}/v1/storage/${response.headers.get('Sealpin-File')}`, accept);
+      return download(`${origin}/v1/storage/${response.headers.get('Sealpin-File')}`, accept);
     },
     async close() {},
   };
