@@ -12,7 +12,7 @@ import type { UploadRecord } from '../objects/upload-rows.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import { checkLength, isEncoded } from '../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
-import { parseClaim } from '../upload/idempotency-key.ts';
+import { parseClaim, type Description } from '../upload/idempotency-key.ts';
 import {
   checkExtensions,
   checkFileBytes,
@@ -24,8 +24,11 @@ import {
   tusVersion,
 } from '../upload/tus-headers.ts';
 
-/** Headers that describe an upload: creations that differ in one of them create different uploads. */
-const describing = ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'];
+/** What describes an upload; the bytes of the first request do not. */
+const describing: Description = {
+  headers: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'],
+  bodyLength: false,
+};
 
 /** Says what the service can do. */
 export function describeUploads(c: Ctx): Response {

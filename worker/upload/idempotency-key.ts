@@ -7,20 +7,29 @@ import { keyIdOf } from '../objects/key-registry.ts';
 
 const maxChars = 255;
 
-/** Headers that describe an upload in one request: requests that differ in one of them are different uploads. */
-const describing = ['Content-Type', 'Content-Disposition', 'Content-Digest'];
+/** What describes an upload: requests that differ in it are different uploads. */
+export type Description = {
+  headers: readonly string[];
+  /** Whether the length of the body counts, where both requests tell it. */
+  bodyLength: boolean;
+};
+
+/** An upload in one request. */
+const inOneRequest: Description = {
+  headers: ['Content-Type', 'Content-Disposition', 'Content-Digest'],
+  bodyLength: true,
+};
 
 /**
  * The claim of an upload. Name and parameters are hashed with a key that is derived from the API key, so that the record reveals
  * nothing to others; the body is not part of it.
- * @param headers that describe the upload
  * @returns undefined where the request has no Idempotency-Key
  * @throws invalid_request
  */
 export async function parseClaim(
   c: Ctx,
   key: ApiKey,
-  headers: readonly string[] = describing,
+  { headers, bodyLength }: Description = inOneRequest,
 ): Promise<Claim | undefined> {
   const name = c.req.header('Idempotency-Key');
   if (name === undefined) return undefined;
@@ -30,7 +39,7 @@ export async function parseClaim(
   const { pathname, search } = new URL(c.req.url);
   const mac = await macWith(key);
   const parameters = await mac([name, search, ...headers.map((header) => c.req.header(header) ?? '')]);
-  const length = c.req.header('Content-Length');
+  const length = bodyLength ? c.req.header('Content-Length') : undefined;
   return {
     apiKey: keyIdOf(key.hash),
     route: `${c.req.method} ${pathname}`,

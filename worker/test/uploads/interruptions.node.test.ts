@@ -1,0 +1,215 @@
+/** Requests that break, stall or meet each other, and a pinning service that fails: what has arrived is not lost. */
+import { connect } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { problemOf } from '../client.ts';
+import { startPeer, type Peer, type Turn } from '../peer.ts';
+import { newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
+import { create, expectStored, head, mib, modes, offsetOf, patch, random, send, stateOf, version } from './tus.ts';
+
+let peer: Peer;
+let service: Service;
+let owner: Owner;
+beforeAll(async () => {
+  service = await startService({
+    entry: 'worker/test/clock.ts',
+    vars: { UPLOAD_IDLE_SECONDS: '9' },
+    through: async (node) => {
+      peer = await startPeer(node);
+      return peer.url;
+    },
+  });
+});
+afterAll(async () => {
+  await service.close();
+  await peer.close();
+});
+beforeEach(async () => {
+  peer.onCommand = undefined;
+  owner = await newOwner(service);
+});
+
+const answering = (command: string, answer: (turn: Turn) => Promise<void> | void): void => {
+  peer.onCommand = async (turn) => (turn.command === command ? answer(turn) : (await turn.pass()).deliver());
+};
+const json = { 'content-type': 'application/json' };
+const failing = (message: string) => (turn: Turn) =>
+  turn.answer(500, JSON.stringify({ Message: message, Code: 0, Type: 'error' }), json);
+
+/** A PATCH that is sent by hand: its bytes come when the test says so. */
+type Slow = { write(bytes: Uint8Array): void; cut(): void; status: Promise<number | undefined> };
+
+function slowPatch(path: string, offset: number, length: number): Slow {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  const headers = {
+    Host: new URL(service.url).host,
+    Authorization: `Bearer ${owner.call.apiKey}`,
+    ...version,
+    'Content-Type': 'application/offset+octet-stream',
+    'Upload-Offset': offset,
+    'Content-Length': length,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  socket.write(`${[`PATCH ${path} HTTP/1.1`, ...lines].join('\r\n')}\r\n\r\n`);
+  let text = '';
+  const status = new Promise<number | undefined>((resolve) => {
+    const settle = (): void => resolve(Number(/^HTTP\/1.1 (\d+)/.exec(text)?.[1] ?? Number.NaN) || undefined);
+    socket.on('data', (chunk) => {
+      text += chunk.toString();
+      if (text.includes('\r\n\r\n')) settle();
+    });
+    socket.on('close', settle).on('error', settle);
+  });
+  return { write: (bytes) => void socket.write(bytes), cut: () => void socket.destroy(), status };
+}
+
+/** Waits until an upload is at an offset, without disturbing who goes on with it. */
+async function arrives(path: string, offset: number): Promise<void> {
+  await expect.poll(async () => (await stateOf(owner.call, path)).offset, { timeout: 20_000 }).toBe(offset);
+}
+
+describe.each(modes)('%s', (mode) => {
+  it.each([300_000, 1_300_000])('a body that breaks after %d bytes keeps them', async (length) => {
+    const bytes = random(2 * mib);
+    const { path } = await create(owner.call, mode, bytes.length);
+    const slow = slowPatch(path, 0, bytes.length);
+    // The first bytes teach the service that the client is not fast: it then records what comes after them as it comes.
+    slow.write(bytes.subarray(0, 1000));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    slow.write(bytes.subarray(1000, length));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    slow.cut();
+    await expect.poll(async () => (await stateOf(owner.call, path)).offset, { timeout: 10_000 }).toBeGreaterThan(0);
+    const offset = await offsetOf(owner.call, path);
+    expect(offset).toBeLessThanOrEqual(length);
+    await expectStored(owner.call, await send(owner.call, path, bytes, 2 * mib, offset), bytes);
+  });
+
+  it('a client that sends little and waits has its bytes recorded', async () => {
+    const bytes = random(1_400_000);
+    const { path } = await create(owner.call, mode, bytes.length);
+    const slow = slowPatch(path, 0, bytes.length);
+    slow.write(bytes.subarray(0, 5));
+    await arrives(path, 5);
+    slow.write(bytes.subarray(5));
+    expect(await slow.status).toBe(204);
+    const again = await patch(owner.call, path, bytes.length, new Uint8Array(0));
+    await expectStored(owner.call, again, bytes);
+  });
+
+  it('a body that stalls is 408, and its bytes are kept', async () => {
+    const { path } = await create(owner.call, mode, 100);
+    const slow = slowPatch(path, 0, 100);
+    slow.write(random(7));
+    expect(await slow.status).toBe(408);
+    expect(await offsetOf(owner.call, path)).toBe(7);
+  });
+
+  it('HEAD takes an upload over at once, in the middle of a part, and the other request ends', async () => {
+    const bytes = random(3 * mib);
+    const { path } = await create(owner.call, mode, bytes.length);
+    const slow = slowPatch(path, 0, bytes.length);
+    peer.seen.length = 0;
+    slow.write(bytes.subarray(0, 1_600_000));
+    await expect.poll(() => peer.seen, { timeout: 10_000 }).toContain('dag/import');
+    const offset = await offsetOf(owner.call, path);
+    const finished = await send(owner.call, path, bytes, 4 * mib, offset);
+    await expectStored(owner.call, finished, bytes);
+    slow.write(bytes.subarray(1_600_000));
+    expect([410, 423, 422]).toContain(await slow.status);
+    expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done', offset: bytes.length });
+  });
+
+  it('of two writers at one offset one goes on, and nothing is mixed', async () => {
+    const bytes = random(4 * mib);
+    const { path } = await create(owner.call, mode, bytes.length);
+    const statuses = await Promise.all(
+      [1, 2].map(async () => (await patch(owner.call, path, 0, bytes.subarray(0, 3 * mib))).status),
+    );
+    expect(statuses).toContain(204);
+    expect(statuses.every((status) => [204, 409, 423].includes(status))).toBe(true);
+    const offset = await offsetOf(owner.call, path);
+    await expectStored(owner.call, await send(owner.call, path, bytes, 4 * mib, offset), bytes);
+  });
+
+  it('a service that refuses a part ends the request; its bytes can be sent again', async () => {
+    const bytes = random(2 * mib);
+    const { path } = await create(owner.call, mode, bytes.length);
+    answering('dag/import', failing('no'));
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([502, 'pinning_failed']);
+    answering('dag/import', (turn) => turn.answer(503, ''));
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);
+    answering('pin/add', (turn) => turn.answer(503, ''));
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);
+    peer.onCommand = undefined;
+    expect(await offsetOf(owner.call, path)).toBe(0);
+    await expectStored(owner.call, await patch(owner.call, path, 0, bytes), bytes);
+  });
+});
+
+/** An upload whose bytes have all arrived, with less than a leaf at the end, and whose file could not be stored yet. */
+async function unfinished(
+  bytes: Uint8Array,
+  command: string,
+  answer: (turn: Turn) => void,
+): Promise<Response & { path: string }> {
+  const { path } = await create(owner.call, 'encrypted', bytes.length);
+  const offset = bytes.length - 5;
+  await patch(owner.call, path, 0, bytes.subarray(0, offset));
+  answering(command, answer);
+  const last = await patch(owner.call, path, offset, bytes.subarray(offset));
+  expect([last.status, last.headers.get('Upload-Offset')]).toEqual([204, String(bytes.length)]);
+  expect(await stateOf(owner.call, path)).toMatchObject({ state: 'finishing', offset: bytes.length });
+  return Object.assign(last, { path });
+}
+
+describe('a file whose bytes have all arrived', () => {
+  it.each([
+    ['import', 'dag/import'],
+    ['pin', 'pin/add'],
+  ])('is stored by the alarm where the service did not %s it', async (_, command) => {
+    const bytes = random(3_000_000);
+    const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
+    expect((await head(owner.call, last.path)).status).toBe(200);
+    expect((await owner.call(`/v1/storage/${last.headers.get('Sealpin-File')}`)).status).toBe(404);
+    await owner.object.ring(10_000);
+    expect(await stateOf(owner.call, last.path)).toMatchObject({ state: 'finishing' });
+    peer.onCommand = undefined;
+    // Far longer than a pending file of another route may stay.
+    await owner.object.ring(5 * 3_600_000);
+    expect(await stateOf(owner.call, last.path)).toMatchObject({ state: 'done' });
+    await expectStored(owner.call, last, bytes);
+  });
+
+  it('fails where the service has lost a part of it', async () => {
+    const bytes = random(3_000_000);
+    const { path } = await unfinished(bytes, 'pin/add', failing('pin: block was not found locally (offline)'));
+    for (let attempt = 0; attempt < 2; attempt += 1) await owner.object.ring(60_000);
+    expect(await stateOf(owner.call, path)).toMatchObject({ state: 'failed', code: 'pinning_lost' });
+    expect((await head(owner.call, path)).status).toBe(410);
+    peer.onCommand = undefined;
+    const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
+    await sweep(service, [owner], parts);
+    expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+  });
+
+  it('fails where it could not be stored for seven days', async () => {
+    const { path } = await unfinished(random(100), 'dag/import', (turn) => turn.answer(503, ''));
+    await owner.object.ring(7.5 * 86_400_000);
+    const [row] = await owner.object.rows('upload');
+    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual(['failed', 'pinning_unavailable', null, null]);
+    expect((await head(owner.call, path)).status).toBe(410);
+  });
+
+  it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {
+    const bytes = random(3_000_000);
+    const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
+    peer.onCommand = undefined;
+    expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
+    const cid = headers.get('Sealpin-Cid')!;
+    await sweep(service, [owner], [cid]);
+    expect(await owner.object.rows('file')).toEqual([]);
+    expect(await pinned(service)).not.toContain(cid);
+  });
+});

@@ -1,0 +1,208 @@
+/** Uploads that take days: what is kept meanwhile, what is left of them, and who may go on. */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { NewApiKeyResponse } from '../../../shared/api.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { accountObject, newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { startNode } from '../../../testkit/node.ts';
+import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { create, expectStored, head, metadataOf, mib, modes, offsetOf, patch, random, send, stateOf, version } from './tus.ts';
+
+const dayMs = 86_400_000;
+let service: Service;
+beforeAll(async () => {
+  service = await startService({ entry: 'worker/test/clock.ts' });
+});
+afterAll(() => service.close());
+
+const tables = ['upload', 'shown', 'part', 'file', 'outbox', 'idempotency', 'api_key'] as const;
+
+/** Everything that the account's object has, as text in which bytes are Latin-1. */
+async function dump(owner: Owner): Promise<string> {
+  const rows = await Promise.all(tables.map((table) => owner.object.rows(table)));
+  return rows
+    .flat()
+    .flatMap((row) => Object.values(row))
+    .map((value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString('latin1') : String(value)))
+    .join('\n');
+}
+
+const canary = 'canary-of-the-tests';
+const named = { 'Upload-Metadata': metadataOf({ filename: canary }) };
+
+/** Begins an upload of 4 MiB, and sends a part of it: leaves, and a tail that is full of canaries. */
+async function halfWay(call: Client, mode: 'plain' | 'encrypted'): Promise<{ path: string; bytes: Uint8Array }> {
+  const bytes = Buffer.alloc(4 * mib, canary);
+  const { path } = await create(call, mode, bytes.length, { headers: named });
+  await send(call, path, bytes.subarray(0, 2_500_000), 1_500_000);
+  return { path, bytes };
+}
+
+/** That nothing of an owner's uploads is left: no row, no pin, no message. */
+async function expectNothingLeft(owner: Owner, cids: readonly string[]): Promise<void> {
+  await sweep(service, [owner], cids);
+  for (const table of ['part', 'shown', 'outbox'] as const) expect([table, await owner.object.rows(table)]).toEqual([table, []]);
+  const held = await pinned(service);
+  expect(cids.filter((cid) => held.includes(cid))).toEqual([]);
+}
+
+async function partsOf(owner: Owner): Promise<string[]> {
+  const cids = (await owner.object.rows('part')).map((row) => String(row['cid']));
+  expect(cids.length).toBeGreaterThan(0);
+  const held = await pinned(service);
+  expect(cids.filter((cid) => !held.includes(cid))).toEqual([]);
+  return cids;
+}
+
+it.each(modes)('%s: goes on after the service was killed, and a day later', async (mode) => {
+  const bytes = random(5 * mib + 77);
+  const dir = join(service.dir, `killed-${mode}`);
+  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
+  const own = await start();
+  const { apiKey, account } = await own.account();
+  const { path } = await create(client(own.url, apiKey), mode, bytes.length);
+  await send(client(own.url, apiKey), path, bytes.subarray(0, 3_300_000), 1_700_000);
+  await own.kill();
+  const again = await start();
+  try {
+    const call = client(again.url, apiKey);
+    await (await accountObject(again, account.id)).ring(dayMs);
+    expect(await offsetOf(call, path)).toBe(3_300_000);
+    await expectStored(call, await send(call, path, bytes, 2 * mib, 3_300_000), bytes);
+  } finally {
+    await again.close();
+    await node.close();
+  }
+});
+
+describe.each(modes)('%s', (mode) => {
+  it('keeps nothing that opens it without its key, and nothing of it once it is stored', async () => {
+    const owner = await newOwner(service);
+    const { path, bytes } = await halfWay(owner.call, mode);
+    if (mode === 'encrypted') expect(await dump(owner)).not.toContain('canary');
+    const parts = await partsOf(owner);
+    const last = await send(owner.call, path, bytes, 3 * mib, 2_500_000);
+    expect(last.headers.get('Sealpin-Cid')).not.toBeNull();
+    const [row] = await owner.object.rows('upload');
+    const wiped = ['sealed_key', 'sealed_metadata', 'sealed_rest', 'tail', 'header', 'filename'];
+    expect(wiped.map((column) => row?.[column])).toEqual(wiped.map(() => null));
+    if (mode === 'encrypted') expect(await dump(owner)).not.toContain('canary');
+    await expectNothingLeft(owner, parts.filter((cid) => cid !== last.headers.get('Sealpin-Cid')));
+    await owner.object.ring(3 * dayMs);
+    expect(await owner.object.rows('upload')).toEqual([]);
+    expect((await owner.call(`/v1/storage/${path.split('/').at(-1)}?data=false`)).status).toBe(200);
+  });
+
+  it('expires seven days after its last bytes', async () => {
+    const owner = await newOwner(service);
+    const { path } = await halfWay(owner.call, mode);
+    const parts = await partsOf(owner);
+    await owner.object.ring(6 * dayMs);
+    await patch(owner.call, path, 2_500_000, random(1));
+    await owner.object.ring(6 * dayMs);
+    expect(await offsetOf(owner.call, path)).toBe(2_500_001);
+    await owner.object.ring(1.1 * dayMs);
+    expect((await head(owner.call, path)).status).toBe(404);
+    expect(await owner.object.rows('upload')).toEqual([]);
+    expect(await dump(owner)).not.toContain('canary');
+    await expectNothingLeft(owner, parts);
+  });
+
+  it('ends with DELETE, with nothing left', async () => {
+    const owner = await newOwner(service);
+    const { path } = await halfWay(owner.call, mode);
+    const parts = await partsOf(owner);
+    expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
+    expect(await dump(owner)).not.toContain('canary');
+    await expectNothingLeft(owner, parts);
+  });
+
+  it('ends with its key, with nothing left', async () => {
+    const owner = await newOwner(service);
+    const { key, apiKey } = await jsonOf<NewApiKeyResponse>(
+      owner.call.json('/v1/keys', { label: 'x', scopes: ['write'] }),
+      201,
+    );
+    const other = await create(owner.call, mode, 5);
+    const writer = client(service.url, apiKey);
+    const { path } = await halfWay(writer, mode);
+    const parts = await partsOf(owner);
+    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
+    expect((await head(writer, path)).status).toBe(401);
+    expect((await owner.object.rows('upload')).map((row) => row['id'])).toEqual([other.id]);
+    expect(await dump(owner)).not.toContain('canary');
+    await expectNothingLeft(owner, parts);
+  });
+
+  it('does not go on with a key that has expired', async () => {
+    const owner = await newOwner(service);
+    const expiresAt = new Date(Date.now() + dayMs).toISOString();
+    const { apiKey } = await jsonOf<NewApiKeyResponse>(
+      owner.call.json('/v1/keys', { label: 'x', scopes: ['write'], expiresAt }),
+      201,
+    );
+    const writer = client(service.url, apiKey);
+    const { path } = await create(writer, mode, 5);
+    await owner.object.ring(2 * dayMs);
+    expect(await problemOf(patch(writer, path, 0, random(5)))).toEqual([401, 'unauthorized']);
+  });
+});
+
+it('an account that is deleted keeps nothing of its uploads', async () => {
+  const owner = await newOwner(service);
+  await halfWay(owner.call, 'encrypted');
+  const parts = await partsOf(owner);
+  const operator = client(service.url, 'operator-of-the-tests');
+  await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+  for (let round = 0; round < 3; round += 1) await owner.object.ring(7_200_000);
+  const held = await pinned(service);
+  expect(parts.filter((cid) => held.includes(cid))).toEqual([]);
+});
+
+it('an account has at most 100 unfinished uploads, and others do not feel it', async () => {
+  const owner = await newOwner(service);
+  const begin = (call: Client): Promise<Response> =>
+    call('/v1/uploads/plain', { method: 'POST', headers: { ...version, 'Upload-Length': '5' } });
+  const responses = await Promise.all(Array.from({ length: 130 }, () => begin(owner.call)));
+  expect(responses.filter(({ status }) => status === 201).length).toBe(100);
+  expect(await problemOf(responses.find(({ status }) => status !== 201)!)).toEqual([409, 'too_many_uploads']);
+  expect((await owner.object.rows('upload')).length).toBe(100);
+  expect((await begin((await newOwner(service)).call)).status).toBe(201);
+  const path = responses.find(({ status }) => status === 201)!.headers.get('Location')!;
+  await owner.call(path, { method: 'DELETE', headers: version });
+  const next = await begin(owner.call);
+  expect(next.status).toBe(201);
+  await patch(owner.call, next.headers.get('Location')!, 0, random(5));
+  expect((await begin(owner.call)).status).toBe(201);
+});
+
+it('HEAD and PATCH are 423 where the rate limit ends them, which clients wait for', async () => {
+  const limited = await startService({
+    ratelimits: { KEY_LIMIT: { namespace_id: '1', simple: { limit: 6, period: 60 } } },
+  });
+  try {
+    const call = client(limited.url, (await limited.account()).apiKey);
+    const { path } = await create(call, 'plain', 500);
+    const seen: number[] = [];
+    for (let count = 0; count < 8; count += 1) seen.push((await head(call, path)).status);
+    expect(new Set(seen)).toEqual(new Set([200, 423]));
+    const response = await head(call, path);
+    expect([response.status, response.headers.get('Retry-After')]).toEqual([423, '60']);
+    expect(await problemOf(patch(call, path, 0, random(1)))).toEqual([423, 'upload_busy']);
+    expect(await problemOf(call(path))).toEqual([429, 'rate_limited']);
+  } finally {
+    await limited.close();
+  }
+});
+
+it('a part whose reference cannot be written ends the request, and nothing is lost', async () => {
+  const owner = await newOwner(service);
+  const bytes = random(2 * mib);
+  const { path } = await create(owner.call, 'encrypted', bytes.length);
+  await owner.object.fail('addReference', 'before');
+  expect(await problemOf(patch(owner.call, path, 0, bytes.subarray(0, 1_500_000)))).toEqual([423, 'upload_busy']);
+  expect(await offsetOf(owner.call, path)).toBe(0);
+  await expectStored(owner.call, await send(owner.call, path, bytes, 1_500_000), bytes);
+  expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done' });
+});
