@@ -163,7 +163,12 @@ it('names the scope that each route asks for', async () => {
   const { account, apiKey: owner } = await service.account();
   const withScopes = async (scopes: readonly string[]): Promise<string> =>
     (await jsonOf<NewApiKeyResponse>(client(service.url, owner).json('/v1/keys', { label: 'x', scopes }), 201)).apiKey;
-  const ids: Record<string, string> = { id: account.id, fileId: crypto.randomUUID(), uploadId: crypto.randomUUID(), cid: 'bafkqaaa' };
+  const ids: Record<string, string> = {
+    id: account.id,
+    fileId: crypto.randomUUID(),
+    uploadId: crypto.randomUUID(),
+    cid: 'bafkqaaa',
+  };
   // As much of a request as it takes to ask the account.
   const storing = { 'Content-Disposition': 'attachment; filename="x"' };
   const uploading = {

@@ -198,7 +198,12 @@ describe('a file whose bytes have all arrived', () => {
     const { path } = await unfinished(random(100), 'dag/import', (turn) => turn.answer(503, ''));
     await owner.object.ring(7.5 * 86_400_000);
     const [row] = await owner.object.rows('upload');
-    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual(['failed', 'pinning_unavailable', null, null]);
+    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual([
+      'failed',
+      'pinning_unavailable',
+      null,
+      null,
+    ]);
     expect((await head(owner.call, path)).status).toBe(410);
   });
 

@@ -6,7 +6,20 @@ import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../world.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { create, expectStored, head, metadataOf, mib, modes, offsetOf, patch, random, send, stateOf, version } from './tus.ts';
+import {
+  create,
+  expectStored,
+  head,
+  metadataOf,
+  mib,
+  modes,
+  offsetOf,
+  patch,
+  random,
+  send,
+  stateOf,
+  version,
+} from './tus.ts';
 
 const dayMs = 86_400_000;
 let service: Service;
@@ -41,7 +54,8 @@ async function halfWay(call: Client, mode: 'plain' | 'encrypted'): Promise<{ pat
 /** That nothing of an owner's uploads is left: no row, no pin, no message. */
 async function expectNothingLeft(owner: Owner, cids: readonly string[]): Promise<void> {
   await sweep(service, [owner], cids);
-  for (const table of ['part', 'shown', 'outbox'] as const) expect([table, await owner.object.rows(table)]).toEqual([table, []]);
+  for (const table of ['part', 'shown', 'outbox'] as const)
+    expect([table, await owner.object.rows(table)]).toEqual([table, []]);
   const held = await pinned(service);
   expect(cids.filter((cid) => held.includes(cid))).toEqual([]);
 }
@@ -88,7 +102,10 @@ describe.each(modes)('%s', (mode) => {
     const wiped = ['sealed_key', 'sealed_metadata', 'sealed_rest', 'tail', 'header', 'filename'];
     expect(wiped.map((column) => row?.[column])).toEqual(wiped.map(() => null));
     if (mode === 'encrypted') expect(await dump(owner)).not.toContain('canary');
-    await expectNothingLeft(owner, parts.filter((cid) => cid !== last.headers.get('Sealpin-Cid')));
+    await expectNothingLeft(
+      owner,
+      parts.filter((cid) => cid !== last.headers.get('Sealpin-Cid')),
+    );
     await owner.object.ring(3 * dayMs);
     expect(await owner.object.rows('upload')).toEqual([]);
     expect((await owner.call(`/v1/storage/${path.split('/').at(-1)}?data=false`)).status).toBe(200);

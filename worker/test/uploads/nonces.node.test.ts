@@ -131,7 +131,10 @@ it('in any order of breaks, retries, edits, lengths and take-overs one ciphertex
     length: fc.oneof(fc.integer({ min: 1, max: mib }), fc.integer({ min: mib, max: 2 * mib })),
     how: fc.constantFrom('whole', 'breaks', 'refused', 'refused', 'taken over', 'two writers'),
     // The length of the file, with few of the requests.
-    told: fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.integer({ max: 4 * mib, min: 1 }) }),
+    told: fc.oneof(
+      { weight: 9, arbitrary: fc.constant(null) },
+      { weight: 1, arbitrary: fc.integer({ max: 4 * mib, min: 1 }) },
+    ),
   });
   let leaves = 0;
   let changed = 0;
@@ -153,8 +156,7 @@ it('in any order of breaks, retries, edits, lengths and take-overs one ciphertex
         if (how === 'refused') recorder.refusals = 1;
         if (how === 'breaks') await send(broken(part));
         else if (how === 'taken over') await Promise.all([send(part), head(owner.call, path)]);
-        else if (how === 'two writers')
-          await Promise.all([send(part), send(edited.subarray(offset, offset + length))]);
+        else if (how === 'two writers') await Promise.all([send(part), send(edited.subarray(offset, offset + length))]);
         else await send(part);
       }
       leaves += await expectOneEach(opens);

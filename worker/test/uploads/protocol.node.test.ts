@@ -3,7 +3,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { create, expectStored, head, metadataOf, modes, offsetOf, patch, random, send, stateOf, version } from './tus.ts';
+import {
+  create,
+  expectStored,
+  head,
+  metadataOf,
+  modes,
+  offsetOf,
+  patch,
+  random,
+  send,
+  stateOf,
+  version,
+} from './tus.ts';
 
 let service: Service;
 let call: Client;
@@ -192,7 +204,10 @@ describe.each(modes)('PATCH, %s', (mode) => {
     const { path } = await create(call, mode, undefined);
     expect((await head(call, path)).headers.get('Upload-Defer-Length')).toBe('1');
     await patch(call, path, 0, random(5));
-    expect(await problemOf(patch(call, path, 5, random(0), { 'Upload-Length': '4' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(patch(call, path, 5, random(0), { 'Upload-Length': '4' }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
     expect((await patch(call, path, 5, random(1), { 'Upload-Length': '7' })).status).toBe(204);
     expect((await head(call, path)).headers.get('Upload-Length')).toBe('7');
   });

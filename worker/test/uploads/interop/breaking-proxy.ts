@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * After how many bytes both connections break. Of the `head` or the `body` of the request: the server gets so many of
- * them. Of the `response`: the client gets so many of them, after the server has sent all of it; 0 is a request that
- * was carried out, and nobody knows.
+ * them. Of the `response`: the client gets so many of them, but never the last, after the server has sent all; 0 is a
+ * request that was carried out, and nobody knows.
  */
 export type Cut = { of: 'head' | 'body' | 'response'; bytes: number };
 
@@ -108,15 +108,16 @@ async function respond(onward: Socket, client: Socket, cut: Cut | undefined, del
     if (cut === undefined && delayMs === 0) client.write(chunk);
     else held.push(chunk);
   });
-  const isWhole = await new Promise<boolean>((resolve) => {
-    onward.once('end', () => resolve(true)).once('close', () => resolve(false));
+  await new Promise<void>((resolve) => {
+    onward.once('end', resolve).once('close', () => resolve());
   });
   await delay(delayMs);
   const response = Buffer.concat(held);
-  if (isWhole && cut === undefined) {
+  if (cut === undefined) {
     client.end(response);
     return;
   }
-  await write(client, cut?.of === 'response' ? response.subarray(0, cut.bytes) : new Uint8Array());
+  const delivered = cut.of === 'response' ? Math.min(cut.bytes, response.length - 1) : 0;
+  await write(client, response.subarray(0, Math.max(0, delivered)));
   client.destroy();
 }

@@ -77,11 +77,13 @@ onEachServer((server) => {
   });
 
   it('breaks one request after another, with delays', async () => {
+    // Each of them lets the upload come further, so that the client does not give up.
+    const moving = cuts.filter(({ of, bytes }) => of === 'response' || (of === 'body' && bytes > 0));
     let count = 0;
     await through(
       () => {
         count += 1;
-        return count % 3 === 1 ? { delayMs: 5 } : { delayMs: 5, cut: cuts[count % cuts.length]! };
+        return count % 3 === 1 ? { delayMs: 5 } : { delayMs: 5, cut: moving[count % moving.length]! };
       },
       { chunkSize: 700_000 },
     );
