@@ -19,6 +19,8 @@ export type RunningPage = {
  * @param files what the page can fetch from its origin, by path
  */
 export async function startPage(entry: string, files: Record<string, Uint8Array> = {}): Promise<RunningPage> {
+  const executablePath = pathOf('chromium');
+  if (executablePath === undefined) throw new Error('Chromium is not installed');
   const { outputFiles } = await build({
     entryPoints: [entry],
     bundle: true,
@@ -26,7 +28,7 @@ export async function startPage(entry: string, files: Record<string, Uint8Array>
     target: 'chrome120',
     write: false,
   });
-  const script = outputFiles[0]!.contents;
+  const script = outputFiles.map(({ text }) => text).join('\n');
   const html = new TextEncoder().encode('<!doctype html><meta charset="utf-8"><script src="/script.js"></script>');
   const server = createServer(({ url = '/' }, response) => {
     response.setHeader('content-type', url === '/script.js' ? 'text/javascript' : 'text/html');
@@ -36,7 +38,7 @@ export async function startPage(entry: string, files: Record<string, Uint8Array>
     server.listen(0, '127.0.0.1', resolve);
   });
   const browser = await chromium.launch({
-    executablePath: pathOf('chromium')!,
+    executablePath,
     args: [
       '--headless',
       '--no-sandbox',

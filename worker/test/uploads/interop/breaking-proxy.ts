@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
  */
 export type Cut = { of: 'head' | 'body' | 'response'; bytes: number };
 
-export type Plan = {
+type Plan = {
   cut?: Cut;
   /** How long the request waits before it goes on, and the response as well, in ms. */
   delayMs?: number;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startPage, type RunningPage } from '../../../../testkit/chromium.ts';
-import { withProgram } from '../../../../testkit/programs.ts';
+import { pathOf, withProgram } from '../../../../testkit/programs.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';
@@ -32,7 +32,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   const others: typeof ours = [
     ['our service, plain', () => ourUploads(service, 'plain')],
     ['@tus/server', startTusNode],
-    ['tusd', startTusd],
+    ...(pathOf('tusd') === undefined ? [] : ([['tusd', startTusd]] satisfies typeof ours)),
   ];
 
   describe.each(long ? [...ours, ...others] : ours)('%s', (_, start) => {

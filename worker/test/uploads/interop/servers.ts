@@ -26,7 +26,7 @@ export type TusServer = {
 };
 
 /** What is larger is refused by all three. */
-export const maxBytes = 2 ** 35;
+const maxBytes = 2 ** 35;
 
 const download = async (url: string, headers: Record<string, string> = {}): Promise<Buffer> => {
   const response = await fetch(url, { headers });

@@ -20,14 +20,17 @@ async function tusJs(action: Action, options: PageOptions): Promise<Outcome> {
   return await new Promise((resolve, reject) => {
     let accepted = 0;
     const upload = ofTusJs ?? new Upload(input, { ...options, metadata: { filename: input.name } });
-    const done = (isFinished: boolean): void => resolve({ url: upload.url, isFinished });
+    const stop = async (): Promise<void> => {
+      await upload.abort(action === 'terminate');
+      resolve({ url: upload.url, isFinished: false });
+    };
     Object.assign(upload.options, {
-      onSuccess: () => done(true),
+      onSuccess: () => resolve({ url: upload.url, isFinished: true }),
       onError: reject,
       onChunkComplete() {
         accepted += 1;
         if (accepted !== chunksBefore || action === 'upload' || action === 'continue') return;
-        upload.abort(action === 'terminate').then(() => done(false), reject);
+        stop().catch(reject);
       },
     });
     if (action === 'continue' && ofTusJs === undefined)
