@@ -1,6 +1,6 @@
 /** CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node next to a real Kubo. */
 import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
@@ -12,7 +12,7 @@ import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram, startKubo } from '../testkit/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
-import { cidBuilder } from '../shared/ipfs/index.ts';
+import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
 
 const mebibyte = 2 ** 20;
 const block = randomBytes(mebibyte);
@@ -103,16 +103,28 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
 
 const agent = new Agent({ keepAlive: true });
 
-/** Sends so many MiB and reads the response; resolves with the text of a short one. */
+/** The leaf of each run that has this number. */
+function leaf(index: number): Buffer {
+  block.writeUInt32LE(index, 0);
+  return Buffer.from(block);
+}
+
+type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
+
+/**
+ * Sends so many MiB and reads the response; resolves with the text of a short one.
+ * @param frame.before what precedes each MiB
+ */
 function transfer(
   port: number,
   path: string,
   headers: Record<string, string>,
   mebibytes: number,
-  frame: { head: Buffer; tail: Buffer } = { head: Buffer.alloc(0), tail: Buffer.alloc(0) },
+  { head, tail, before = [] }: Frame = { head: Buffer.alloc(0), tail: Buffer.alloc(0) },
 ): Promise<string> {
   return new Promise((resolve, reject) => {
-    const length = frame.head.length + mebibytes * mebibyte + frame.tail.length;
+    const between = before.reduce((sum, bytes) => sum + bytes.length, 0);
+    const length = head.length + between + mebibytes * mebibyte + tail.length;
     const sent = request(
       { port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } },
       (response) => {
@@ -128,12 +140,13 @@ function transfer(
     );
     sent.on('error', reject);
     void (async () => {
-      sent.write(frame.head);
+      sent.write(head);
       for (let i = 0; i < mebibytes; i += 1) {
-        block.writeUInt32LE(i, 0);
-        if (!sent.write(Buffer.from(block))) await once(sent, 'drain');
+        const prefix = before[i];
+        if (prefix) sent.write(prefix);
+        if (!sent.write(leaf(i))) await once(sent, 'drain');
       }
-      sent.end(frame.tail);
+      sent.end(tail);
     })();
   });
 }
@@ -143,7 +156,14 @@ const child = `
   console.log((await startNode({ dir: process.argv[1], token: 't' })).url);
 `;
 
-/** Files of 256 MiB, each different: added, read, removed. */
+/** What precedes each leaf in a CAR. */
+function sections(mebibytes: number): Uint8Array[] {
+  return Array.from({ length: mebibytes }, (_, index) =>
+    carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), mebibyte),
+  );
+}
+
+/** Files of 256 MiB, each different: added, read, removed; and as many leaves imported and collected. */
 async function* nodes(): AsyncGenerator<Figure> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const program = spawn(process.execPath, ['--input-type=module', '-e', child, '--', dir], {
@@ -153,10 +173,11 @@ async function* nodes(): AsyncGenerator<Figure> {
   try {
     const [url] = (await once(createInterface(program.stdout), 'line')) as [string];
     const embedded = { url, token: 't' };
+    const mebibytes = 256;
+    const before = sections(mebibytes);
     const speeds = async ({ url, token }: { url: string; token: string }) => {
       const port = Number(new URL(url).port);
       const headers = { authorization: `Bearer ${token}` };
-      const mebibytes = 256;
       const head = Buffer.from(
         `--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${Math.random()}`,
       );
@@ -173,26 +194,43 @@ async function* nodes(): AsyncGenerator<Figure> {
       const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
       const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
       await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-      return { add, cat };
+      const car = Buffer.concat([
+        Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),
+        carHeader(),
+      ]);
+      const imported = await timed(mebibytes, () =>
+        transfer(
+          port,
+          '/api/v0/dag/import?pin-roots=false&stats=true',
+          { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' },
+          mebibytes,
+          { head: car, tail: Buffer.from('\r\n--xyz--\r\n'), before },
+        ),
+      );
+      await transfer(port, '/api/v0/repo/gc', headers, 0);
+      return { add, cat, imported };
     };
-    // One run gives both figures: the second task hands over what the first has measured.
-    const cats = { ours: 0, theirs: 0 };
+    // One run gives three figures: the other tasks hand over what the first has measured.
+    const ours = { cat: 0, imported: 0 };
+    const theirs = { cat: 0, imported: 0 };
     const tasks = {
       async add() {
-        const { add, cat } = await speeds(embedded);
-        cats.ours = cat;
+        const { add, ...others } = await speeds(embedded);
+        Object.assign(ours, others);
         return add;
       },
-      cat: async () => cats.ours,
+      cat: async () => ours.cat,
+      imported: async () => ours.imported,
       async kuboAdd() {
         if (!kubo) return 0;
-        const { add, cat } = await speeds(kubo);
-        cats.theirs = cat;
+        const { add, ...others } = await speeds(kubo);
+        Object.assign(theirs, others);
         return add;
       },
-      kuboCat: async () => cats.theirs,
+      kuboCat: async () => theirs.cat,
+      kuboImported: async () => theirs.imported,
     };
-    const { add, cat, kuboAdd, kuboCat } = await interleave(tasks, 3);
+    const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
     const peer = (sample: Sample) => (kubo ? { peer: named('Kubo', sample) } : {});
     yield {
       figure: 'embedded node, add of 256 MiB',
@@ -200,6 +238,14 @@ async function* nodes(): AsyncGenerator<Figure> {
       value: add.median,
       spread: add.spread,
       ...peer(kuboAdd),
+      target: { value: { atLeast: 300 } },
+    };
+    yield {
+      figure: 'embedded node, dag/import of 256 MiB',
+      unit: 'MiB/s',
+      value: imported.median,
+      spread: imported.spread,
+      ...peer(kuboImported),
       target: { value: { atLeast: 300 } },
     };
     yield {

@@ -13,11 +13,11 @@ const cidBytes = 36;
 /** Counts the blocks of a CAR in a form while it passes: after its head, and the header of the CAR, sections with their lengths. */
 function countBlocks(request: IncomingMessage): { blocks: number } {
   const counted = { blocks: -1 };
-  let head = Buffer.alloc(0);
+  let head: Buffer = Buffer.alloc(0);
   let inCar = false;
   let skip = 0;
   request.on('data', (chunk: Buffer) => {
-    let rest = chunk;
+    let rest: Buffer = chunk;
     for (;;) {
       const skipped = Math.min(skip, rest.length);
       skip -= skipped;
@@ -48,11 +48,12 @@ const server = createServer((request, response) => {
   const reply = (status: number, body: unknown): void => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   };
-  const counted = countBlocks(request);
+  const counted = command === 'dag/import' ? countBlocks(request) : undefined;
+  request.resume();
   request.on('end', () => {
     const cid = searchParams.get('arg') ?? '';
     if (command === 'pin/ls') reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
-    else if (command === 'dag/import') reply(200, { Stats: { BlockCount: counted.blocks } });
+    else if (command === 'dag/import') reply(200, { Stats: { BlockCount: counted?.blocks } });
     else if (command === 'pin/add' || command === 'pin/rm') reply(200, { Pins: [cid] });
     else if (command === 'block/get' || command === 'cat')
       response.writeHead(200, { 'content-length': block.length }).end(block);

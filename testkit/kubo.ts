@@ -33,6 +33,8 @@ export type RealKubo = {
   ipfs(...args: string[]): Promise<string>;
   /** Stops it with SIGTERM and keeps its data. */
   stop(): Promise<void>;
+  /** Kills it, as a power cut would, and starts it again, at another `url` and `gateway`. */
+  killAndStart(): Promise<void>;
   /** Stops it and removes its data. */
   close(): Promise<void>;
 };
@@ -53,10 +55,39 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
     Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
   };
   await writeFile(file, JSON.stringify(config));
-  const daemon = spawn(program, ['daemon', ...(o.online ? [] : ['--offline'])], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const addressOf = async (name: string) => {
+    const text = (await readFile(join(dir, name), 'utf8')).trim();
+    const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
+    return host === undefined ? text : `http://${host}:${port}`;
+  };
+  const args = ['daemon', ...(o.online ? [] : ['--offline'])];
+  let daemon = await startDaemon(program, args, env);
+  const stop = (signal: NodeJS.Signals = 'SIGTERM') => daemon.stop(signal);
+  const kubo: RealKubo = {
+    url: await addressOf('api'),
+    gateway: await addressOf('gateway'),
+    token,
+    ipfs: async (...args) =>
+      (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
+    stop: () => stop(),
+    async killAndStart() {
+      await stop('SIGKILL');
+      daemon = await startDaemon(program, args, env);
+      kubo.url = await addressOf('api');
+      kubo.gateway = await addressOf('gateway');
+    },
+    async close() {
+      await stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  return kubo;
+}
+
+type Daemon = { stop(signal: NodeJS.Signals): Promise<void> };
+
+async function startDaemon(program: string, args: readonly string[], env: Record<string, string>): Promise<Daemon> {
+  const daemon = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = new Promise<void>((resolve) => {
     daemon.once('exit', () => resolve());
   });
@@ -70,26 +101,10 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
     daemon.stderr.on('data', listen);
     daemon.once('exit', () => reject(new Error(`Kubo ended: ${output}`)));
   });
-  const addressOf = async (name: string) => {
-    const text = (await readFile(join(dir, name), 'utf8')).trim();
-    const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
-    return host === undefined ? text : `http://${host}:${port}`;
-  };
-  const url = await addressOf('api');
-  const stop = async () => {
-    daemon.kill('SIGTERM');
-    await ended;
-  };
   return {
-    url,
-    gateway: await addressOf('gateway'),
-    token,
-    ipfs: async (...args) =>
-      (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
-    stop,
-    async close() {
-      await stop();
-      await rm(dir, { recursive: true, force: true });
+    async stop(signal) {
+      daemon.kill(signal);
+      await ended;
     },
   };
 }

@@ -70,7 +70,7 @@ async function headerOf(
   return makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]);
 }
 
-/** What makes a payload, from its first byte to its last. Whoever has the file key can read the file. */
+/** What makes a payload, from its first byte to its last. Anyone with the file key can read the file. */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
 /**

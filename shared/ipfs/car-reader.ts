@@ -6,9 +6,9 @@ import { maxBlockBytes } from './profile.ts';
 
 /**
  * `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind that Sealpin
- * accepts.
+ * accepts. `offset`: where the bytes begin in the CAR.
  */
-export type CarBlock = { cid: Uint8Array; bytes: Uint8Array };
+export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 
 export interface CarReader {
   /**
@@ -29,17 +29,20 @@ const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
   const reader = byteReader(stream);
   let started = false;
+  let position = 0;
 
   async function header(): Promise<void> {
     let length = 0;
     for (let shift = 0; ; shift += 7) {
       const [byte = 0] = await exactly(reader, 1);
+      position += 1;
       length |= (byte & 0x7f) << shift;
       if (byte < 0x80) break;
       if (shift >= 14) throw invalid('its header has no length');
     }
     if (length > maxHeaderBytes) throw invalid('its header is too large');
     const text = (await exactly(reader, length)).join();
+    position += length;
     if (!text.includes(versionOne.join())) throw invalid('it is not a CARv1');
   }
 
@@ -60,7 +63,9 @@ export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
       const cid = new Uint8Array(cidBytes);
       cid.set(begun);
       cid.set(rest.subarray(0, cidBytes - begun.length), begun.length);
-      return { cid, bytes: rest.subarray(cidBytes - begun.length) };
+      const offset = position + lengthBytes + cidBytes;
+      position += lengthBytes + length;
+      return { cid, bytes: rest.subarray(cidBytes - begun.length), offset };
     },
     cancel: (reason) => reader.cancel(reason),
   };

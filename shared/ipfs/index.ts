@@ -10,7 +10,7 @@ export { bytesOfCid, cidFromBytes, cidOf, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
-export { carReader, type CarReader } from './car-reader.ts';
+export { carReader, type CarBlock } from './car-reader.ts';
 export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';

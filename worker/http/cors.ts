@@ -8,7 +8,7 @@ import type { App, Ctx } from './app.ts';
 
 const allowListed = allowOrigin({
   origin: (_origin, c: Ctx) => allowedOrigin(c),
-  allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS'],
+  allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
   allowHeaders: [
     'Authorization',
     'Content-Digest',

@@ -45,10 +45,13 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     const { status, headers } = c.res;
     const isBusy = isSealpinError(c.error, 'rate_limited') || isSealpinError(c.error, 'overloaded');
     if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && isBusy)) {
-      const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
-      const busy = new SealpinError('upload_busy', 'the service is too busy, or a part of it does not respond', {
-        ...(Number.isNaN(retryAfterSeconds) ? {} : { retryAfterSeconds }),
-      });
+      const retryAfter = headers.get('Retry-After');
+      const detail = 'the service is too busy, or a part of it does not respond';
+      const busy = new SealpinError(
+        'upload_busy',
+        detail,
+        retryAfter === null ? {} : { retryAfterSeconds: Number(retryAfter) },
+      );
       c.res = problem(busy, c.var.requestId);
     }
   }

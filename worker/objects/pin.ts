@@ -50,12 +50,12 @@ type Ownership = Pick<PinRow, 'other' | 'anchored'> & { wasThere: number; pinned
 /** The ownership from what the service holds now and the row from before. A pin that is not ours is never touched. */
 function ownership(held: Held, row: PinRow | undefined): Ownership {
   if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: false };
-  const isForeign = { wasThere: 1, anchored: 1, pinned: false };
-  if (held.pin === 'foreign') return { ...isForeign, other: null };
+  const beside = { wasThere: 1, anchored: 1, pinned: false };
+  if (held.pin === 'foreign') return { ...beside, other: null };
   // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
   if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown'))
-    return { ...isForeign, other: row?.other ?? null };
-  return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: true };
+    return { ...beside, other: row?.other ?? null };
+  return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: row !== undefined };
 }
 
 export class Pin extends DurableObject<Env> {
@@ -83,7 +83,7 @@ export class Pin extends DurableObject<Env> {
 
   /**
    * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
-   * `pinned`: ours is there already.
+   * `pinned`: ours is there already, from an earlier reference.
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     return await this.#serialize<PinPlan>(reference.cid, async () => {

@@ -3,7 +3,7 @@ import type { Code } from '../../shared/errors.ts';
 import type { NewFile } from './file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
-export type UploadState = 'open' | 'finishing' | 'done' | 'failed';
+type UploadState = 'open' | 'finishing' | 'done' | 'failed';
 
 /** An upload that begins. What is sealed opens with the API key that it belongs to, and with nothing that is stored. */
 export type NewUpload = {

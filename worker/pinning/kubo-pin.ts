@@ -11,8 +11,8 @@ import type { Rpc } from './kubo-rpc.ts';
  */
 const msPerMib = 50;
 
-/** From when on a pin is in doubt, in ms and for each MiB: far beyond what it takes with blocks in the page cache. */
-const doubt = { afterMs: 1000, msPerMib: 5 };
+/** How often a pin is in doubt, in ms and for each MiB: far longer than it takes with blocks in the page cache. */
+const doubt = { everyMs: 1000, msPerMib: 5 };
 
 /** After how many seconds a client may send blocks again that were collected: collecting goes on for a while. */
 const collectedRetrySeconds = 5;
@@ -70,17 +70,19 @@ export function pinning(client: Rpc, o: { pinMs: number; responseMs: number }) {
   return async (cid: string, name: string, bytes: number, caller: AbortSignal): Promise<void> => {
     const pin = new AbortController();
     const signal = AbortSignal.any([caller, pin.signal]);
-    const check = (): Promise<void> => abortIfMissing(pin, cid, bytes, signal);
-    let checked: Promise<void> | undefined;
-    const timer = setTimeout(() => (checked = check()), doubt.afterMs + mebibytes(bytes) * doubt.msPerMib);
+    let checking: Promise<void> | undefined;
+    const check = (): Promise<void> =>
+      (checking ??= abortIfMissing(pin, cid, bytes, signal).finally(() => (checking = undefined)));
+    // Again and again: a pin may wait for a collection that removes a block only later.
+    const timer = setInterval(() => void check(), doubt.everyMs + mebibytes(bytes) * doubt.msPerMib);
     try {
       await add(cid, name, bytes, signal);
     } catch (cause) {
-      if (isSealpinError(cause, 'pinning_timeout')) await (checked ?? check());
+      if (isSealpinError(cause, 'pinning_timeout')) await check();
       signal.throwIfAborted();
       throw cause;
     } finally {
-      clearTimeout(timer);
+      clearInterval(timer);
       pin.abort();
     }
   };

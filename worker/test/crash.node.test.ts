@@ -11,7 +11,7 @@ import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
 import { hashingStream } from '../../shared/ipfs/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
 
 let dir: string;
@@ -39,15 +39,21 @@ afterAll(async () => {
 let owner: Owner;
 let bytes: string;
 let cid: string;
+let pinnedBefore: string[];
 beforeEach(async () => {
   count += 1;
   owner = await newOwner(service);
-  bytes = `bytes ${count} `.repeat(1000);
+  pinnedBefore = await pinned(service);
+  await setBytes(1000);
+  peer.onCommand = undefined;
+});
+
+async function setBytes(words: number): Promise<void> {
+  bytes = `bytes ${String(count).padStart(4)} `.repeat(words);
   const { stream, result } = hashingStream(new Blob([bytes]).stream());
   await stream.pipeTo(new WritableStream());
   ({ cid } = await result);
-  peer.onCommand = undefined;
-});
+}
 
 const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
 const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`))).files;
@@ -56,31 +62,37 @@ const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.
 async function afterSweep(): Promise<{
   files: number;
   pinned: boolean;
+  others: number;
   pins: number;
   references: number;
   left: number;
 }> {
-  await sweep(service, [owner], [cid]);
+  const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
+  await sweep(service, [owner], [cid, ...parts]);
   const pin = await pinObject(service, cid);
   const of = (rows: Record<string, unknown>[]): number => rows.filter((row) => row['cid'] === cid).length;
   return {
     files: (await listed()).length,
     pinned: (await pinned(service)).includes(cid),
+    others: (await pinned(service)).filter((each) => each !== cid && !pinnedBefore.includes(each)).length,
     pins: of(await pin.rows('pin')),
     references: of(await pin.rows('reference')),
     left:
       (await owner.object.rows('outbox')).length +
+      (await owner.object.rows('part')).length +
       (await owner.object.rows('file')).filter((row) => row['state'] !== 'ready').length,
   };
 }
-const nothing = { files: 0, pinned: false, pins: 0, references: 0, left: 0 };
-const whole = { files: 1, pinned: true, pins: 1, references: 1, left: 0 };
+const nothing = { files: 0, pinned: false, others: 0, pins: 0, references: 0, left: 0 };
+const whole = { files: 1, pinned: true, others: 0, pins: 1, references: 1, left: 0 };
 
-/** Kills the service when a command arrives, or once the node has responded to it, and starts it again. */
-async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>): Promise<void> {
+/** Kills the service when a command arrives for the nth time, or once the node has responded to it, and starts it again. */
+async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>, nth = 1): Promise<void> {
+  let seen = 0;
   const reached = new Promise<Turn>((resolve) => {
     peer.onCommand = async (turn) => {
-      if (turn.command !== command) return (await turn.pass()).deliver();
+      if (turn.command === command) seen += 1;
+      if (turn.command !== command || seen !== nth) return (await turn.pass()).deliver();
       if (when === 'after') await turn.pass();
       resolve(turn);
     };
@@ -98,8 +110,10 @@ async function killAt(command: string, when: 'before' | 'after', work: () => Pro
 describe('S81 S82: the service dies', () => {
   it.each([
     ['before the row has a reference', 'pin/ls', 'before'],
-    ['before the last bytes are passed on', 'add', 'before'],
-    ['after the bytes are pinned, before it knows', 'add', 'after'],
+    ['before the bytes have arrived', 'dag/import', 'before'],
+    ['after the bytes have arrived, before it knows', 'dag/import', 'after'],
+    ['before the bytes are pinned', 'pin/add', 'before'],
+    ['after the bytes are pinned, before it knows', 'pin/add', 'after'],
   ] as const)('%s: nothing is left of an upload', async (_, command, when) => {
     await killAt(command, when, store);
     expect(await listed()).toEqual([]);
@@ -107,6 +121,39 @@ describe('S81 S82: the service dies', () => {
     await jsonOf(store(), 201);
     expect(await afterSweep()).toEqual(whole);
   });
+
+  it.each(
+    (
+      [
+        ['import of the first part', 'dag/import', 1],
+        ['intent of the first part', 'pin/ls', 1],
+        ['pin of the first part', 'pin/add', 1],
+        ['import of the last part', 'dag/import', 2],
+        ['import of the nodes', 'dag/import', 3],
+        ['preparation of the file', 'pin/ls', 2],
+        ['pin of the file', 'pin/add', 2],
+      ] as const
+    ).flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const]),
+  )('%s of an upload in two parts (%s %i, %s): nothing is left of it', async (_, command, nth, when) => {
+    await setBytes(1_600_000);
+    await killAt(command, when, store, nth);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+    await jsonOf(store(), 201);
+    expect(await afterSweep()).toEqual(whole);
+  });
+
+  it.each(['before', 'after'] as const)(
+    '%s a part is released, after its file was stored: the file is whole, and the part is released later',
+    async (when) => {
+      await setBytes(1_600_000);
+      // The response may arrive before the alarm rings.
+      const dead = (): Promise<never> => Promise.reject(new Error('it died after its response'));
+      await killAt('pin/rm', when, () => store().then(dead));
+      expect((await listed()).length).toBe(1);
+      expect(await afterSweep()).toEqual(whole);
+    },
+  );
 
   it.each([
     ['before the pin is removed', 'before'],
@@ -116,6 +163,41 @@ describe('S81 S82: the service dies', () => {
     await killAt('pin/rm', when, () => owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     expect(await problemOf(owner.call(`/v1/storage/${fileId}`))).toEqual([404, 'not_found']);
     expect(await afterSweep()).toEqual(nothing);
+  });
+});
+
+describe('an upload in two parts that ends early', () => {
+  beforeEach(() => setBytes(1_600_000));
+
+  it('because its bytes do not have the announced CID leaves nothing', async () => {
+    const { cid: other } = await owner.call.store('plain', 'other bytes');
+    pinnedBefore.push(other);
+    const response = owner.call(`/v1/storage/plain?cid=${other}`, { method: 'POST', body: bytes });
+    expect(await problemOf(response)).toEqual([422, 'cid_mismatch']);
+    // The part is released at once: only the removal of its reference waits for the alarm.
+    expect(await owner.object.rows('part')).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each([1, 2])('because the account is deleted before pin %i leaves nothing', async (nth) => {
+    let seen = 0;
+    peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      if (turn.command === 'pin/add' && (seen += 1) === nth) {
+        const Authorization = `Bearer ${adminToken}`;
+        const deleted = await fetch(`${service.url}/v1/accounts/${owner.id}`, {
+          method: 'DELETE',
+          headers: { Authorization },
+        });
+        expect(deleted.status).toBe(200);
+      }
+      deliver();
+    };
+    expect((await store()).status).toBeGreaterThanOrEqual(400);
+    peer.onCommand = undefined;
+    for (let round = 0; round < 2; round += 1) await owner.object.ring(2 * 3_600_000);
+    expect((await pinned(service)).filter((each) => !pinnedBefore.includes(each))).toEqual([]);
+    expect(await owner.object.tables()).toBe(0);
   });
 });
 
@@ -140,6 +222,31 @@ describe('S82: a call between the objects fails', () => {
       expect(await afterSweep()).toEqual(nothing);
     },
   );
+
+  it.each([
+    ['addReference', 'before', 503],
+    ['addReference', 'after', 503],
+    ['commitPart', 'before', 500],
+    ['commitPart', 'after', 500],
+    ['commit', 'before', 500],
+  ] as const)('%s of an upload in two parts, %s: it fails, and nothing is left', async (call, fault, status) => {
+    await setBytes(1_600_000);
+    await owner.object.fail(call, fault);
+    expect((await problemOf(store()))[0]).toBe(status);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('removing the reference of a part, before and after: the file is whole, and the alarm tries again', async () => {
+    await setBytes(3_200_000);
+    for (const fault of ['before', 'after'] as const) {
+      await owner.object.fail('removeReference', fault);
+      const { fileId } = await jsonOf<StoredFile>(store(), 201);
+      expect(await afterSweep()).toEqual(whole);
+      await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+      expect(await afterSweep()).toEqual(nothing);
+    }
+  });
 
   it('before a file is committed: the upload fails, and nothing is left', async () => {
     await owner.object.fail('commit', 'before');
@@ -171,65 +278,20 @@ describe('the pinning service', () => {
     });
   }
 
-  it('S69 S82: refuses the last bytes: nothing is left', async () => {
-    answering('add', (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
+  it.each(['dag/import', 'pin/add'])('S69 S82: refuses %s: nothing is left', async (command) => {
+    answering(command, (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
     expect(await listed()).toEqual([]);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
 
-  it('S67: reports another CID: the upload fails, and both pins are removed', async () => {
-    const other = await jsonOf<StoredFile>(
-      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
-      201,
-    );
-    await jsonOf(owner.call(`/v1/storage/${other.fileId}`, { method: 'DELETE' }));
-    answering('add', async (turn) => {
-      const { deliver } = await turn.pass();
-      await addToNode(`other ${count}`, 'sealpin');
-      deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' })));
-    });
-    peer.seen.length = 0;
+  it.each([
+    ['has received other blocks', 'dag/import', { Stats: { BlockCount: 2 } }],
+    ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],
+  ])('S67: says that it %s: the upload fails, and nothing is left', async (_, command, answer) => {
+    answering(command, async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify(answer))));
     expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    peer.onCommand = undefined;
-    expect(peer.seen.filter((command) => command === 'pin/rm').length).toBe(2);
-    expect(await afterSweep()).toEqual(nothing);
-  });
-
-  it('S67: reports the CID of another file: that file stays', async () => {
-    const other = await jsonOf<StoredFile>(
-      owner.call('/v1/storage/plain', { method: 'POST', body: `other ${count}` }),
-      201,
-    );
-    answering('add', async (turn) =>
-      (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: other.cid, Size: '1' }))),
-    );
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    peer.onCommand = undefined;
-    expect(await afterSweep()).toEqual(nothing);
-    expect(await pinned(service)).toContain(other.cid);
-  });
-
-  it('S67: reports a CIDv0: the upload fails, and the pin under that CID is removed', async () => {
-    const v0 = `Qm${'a'.repeat(44)}`;
-    const removed: string[] = [];
-    let isThere = true;
-    peer.onCommand = async (turn) => {
-      if (turn.command === 'add') {
-        (await turn.pass()).deliver(Buffer.from(JSON.stringify({ Name: '', Hash: v0, Size: '1' })));
-      } else if (turn.cid !== v0) (await turn.pass()).deliver();
-      else if (turn.command === 'pin/ls' && isThere) {
-        turn.answer(200, JSON.stringify({ Keys: { [v0]: { Type: 'recursive', Name: 'sealpin' } } }), json);
-      } else if (turn.command === 'pin/rm' && isThere) {
-        isThere = false;
-        removed.push(v0);
-        turn.answer(200, JSON.stringify({ Pins: [v0] }), json);
-      } else
-        turn.answer(500, JSON.stringify({ Message: `path '/ipfs/${v0}' is not pinned`, Code: 0, Type: 'error' }), json);
-    };
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
-    expect(removed).toEqual([v0]);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });

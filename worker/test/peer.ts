@@ -31,15 +31,17 @@ export type Peer = {
   close(): Promise<void>;
 };
 
-/** Starts a peer before a node. */
-export async function startPeer(node: string): Promise<Peer> {
+/** Starts a peer before a node, whose URL may change. */
+export async function startPeer(node: string | (() => string)): Promise<Peer> {
   const peer: Peer = { url: '', aborted: [], seen: [], onCommand: undefined, onBody: undefined, close };
+  /** What a command that is passed on fails with, where the node or the Worker breaks it off. */
+  const lost = new Error('the node went away');
   const server = createServer((request, response) => {
     void handle(request, response);
   });
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', node);
+    const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
     const command = url.pathname.replace('/api/v0/', '');
     peer.seen.push(command);
     const gone = new Promise<'gone'>((resolve) => {
@@ -51,7 +53,7 @@ export async function startPeer(node: string): Promise<Peer> {
     const onward = connect(url.href, { method: 'POST', headers: { ...request.headers, host: url.host } });
     onward.on('error', () => undefined); // what it breaks on, the answer below breaks on as well
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
-      onward.once('response', resolve).once('close', () => reject(new Error('the node went away')));
+      onward.once('response', resolve).once('close', () => reject(lost));
     });
     answered.catch(() => undefined);
     // The last piece waits for its turn: a node that has all bytes of a known length does not wait for the end of the request.
@@ -111,16 +113,16 @@ export async function startPeer(node: string): Promise<Peer> {
       peer.aborted.push(command);
       onward.destroy();
     });
-    if (peer.onCommand === undefined) await stream(turn);
-    else await peer.onCommand(turn);
-  }
-
-  async function stream(turn: Turn): Promise<void> {
     try {
-      (await turn.pass()).deliver();
-    } catch {
+      await (peer.onCommand ?? forward)(turn);
+    } catch (error) {
+      if (error !== lost) throw error;
       turn.cut();
     }
+  }
+
+  async function forward(turn: Turn): Promise<void> {
+    (await turn.pass()).deliver();
   }
 
   async function close(): Promise<void> {

@@ -245,6 +245,7 @@ describe('S86: a page in a browser', () => {
         'GET',
         'HEAD',
         'POST',
+        'PATCH',
         'DELETE',
       ]);
       expect(preflight.headers.get('Access-Control-Max-Age')).toBe('600');

@@ -199,12 +199,12 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     ['answers a page in HTML with 200', (turn) => turn.answer(200, html, { 'content-type': 'text/html' })],
     ['answers nothing', (turn) => turn.answer(200, '')],
     ['answers JSON that is something else', (turn) => turn.answer(200, '{"ok":true}', json)],
-    ['answers with a CID that is none', (turn) => turn.answer(200, '{"Hash":"Qm"}', json)],
+    ['acknowledges something else', (turn) => turn.answer(200, '{"Stats":{"BlockCount":1},"Pins":["Qm"]}', json)],
     ['answers that it has no room', (turn) => turn.answer(500, kuboError, json)],
     ['answers 502', (turn) => turn.answer(502, html)],
     ['answers 403', (turn) => turn.answer(403, 'no')],
     ['answers 413', (turn) => turn.answer(413, 'no')],
-    ['breaks its response off', (turn) => turn.begin(Buffer.from('{"Hash":'), 100, 'cut')],
+    ['breaks its response off', (turn) => turn.begin(Buffer.from('{"Pins":'), 100, 'cut')],
     ['goes away', (turn) => turn.cut()],
   ];
 
@@ -225,9 +225,11 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     expect((await pinned(service)).filter((cid) => cids.includes(cid))).toEqual([]);
   }
 
-  it.each(faults)('%s', async (_, fault) => {
-    peer.onCommand = async (turn) => (turn.command === 'add' ? fault(turn) : (await turn.pass()).deliver());
-    await failsAndLeavesNothing();
+  describe.each(['dag/import', 'pin/add'])('to %s', (command) => {
+    it.each(faults)('it %s', async (_, fault) => {
+      peer.onCommand = async (turn) => (turn.command === command ? fault(turn) : (await turn.pass()).deliver());
+      await failsAndLeavesNothing();
+    });
   });
 
   it('dies in the middle', async () => {
@@ -259,14 +261,18 @@ describe.runIf(process.env['SEALPIN_LONG'] === '1')('S64: a pinning service hang
     expect([received.status, received.complete]).toEqual([200, false]);
   }, 300_000);
 
-  it('before it answers to an upload', async () => {
-    peer.onCommand = async (turn) => (turn.command === 'add' ? undefined : (await turn.pass()).deliver());
-    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
-      504,
-      'pinning_timeout',
-    ]);
-    expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
-  }, 300_000);
+  it.each(['dag/import', 'pin/add'])(
+    'before it answers to %s',
+    async (command) => {
+      peer.onCommand = async (turn) => (turn.command === command ? undefined : (await turn.pass()).deliver());
+      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
+        504,
+        'pinning_timeout',
+      ]);
+      expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
+    },
+    300_000,
+  );
 });
 
 describe('S69 S79: a client leaves in the middle of an upload', () => {
@@ -294,7 +300,7 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
   }
 
   async function nothingIsKept(before: readonly string[]): Promise<void> {
-    await expect.poll(() => peer.aborted.includes('add'), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => peer.aborted.includes('dag/import'), { timeout: 10_000 }).toBe(true);
     expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await pinned(service)).toEqual(before);

@@ -10,7 +10,7 @@ import type { BlockImport, PinningService } from '../pinning/contract.ts';
 /** Bytes of a SHA-256. */
 const digestBytes = 32;
 /** Leaves of a part. More than 1,024 would need more than one node. */
-export const partLeaves = 16;
+const partLeaves = 16;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 

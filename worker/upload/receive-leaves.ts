@@ -30,6 +30,9 @@ export type ReceiveOptions = {
   now(): number;
 };
 
+/** Bytes that have arrived; none at the end, or where the body is `broken`. */
+type Read = { bytes: Uint8Array; broken?: Error };
+
 /**
  * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body breaks.
  * @returns how many bytes of the file have arrived
@@ -42,6 +45,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   let savedOffset = offset;
   let unsavedSince = Number.POSITIVE_INFINITY;
   let saving: Promise<void> = Promise.resolve();
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => undefined);
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
@@ -66,18 +71,22 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     savedOffset = offset;
     unsavedSince = Number.POSITIVE_INFINITY;
     saving = save(part, source.state(), false);
-    // It may fail while the upload waits for bytes; the next step throws it.
-    saving.catch(() => undefined);
+    // It may fail while the upload waits for bytes, which then nobody wants.
+    saving.catch((error: unknown) => failed.reject(error));
   }
 
-  /** The next bytes, or why there are none. What is due to be recorded does not wait for them. */
-  async function read(): Promise<{ bytes: Uint8Array; broken?: unknown }> {
-    const reading = body.read(Math.min(readBytes, limit - offset)).then(
+  /** Asks for bytes behind `taken` that are not counted yet. A body that breaks gives none. */
+  function ask(taken: number): Promise<Read> {
+    return body.read(Math.min(readBytes, limit - offset - taken)).then(
       (bytes) => ({ bytes }),
-      (broken: unknown) => ({ bytes: new Uint8Array(0), broken }),
+      (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
+  }
+
+  /** Waits for bytes. What is due to be recorded does not wait for them. */
+  async function arrival(reading: Promise<Read>): Promise<Read> {
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
-    return await reading;
+    return await Promise.race([reading, failed.promise]);
   }
 
   async function saveLast(): Promise<void> {
@@ -90,14 +99,17 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   }
 
   try {
-    let broken: unknown;
-    while (offset < limit) {
-      const got = await read();
+    let broken: Error | undefined;
+    for (let reading = offset < limit ? ask(0) : undefined; reading !== undefined && offset < limit;) {
+      const got = await arrival(reading);
       ({ broken } = got);
-      if (got.bytes.length === 0) break;
+      const { length: count } = got.bytes;
+      if (count === 0) break;
+      // The next bytes arrive while these are sent.
+      if (offset + count < limit) reading = ask(count);
       await send(() => source.write(got.bytes));
       if (offset === savedOffset) unsavedSince = now();
-      offset += got.bytes.length;
+      offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.
       if (offset !== length && (writer.isDue() || now() >= dueAt())) await saveSoon();
     }

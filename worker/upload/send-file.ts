@@ -18,7 +18,7 @@ export type SendOptions = {
   now(): number;
 };
 
-/** How long a turn may wait for its leaf, in ms: longer than a client with a good connection takes for 1 MiB. */
+/** How long a turn may wait for the bytes of its leaf, in ms: what a fast client takes for 1 MiB, at 20 MiB/s. */
 const quickMs = 50;
 
 /** What a service holds and has not pinned yet: the CID of the file and its length in bytes. */

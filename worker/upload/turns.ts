@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 
-/** Leaves that an isolate hashes and sends at once; each takes about three times its size. */
+/** Leaves that an isolate reads, hashes and sends at once: with 12 the memory of 32 uploads was 30 MiB more, and none was faster. */
 const leavesAtOnce = 6;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
@@ -87,7 +87,7 @@ export class Turns {
   }
 }
 
-/** The turns of leaves. A client that is slow holds none while the Worker waits for its bytes. */
+/** The turns of leaves. An upload gives its turn up while it waits for a client that is slow. */
 export const leafTurns = new Turns(leavesAtOnce);
 
 /** The uploads of this isolate. */

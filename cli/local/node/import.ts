@@ -2,13 +2,14 @@
  * `dag/import`: the blocks of CARs from a multipart body, in constant memory, each verified. All of them exist once the closing
  * boundary has arrived, or none. They are not pinned.
  */
-import { hash } from 'node:crypto';
-import { carReader, cidFromBytes, cidOf } from '../../../shared/ipfs/index.ts';
+import { carReader } from '../../../shared/ipfs/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
-import { bytesFrom } from '../../io/byte-stream.ts';
+import { bytesFrom, release } from '../../io/byte-stream.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
 import { flag, lines, RpcError, type Call } from './rpc.ts';
-import type { Complete, Importer, Store } from './store.ts';
+import type { Complete } from './rows.ts';
+import type { Importer, Store } from './store.ts';
+import { verify } from './verify.ts';
 
 /** Kubo's records of an import. */
 type Counts = { BlockCount: number; BlockBytesCount: number };
@@ -66,14 +67,15 @@ async function importCar(
   let last: string | undefined;
   try {
     for (let block = await car.next(); block; block = await car.next()) {
-      const cid = cidFromBytes(block.cid);
-      if (!cid) throw new RpcError('this node holds CIDv1, sha2-256, raw or dag-pb');
-      const got = cidOf(cid.codec, hash('sha256', block.bytes, 'buffer')).text;
+      const { cid, got } = verify(block);
+      if (cid === undefined) throw new RpcError('this node holds CIDv1, sha2-256, raw or dag-pb');
       if (got !== cid.text) throw new RpcError(`mismatch in content integrity, expected: ${cid.text}, got: ${got}`);
       counts.BlockCount += 1;
       counts.BlockBytesCount += block.bytes.length;
       await importer.write(cid, block.bytes);
       last = cid.text;
+      // Its buffer also has the end of the CID before it, and nothing else. The rows keep nodes.
+      if (cid.codec === 'raw') release(new Uint8Array(block.bytes.buffer));
     }
   } catch (cause) {
     const why = reason(cause, after !== undefined);

@@ -2,8 +2,7 @@
 import { hash } from 'node:crypto';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
 import type { Catalog } from './catalog.ts';
-import { openRows } from './rows.ts';
-import type { Complete } from './store.ts';
+import { openRows, type Complete } from './rows.ts';
 
 /** A file whose bytes are those of one UnixFS file. `dagBytes`: all of its blocks together. */
 export type Written = Complete & { bytes: number; dagBytes: number };

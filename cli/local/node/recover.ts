@@ -5,15 +5,14 @@
  */
 import { mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { isDamage, type Catalog } from './catalog.ts';
-import { indexer } from './indexer.ts';
+import { indexCar, indexFlat } from './reindex.ts';
 import { isFull } from './reserve.ts';
 
 /** The suffix of a file that is being written. */
 export const partSuffix = '.part';
 
-/** The suffix of an import. */
+/** The suffix of an import, which is a CAR on the disk. */
 export const carSuffix = '.car';
 
 /** The name of a complete file. */
@@ -52,7 +51,7 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
     } else if (removed.has(name) || (base !== undefined && ownName.test(base))) {
       await unlink(path);
     } else if (ownName.test(name) && (await canRead(path))) {
-      const file = await reindex(path, name);
+      const file = await indexAgain(path, name);
       if (file !== undefined) indexed.push(file);
     } else {
       await mkdir(join(data, 'lost'), { recursive: true, mode: 0o700 });
@@ -74,22 +73,17 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
   if (missing > 0)
     note(`node.db names ${files(missing)} that data/ does not have: store the same bytes again, or put data/ back`);
 
-  async function reindex(path: string, name: string): Promise<{ cid: string; bytes: number } | undefined> {
-    const index = indexer(catalog, name, { stage: true });
+  async function indexAgain(path: string, name: string): Promise<{ cid: string; bytes: number } | undefined> {
     const file = await open(path, 'r');
     try {
-      for (;;) {
-        const leaf = Buffer.allocUnsafe(leafBytes);
-        let filled = 0;
-        for (let read = -1; read !== 0 && filled < leafBytes; filled += read)
-          read = (await file.read(leaf, filled, leafBytes - filled)).bytesRead;
-        if (filled > 0) await index.write(leaf.subarray(0, filled));
-        if (filled < leafBytes) break;
-      }
+      const found = name.endsWith(carSuffix)
+        ? await indexCar(catalog, name, file)
+        : await indexFlat(catalog, name, file);
       await file.sync();
-      const { cid, bytes, blocks } = await index.finish();
+      const { cid, bytes, blocks, damaged } = found;
       const replaced = catalog.publish([{ file: name, cid, blocks, pin: { name: recoveredPin }, keepUntil: 0 }]);
       for (const older of replaced) await unlink(join(data, older)).catch(() => undefined);
+      if (damaged) note(`${name} in data/ is damaged: only the blocks that fit their CIDs were indexed`);
       return { cid, bytes };
     } catch (cause) {
       if (isDamage(cause)) throw cause;

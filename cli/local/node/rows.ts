@@ -2,6 +2,9 @@
 import { linksOf } from '../../../shared/ipfs/index.ts';
 import type { BlockRow, Catalog } from './catalog.ts';
 
+/** A file that is complete on disk under the name `file`. `cid`: its root, the last block. `blocks`: rows not staged yet. */
+export type Complete = { file: string; cid: string; blocks: BlockRow[] };
+
 export interface Rows {
   /** Adds a leaf whose bytes are in the file, from `offset` on. */
   leaf(cid: string, offset: number, bytes: number): void;

@@ -11,15 +11,12 @@ import { join } from 'node:path';
 import { carHeader, carSection, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
 import { blockWriter, type BlockWriter } from '../../io/block-writer.ts';
 import { errnoOf } from '../../io/errno.ts';
-import { catalogError, openCatalog, type BlockLocation, type BlockRow, type Catalog } from './catalog.ts';
+import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
 import { indexer, type Written } from './indexer.ts';
 import { carSuffix, partSuffix, recover } from './recover.ts';
 import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
-import { openRows } from './rows.ts';
+import { openRows, type Complete } from './rows.ts';
 import { RpcError } from './rpc.ts';
-
-/** A file that is complete on disk under the name `file`. `cid`: its root, the last block. `blocks`: rows not staged yet. */
-export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 
 /** A file that is being written. */
 export interface Writer {

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { add, ask, directory, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importFile, token } from './harness.ts';
 
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 20;
 
@@ -87,4 +87,60 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
         .digest('hex'),
     ).toBe(digest);
   }
+}, 3_600_000);
+
+test(`killed ${rounds} times while files arrive in parts: an acknowledged root is whole, and its removal frees the disk`, async () => {
+  const dir = await directory();
+  let child: ChildProcess | undefined;
+  onTestFinished(() => void child?.kill('SIGKILL'));
+  const held = new Map<string, Buffer>();
+  /** A request was under way: either outcome is right. */
+  const open = new Set<string>();
+
+  async function expectWhole(url: string): Promise<void> {
+    const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json().Keys!);
+    for (const cid of open) if (!pins.includes(cid)) held.delete(cid);
+    open.clear();
+    for (const cid of held.keys()) {
+      expect(pins).toContain(cid);
+      expect((await ask(url, `dag/stat?arg=${cid}`)).json()).toMatchObject({ UniqueBlocks: 6 });
+    }
+    for (const [cid, bytes] of [...held].slice(-2))
+      expect((await ask(url, `cat?arg=${cid}`)).text === bytes.toString('latin1'), cid).toBe(true);
+  }
+
+  for (let round = 0; round < rounds; round += 1) {
+    const running = await start(dir);
+    child = running.child;
+    const { url } = running;
+    await expectWhole(url);
+    const stop = new AbortController();
+    const load = async () => {
+      while (!stop.signal.aborted) {
+        const removed = held.size > 4 ? [...held.keys()].find((cid) => !open.has(cid)) : undefined;
+        if (removed !== undefined) {
+          open.add(removed);
+          await ask(url, `pin/rm?arg=${removed}`);
+          held.delete(removed);
+          open.delete(removed);
+        }
+        const { root, bytes } = await importFile(url, fileInParts());
+        held.set(root.cid.text, bytes);
+      }
+    };
+    const loads = Promise.allSettled([load(), load()]);
+    await new Promise((resolve) => setTimeout(resolve, randomInt(50, 400)));
+    child.kill('SIGKILL');
+    stop.abort();
+    await Promise.all([once(child, 'exit'), loads]);
+  }
+
+  const { url, child: last } = await start(dir);
+  child = last;
+  expect(held.size).toBeGreaterThan(0);
+  await expectWhole(url);
+  const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json().Keys!);
+  await ask(url, `pin/rm?${pins.map((cid) => `arg=${cid}`).join('&')}`);
+  await ask(url, 'repo/gc');
+  expect(await readdir(join(dir, 'data'))).toEqual([]);
 }, 3_600_000);

@@ -6,7 +6,8 @@ import { directory } from './harness.ts';
 
 const program = `
   import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};
-  import { randomBytes } from 'node:crypto';
+  import { carHeader, carSection, cidOf } from ${JSON.stringify(fileURLToPath(new URL('../../../shared/ipfs/index.ts', import.meta.url)))};
+  import { hash, randomBytes } from 'node:crypto';
   import { readdirSync } from 'node:fs';
   const dir = process.env.DISK + '/node';
   const node = await startNode({ dir, token: 't' });
@@ -15,9 +16,17 @@ const program = `
     return { status: reply.status, ...(await reply.json()) };
   };
   const add = (bytes) => { const form = new FormData(); form.set('file', new Blob([bytes])); return ask('add', form); };
+  const importLeaves = (count) => {
+    const leaves = Array.from({ length: count }, () => randomBytes(1_048_576));
+    const car = leaves.flatMap((leaf) => [carSection(cidOf('raw', hash('sha256', leaf, 'buffer')), leaf.length), leaf]);
+    const form = new FormData();
+    form.set('file', new Blob([carHeader(), ...car]));
+    return ask('dag/import?pin-roots=false&stats=true', form);
+  };
   const files = () => readdirSync(dir + '/data').length;
   const small = await add(randomBytes(3_000_000));
   const large = await add(randomBytes(20_000_000));
+  const largeImport = await importLeaves(20);
   const left = files();
   // Until the last bytes: rows and pins need room, too.
   let filled = 0;
@@ -35,8 +44,9 @@ const program = `
   const pins = Object.keys((await ask('pin/ls?type=recursive')).Keys).length;
   const removed = await ask('pin/rm?arg=' + small.Hash);
   const after = await add(randomBytes(1_000_000));
+  const importAfter = await importLeaves(1);
   await again.close();
-  console.log(JSON.stringify({ small, large, left, filled, full, kept, still, pins, removed, after }));
+  console.log(JSON.stringify({ small, large, largeImport, left, filled, full, kept, still, pins, removed, after, importAfter }));
 `;
 
 test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {
@@ -52,6 +62,7 @@ test('disk full: a clear error, nothing half there, and it works again when ther
   const expected = { status: 500, Message: 'no space left on device', Code: 0, Type: 'error' };
   expect(result['small']).toMatchObject({ status: 200 });
   expect(result['large']).toEqual(expected);
+  expect(result['largeImport']).toEqual(expected);
   expect(result['left']).toBe(1);
   expect(result['full']).toEqual(expected);
   expect(result['filled']).toBeGreaterThan(0);
@@ -60,4 +71,5 @@ test('disk full: a clear error, nothing half there, and it works again when ther
   expect(result['still']).toMatchObject({ status: 200 });
   expect(result['removed']).toMatchObject({ status: 200 });
   expect(result['after']).toMatchObject({ status: 200 });
+  expect(result['importAfter']).toMatchObject({ status: 200, Stats: { BlockCount: 1 } });
 });

@@ -1,11 +1,11 @@
 /** A node in a directory of its own, and plain requests to it. */
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { carHeader, carSection, cidOf, encodeNode, type Cid } from '../../../shared/ipfs/index.ts';
+import { carHeader, carSection, cidOf, encodeNode, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
 import { startNode, type NodeOptions, type RunningNode } from '../../local/node/server.ts';
 
 export const token = 'token-of-the-tests';
@@ -116,6 +116,33 @@ export function carWith(...blocks: readonly Block[]): Buffer {
 export async function importBlocks(url: string, ...blocks: readonly Block[]): Promise<void> {
   const reply = await ask(url, 'dag/import?pin-roots=false', multipart({ bytes: carWith(...blocks) }));
   if (reply.status !== 200) throw new Error(reply.text);
+}
+
+/**
+ * A file of five leaves in two parts, each with a node of its own, which is not a part of the file, and the root above the leaves.
+ */
+export function fileInParts(bytes: Uint8Array = randomBytes(4 * leafBytes + 100)) {
+  const leaves = Array.from({ length: 5 }, (_, i) => leafOf(bytes.subarray(i * leafBytes, (i + 1) * leafBytes)));
+  const parts = [leaves.slice(0, 3), leaves.slice(3)].map((below) => ({ leaves: below, node: nodeOver(below).block }));
+  return { bytes: Buffer.from(bytes), leaves, parts, root: nodeOver(leaves).block };
+}
+
+/** Pins a block and what is below it. */
+export async function pin(url: string, { cid }: Block): Promise<void> {
+  const reply = await ask(url, `pin/add?arg=${cid.text}&timeout=20s`);
+  if (reply.status !== 200) throw new Error(reply.text);
+}
+
+/** Stores a file as the Worker does: part by part, each pinned, then the root, then without the pins of the parts. */
+export async function importFile(url: string, file = fileInParts()): Promise<ReturnType<typeof fileInParts>> {
+  for (const part of file.parts) {
+    await importBlocks(url, ...part.leaves.map((leaf) => leaf.block), part.node);
+    await pin(url, part.node);
+  }
+  await importBlocks(url, file.root);
+  await pin(url, file.root);
+  for (const part of file.parts) await ask(url, `pin/rm?arg=${part.node.cid.text}`);
+  return file;
 }
 
 /** Adds one file and returns its CID. */

@@ -5,40 +5,27 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { anchorOf } from '../../../worker/pinning/anchor.ts';
-import { ask, block, carWith, importBlocks, leafOf, multipart, node, nodeOver, type Block } from './harness.ts';
+import {
+  ask,
+  block,
+  carWith,
+  fileInParts,
+  importBlocks,
+  importFile,
+  multipart,
+  node,
+  pin,
+  type Block,
+} from './harness.ts';
 
 const command = 'dag/import?pin-roots=false&stats=true';
 
-/** A file of five leaves: two parts with a node of their own, and the root above the leaves. */
-function inParts() {
-  const bytes = randomBytes(4 * leafBytes + 100);
-  const leaves = Array.from({ length: 5 }, (_, i) => leafOf(bytes.subarray(i * leafBytes, (i + 1) * leafBytes)));
-  const parts = [leaves.slice(0, 3), leaves.slice(3)].map((below) => ({ leaves: below, node: nodeOver(below).block }));
-  return { bytes, leaves, parts, root: nodeOver(leaves).block };
-}
-
-async function pin(url: string, { cid }: Block): Promise<void> {
-  expect((await ask(url, `pin/add?arg=${cid.text}&timeout=20s`)).json()).toEqual({ Pins: [cid.text] });
-}
-
 const unpin = (url: string, { cid }: Block) => ask(url, `pin/rm?arg=${cid.text}`);
-
-async function importInParts(url: string): Promise<ReturnType<typeof inParts>> {
-  const file = inParts();
-  for (const { leaves, node: own } of file.parts) {
-    await importBlocks(url, ...leaves.map((leaf) => leaf.block), own);
-    await pin(url, own);
-  }
-  await importBlocks(url, file.root);
-  await pin(url, file.root);
-  for (const part of file.parts) expect((await unpin(url, part.node)).status).toBe(200);
-  return file;
-}
 
 describe('a file in parts', () => {
   test('is read whole and in ranges, is one pin, and its removal frees the disk', async () => {
     const { url, dir } = await node();
-    const { bytes, root, leaves, parts } = await importInParts(url);
+    const { bytes, root, leaves, parts } = await importFile(url);
     await ask(url, 'repo/gc');
     const { text } = root.cid;
     for (const [offset, length] of [
@@ -74,8 +61,8 @@ describe('a file in parts', () => {
   test('is kept over a start, and its parts are kept for an hour without a pin', async () => {
     let now = 1_000_000;
     const first = await node({ now: () => now });
-    const { bytes, root } = await importInParts(first.url);
-    const loose = inParts();
+    const { bytes, root } = await importFile(first.url);
+    const loose = fileInParts();
     await importBlocks(first.url, ...loose.leaves.map((leaf) => leaf.block));
     await first.close();
     now += 3_599_000;
@@ -91,7 +78,7 @@ describe('a file in parts', () => {
 
   test('is not pinned while a block below is missing, which is named', async () => {
     const { url } = await node();
-    const { leaves, root } = inParts();
+    const { leaves, root } = fileInParts();
     await importBlocks(url, root, ...leaves.slice(1).map((leaf) => leaf.block));
     const missing = `block was not found locally (offline): ipld: could not find ${leaves[0]!.block.cid.text}`;
     for (const [path, message] of [
@@ -108,7 +95,7 @@ describe('a file in parts', () => {
 
   test('is kept by an anchor, a node that is not of a file', async () => {
     const { url, dir } = await node();
-    const { root, leaves } = inParts();
+    const { root, leaves } = fileInParts();
     const { cid, bytes } = await anchorOf(root.cid.text, 'sealpin:x');
     await importBlocks(url, ...leaves.map((leaf) => leaf.block), root);
     const anchor = block('dag-pb', bytes);
@@ -126,7 +113,7 @@ describe('a file in parts', () => {
 
   test('is kept once when a part is imported again', async () => {
     const { url, dir } = await node();
-    const { leaves, root } = inParts();
+    const { leaves, root } = fileInParts();
     for (let i = 0; i < 3; i += 1) await importBlocks(url, ...leaves.map((leaf) => leaf.block), root);
     expect(await readdir(join(dir, 'data'))).toHaveLength(1);
   });
@@ -135,7 +122,7 @@ describe('a file in parts', () => {
 describe('dag/import', () => {
   test('takes several CARs, and counts their blocks', async () => {
     const { url } = await node();
-    const { leaves, root } = inParts();
+    const { leaves, root } = fileInParts();
     const reply = await ask(
       url,
       command,
@@ -153,7 +140,7 @@ describe('dag/import', () => {
 
   test('keeps nothing of a CAR that is wrong or cut off, nor of the others in the request', async () => {
     const { url, dir } = await node();
-    const { leaves, root } = inParts();
+    const { leaves, root } = fileInParts();
     const good = carWith(...leaves.map((leaf) => leaf.block), root);
     const wrong = carWith(leaves[0]!.block, { cid: root.cid, bytes: leaves[1]!.block.bytes });
     const after = `import failed after block "${leaves[0]!.block.cid.text}": `;

@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startNode } from '../../local/node/server.ts';
-import { add, ask, directory, node, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importBlocks, importFile, node, token } from './harness.ts';
 
 /** 3 leaves, 1 byte and nothing. */
 const contents = [randomBytes(2_500_000), Buffer.from('x'), Buffer.alloc(0)];
@@ -169,6 +169,18 @@ test.each([
   await expectHeld((await node({ dir })).url, new Map([[cid, bytes]]));
 });
 
+test('a block is read from its newest copy, so that one import in other bounds is enough', async () => {
+  const { url, dir } = await node();
+  const { leaves } = fileInParts();
+  await importBlocks(url, ...leaves.map((leaf) => leaf.block));
+  const path = await onlyFile(dir);
+  await writeFile(path, (await readFile(path)).fill(0));
+  const { cid, bytes } = leaves[1]!.block;
+  await importBlocks(url, leaves[1]!.block);
+  const reply = await ask(url, `block/get?arg=${cid.text}`);
+  expect(reply.text === Buffer.from(bytes).toString('latin1')).toBe(true);
+});
+
 test('a missing data file is reported in the words of Kubo for a missing block', async () => {
   const { url, dir } = await node();
   const cid = await add(url, Buffer.from('soon gone'));
@@ -180,4 +192,41 @@ test('a missing data file is reported in the words of Kubo for a missing block',
       'block was not found locally (offline): its data file is missing',
     ]);
   }
+});
+
+test('a start without its catalog finds a file in parts again, with its nodes', async () => {
+  const dir = await directory();
+  const running = await node({ dir });
+  const { root, bytes, leaves } = await importFile(running.url);
+  await running.close();
+  await dropCatalog(dir);
+  const notes: string[] = [];
+  const again = await node({ dir, note: (text) => notes.push(text) });
+  expect(notes).toEqual([expect.stringContaining('did not know 3 files in data/') as string]);
+  await ask(again.url, 'repo/gc');
+  await expectHeld(again.url, new Map([[root.cid.text, bytes]]));
+  expect((await ask(again.url, `dag/stat?arg=${root.cid.text}`)).json()).toMatchObject({ UniqueBlocks: 6 });
+  expect((await ask(again.url, `block/get?arg=${leaves[2]!.block.cid.text}`)).text).toHaveLength(1_048_576);
+});
+
+test('a damaged import is indexed but for what does not fit, and storing that again completes it', async () => {
+  const dir = await directory();
+  const running = await node({ dir });
+  const file = await importFile(running.url);
+  await running.close();
+  for (const name of await readdir(join(dir, 'data'))) {
+    const path = join(dir, 'data', name);
+    const bytes = await readFile(path);
+    // The first part has three leaves; the second is cut off within its second leaf; the root is whole.
+    if (bytes.length > 3_000_000) await writeFile(path, bytes.with(500_000, bytes[500_000]! ^ 1));
+    else if (bytes.length > 1_000_000) await writeFile(path, bytes.subarray(0, 1_048_700));
+  }
+  await dropCatalog(dir);
+  const notes: string[] = [];
+  const again = await node({ dir, note: (text) => notes.push(text) });
+  expect(notes.filter((text) => text.includes('is damaged'))).toHaveLength(2);
+  const { text } = file.root.cid;
+  expect((await ask(again.url, `dag/stat?arg=${text}`)).json()['Message']).toMatch(/could not find/);
+  await importFile(again.url, file);
+  await expectHeld(again.url, new Map([[text, file.bytes]]));
 });

@@ -51,6 +51,7 @@ export function streamBatches(
       },
       cancel: (reason) => source.cancel(reason),
     },
+    // A piece that waits here is a MiB more for each upload of a Worker.
     { highWaterMark: 0 },
   );
 }

@@ -2,7 +2,17 @@ import { CarBlockIterator } from '@ipld/car/iterator';
 import { CarWriter } from '@ipld/car/writer';
 import { CID } from 'multiformats/cid';
 import { describe, expect, it } from 'vitest';
-import { carOf, fileFromCar, leafBytes, type BlockSource, type CarOptions } from '../../ipfs/index.ts';
+import {
+  carHeader,
+  carOf,
+  carSection,
+  fileFromCar,
+  leafBytes,
+  parseCid,
+  type BlockSource,
+  type CarOptions,
+} from '../../ipfs/index.ts';
+import { concat } from '../../streams/concat.ts';
 import { bytesOf, identical, pieces, randomBytes, stored, streamOf } from './source.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
@@ -36,6 +46,19 @@ async function written(cids: readonly string[], blocks: Map<string, Uint8Array>)
   await reading;
   return bytesOf(streamOf(...chunks));
 }
+
+describe('carHeader and carSection', () => {
+  it('name the empty identity CID where the root is not known yet, and blocks, as @ipld/car reads them', async () => {
+    const blocks = [...big.blocks];
+    const sections = blocks.flatMap(([cid, block]) => [carSection(parseCid(cid), block.length), block]);
+    const read = await CarBlockIterator.fromBytes(concat(carHeader(), ...sections));
+    expect((await read.getRoots()).map(String)).toEqual(['bafkqaaa']);
+    const found: [string, Uint8Array][] = [];
+    for await (const { cid, bytes } of read) found.push([cid.toString(), bytes]);
+    expect(found.map(([cid]) => cid)).toEqual(blocks.map(([cid]) => cid));
+    expect(found.every(([cid, bytes]) => identical(bytes, big.blocks.get(cid)!))).toBe(true);
+  });
+});
 
 describe('carOf', () => {
   it('writes root and leaves depth first, as @ipld/car reads and writes them', async () => {

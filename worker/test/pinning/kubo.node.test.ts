@@ -300,17 +300,21 @@ for (const [name, open] of Object.entries(runtimes)) {
         expect(error).toMatchObject({ code: 'pinning_unavailable' });
       });
 
-      test('import: a refusal during the upload is its reason, and ends it', async () => {
-        const refuse = (request: IncomingMessage, response: ServerResponse) => {
-          response.writeHead(403).end('no');
-          request.resume();
-        };
-        const { error } = await before(refuse, { url: '', method: 'import', bytes: 12_000_000, gapMs: 20 });
-        expect(error).toMatchObject({
-          code: 'misconfigured',
-          message: expect.stringContaining('refused our credentials'),
-        });
-      });
+      test.each(['goes on', 'is cut off'])(
+        'import: a refusal during the upload is its reason; the connection %s',
+        async (how) => {
+          const refuse = (request: IncomingMessage, response: ServerResponse) => {
+            response.writeHead(403).end('no');
+            request.resume();
+            if (how === 'is cut off') setTimeout(() => request.socket.destroy(), 100);
+          };
+          const { error } = await before(refuse, { url: '', method: 'import', bytes: 12_000_000, gapMs: 20 });
+          expect(error).toMatchObject({
+            code: 'misconfigured',
+            message: expect.stringContaining('refused our credentials'),
+          });
+        },
+      );
 
       test.each(Object.entries(calls))('S68: %s keeps Retry-After, in seconds or as a date', async (_, scenario) => {
         for (const status of [429, 502, 503, 504]) {

@@ -35,7 +35,7 @@ function* pieces(size: number): Generator<Buffer> {
   }
 }
 
-/** Imports and pins a file of whole leaves as they come. */
+/** Imports a file while its leaves are read, and pins it. */
 async function store(service: PinningService, file: Iterable<Buffer>): Promise<SizedCid> {
   const blocks = service.importBlocks(signal);
   const leaves: Buffer[] = [];

@@ -123,30 +123,25 @@ export async function play(scenario: Scenario): Promise<Outcome> {
     setTimeout(() => abort.abort(new Error('the caller left')), scenario.abortAfterMs);
   const { signal } = abort;
 
+  const pin = (cid: string, o: { bytes: number; beside?: boolean }): Promise<void> =>
+    service.pin(cid, { bytes: o.bytes, beside: o.beside === true, signal });
+
   async function call(): Promise<unknown> {
-    switch (scenario.method) {
-      case 'import':
-        return await importBlocks(service, scenario, abort);
-      case 'store': {
-        const cid = await importBlocks(service, scenario, abort);
-        await service.pin(cid!, { bytes: scenario.bytes, beside: scenario.beside === true, signal });
-        return cid;
-      }
-      case 'pin':
-        return await service.pin(scenario.cid, { ...scenario, beside: scenario.beside === true, signal });
-      case 'ping':
-        return await service.ping(signal);
-      case 'read': {
-        const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
-        return text(new Uint8Array(await new Response(stream).arrayBuffer()));
-      }
-      case 'restoreName':
-        return await service.restoreName(scenario.cid, scenario.name, signal);
-      default: {
-        const value = await service[scenario.method](scenario.cid, signal);
-        return value instanceof Uint8Array ? text(value) : value;
-      }
+    if (scenario.method === 'import') return await importBlocks(service, scenario, abort);
+    if (scenario.method === 'store') {
+      const cid = await importBlocks(service, scenario, abort);
+      await pin(cid!, scenario);
+      return cid;
     }
+    if (scenario.method === 'pin') return await pin(scenario.cid, scenario);
+    if (scenario.method === 'ping') return await service.ping(signal);
+    if (scenario.method === 'restoreName') return await service.restoreName(scenario.cid, scenario.name, signal);
+    if (scenario.method === 'read') {
+      const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
+      return text(new Uint8Array(await new Response(stream).arrayBuffer()));
+    }
+    const value = await service[scenario.method](scenario.cid, signal);
+    return value instanceof Uint8Array ? text(value) : value;
   }
 
   try {

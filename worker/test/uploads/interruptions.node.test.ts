@@ -74,7 +74,7 @@ describe.each(modes)('%s', (mode) => {
     const bytes = random(2 * mib);
     const { path } = await create(owner.call, mode, bytes.length);
     const slow = slowPatch(path, 0, bytes.length);
-    // The first bytes teach the service that the client is not fast: it then records what comes after them as it comes.
+    // The first bytes teach the service that the client is not fast: it then waits for few bytes at a time.
     slow.write(bytes.subarray(0, 1000));
     await new Promise((resolve) => setTimeout(resolve, 300));
     slow.write(bytes.subarray(1000, length));

@@ -49,7 +49,7 @@ export function resumedPayloads(tool: Tool, backend: Backend): void {
   );
   const cuts = fc.array(fc.integer({ min: 0, max: 40_000 }), { maxLength: 8 });
 
-  tool.test('is the same bytes however the plaintext is cut, and whoever goes on', async () => {
+  tool.test('is the same bytes however the plaintext is cut, in one process or in many', async () => {
     const { spki, privatePem } = await generateKeyPair();
     const recipient = recipientFromSpki(spki);
     await fc.assert(

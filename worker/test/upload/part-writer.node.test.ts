@@ -1,0 +1,102 @@
+/** The parts that leaves are sent in, to the embedded node. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { leafBytes, sha256, treeOf } from '../../../shared/ipfs/index.ts';
+import { concat } from '../../../shared/streams/concat.ts';
+import { startNode, type RunningNode } from '../../../testkit/node.ts';
+import type { PinningService } from '../../pinning/contract.ts';
+import { kubo } from '../../pinning/kubo.ts';
+import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
+
+let dir: string;
+let node: RunningNode;
+let service: PinningService;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sealpin-parts-'));
+  node = await startNode({ dir, token: 'token' });
+  const headers = { Authorization: 'Bearer token' };
+  service = kubo({ id: 'node', url: node.url, headers, fetch, pinName: 'sealpin:test' });
+});
+afterAll(async () => {
+  await node.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const { signal } = new AbortController();
+
+it('a part has at most 16 leaves, and the root above the parts is the one of the file', async () => {
+  const leaves = Array.from({ length: 18 }, (_, index) => randomBytes(index === 17 ? 5 : leafBytes));
+  const digests = concat(...(await Promise.all(leaves.map((leaf) => sha256(leaf)))));
+  const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
+  const parts = [];
+  for (const leaf of leaves) {
+    if (writer.isDue()) parts.push((await writer.close())!);
+    await writer.add(leaf);
+  }
+  parts.push((await writer.close())!);
+  expect(await writer.close()).toBeUndefined();
+  expect(parts.map(({ firstLeaf, bytes }) => [firstLeaf, bytes])).toEqual([
+    [0, 16 * leafBytes],
+    [16, leafBytes + 5],
+  ]);
+  expect(concat(...parts.map((part) => part.digests))).toEqual(digests);
+  for (const part of parts) expect(part.cid).toBe((await treeOf(part.digests, part.bytes)).text);
+  const bytes = 17 * leafBytes + 5;
+  const root = await importRoot(service, { digests, bytes, signal });
+  expect(root).toBe((await treeOf(digests, bytes)).text);
+  await service.pin(root, { bytes, beside: false, signal });
+  expect(await service.stat(root, signal)).toEqual({ pin: 'ours' });
+});
+
+it('a part is due 5 s after its first leaf', async () => {
+  let nowMs = 1000;
+  const writer = partWriter({ service, signal, firstLeaf: 7, now: () => nowMs });
+  expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
+  await writer.add(randomBytes(leafBytes));
+  nowMs += partMs - 1;
+  await writer.add(randomBytes(leafBytes));
+  expect([writer.dueAt(), writer.isDue()]).toEqual([1000 + partMs, false]);
+  nowMs += 1;
+  expect(writer.isDue()).toBe(true);
+  expect(await writer.close()).toMatchObject({ firstLeaf: 7, bytes: 2 * leafBytes });
+  expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
+  await writer.add(randomBytes(1));
+  expect(await writer.close()).toMatchObject({ firstLeaf: 9, bytes: 1 });
+});
+
+it('no byte of a leaf leaves before its digest has been taken note of', async () => {
+  const order: string[] = [];
+  const recording: PinningService = {
+    ...service,
+    importBlocks(signal) {
+      const blocks = service.importBlocks(signal);
+      return {
+        ...blocks,
+        write(cid, bytes) {
+          order.push(`write ${cid.codec}`);
+          return blocks.write(cid, bytes);
+        },
+      };
+    },
+  };
+  const leaf = randomBytes(leafBytes);
+  const writer = partWriter({
+    service: recording,
+    signal,
+    firstLeaf: 3,
+    now: Date.now,
+    async beforeLeaf(index, digest) {
+      expect(digest).toEqual(await sha256(leaf));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      order.push(`before ${index}`);
+      if (index === 4) throw new Error('the file has changed');
+    },
+  });
+  await writer.add(new Uint8Array(leaf));
+  await expect(writer.add(new Uint8Array(leaf))).rejects.toThrow('the file has changed');
+  writer.abort(new Error('given up'));
+  expect(order).toEqual(['before 3', 'write raw', 'before 4']);
+});

@@ -1,0 +1,115 @@
+/** Who may work at once in an isolate: turns and their order, and uploads beyond what one isolate serves. */
+import { connect, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { startService } from '../../../testkit/service.ts';
+import { Turns } from '../../upload/turns.ts';
+import { client, jsonOf, problemOf } from '../client.ts';
+
+describe('turns', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it('are handed out in the order in which they were asked for', async () => {
+    const turns = new Turns(2);
+    const held = [await turns.take(), await turns.take()];
+    const order: string[] = [];
+    const waiting = ['third', 'fourth'].map(async (name) => {
+      const turn = await turns.take();
+      order.push(name);
+      return turn;
+    });
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(order).toEqual([]);
+    held[0]!.end();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(order).toEqual(['third']);
+    (await waiting[0]!).end();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(order).toEqual(['third', 'fourth']);
+    (await waiting[1]!).end();
+    held[1]!.end();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('that end twice count once', async () => {
+    const turns = new Turns(1);
+    const first = await turns.take();
+    first.end();
+    const second = await turns.take();
+    first.end();
+    const refused = expect(turns.take(10)).rejects.toMatchObject({ code: 'overloaded' });
+    await vi.advanceTimersByTimeAsync(10);
+    await refused;
+    second.end();
+  });
+
+  it('are waited for no longer than asked, and who gave up gets none', async () => {
+    const turns = new Turns(1);
+    const held = await turns.take();
+    const refused = expect(turns.take(10_000)).rejects.toMatchObject({ code: 'overloaded', retryAfterSeconds: 10 });
+    await vi.advanceTimersByTimeAsync(9000);
+    const patient = turns.take();
+    await vi.advanceTimersByTimeAsync(1000);
+    await refused;
+    held.end();
+    (await patient).end();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('are kept for as long as their holder lives, and free again when it was killed', async () => {
+    const turns = new Turns(1);
+    const holder = await turns.take();
+    const waiting = turns.take();
+    let taken = false;
+    void waiting.then(() => (taken = true));
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(taken).toBe(false);
+    // A request that is killed loses its timers, here all that are under way.
+    const now = Date.now();
+    vi.clearAllTimers();
+    vi.setSystemTime(now);
+    const next = turns.take();
+    await vi.advanceTimersByTimeAsync(65_000);
+    expect(taken).toBe(true);
+    holder.end();
+    (await waiting).end();
+    (await next).end();
+  });
+});
+
+it('an upload beyond 64 at once waits for a place, and is refused after 10 s', async () => {
+  const service = await startService();
+  const sockets: Socket[] = [];
+  try {
+    const { apiKey } = await service.account();
+    const { hostname, port } = new URL(service.url);
+    const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: 2\r\n\r\n`;
+    const begin = async (): Promise<Socket> => {
+      const socket = connect(Number(port), hostname);
+      await new Promise((resolve) => socket.once('connect', resolve));
+      socket.write(`${head}a`);
+      sockets.push(socket);
+      return socket;
+    };
+    const answerOf = (socket: Socket): Promise<string> =>
+      new Promise((resolve) => socket.once('data', (data) => resolve(data.toString())));
+    for (let count = 0; count < 64; count += 1) await begin();
+    const owner = client(service.url, apiKey);
+    let response: Response;
+    // The 64 may still be on their way.
+    do response = await owner('/v1/storage/plain', { method: 'POST', body: 'ab' });
+    while (response.status === 201);
+    expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+    expect(await problemOf(response)).toEqual([503, 'overloaded']);
+    expect((await owner('/v1/storage')).status).toBe(200);
+
+    const waiting = jsonOf(owner('/v1/storage/plain', { method: 'POST', body: 'cd' }), 201);
+    const done = answerOf(sockets[0]!);
+    sockets[0]!.write('b');
+    expect(await done).toMatch(/^HTTP\/1.1 201 /);
+    await waiting;
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    await service.close();
+  }
+});

@@ -1,0 +1,30 @@
+/** A file that is too large to be stored while its client waits. */
+import { expect, it } from 'vitest';
+import { bytesOf, client } from '../client.ts';
+import { startService } from '../../../testkit/service.ts';
+import { create, mib, patch, random, stateOf } from './tus.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+it.skipIf(!long)('more than 1 GiB is stored after the last response (long form)', async () => {
+  const service = await startService();
+  try {
+    const call = client(service.url, (await service.account()).apiKey);
+    const piece = random(64 * mib);
+    const length = 17 * piece.length + 5;
+    const { path, id } = await create(call, 'encrypted', length);
+    for (let offset = 0; offset < length; offset += piece.length) {
+      const response = await patch(call, path, offset, piece.subarray(0, Math.min(piece.length, length - offset)));
+      expect(response.status).toBe(204);
+      if (offset + piece.length >= length) expect(response.headers.get('Sealpin-File')).toBe(id);
+    }
+    expect((await stateOf(call, path)).state).toBe('finishing');
+    await expect.poll(async () => (await stateOf(call, path)).state, { timeout: 120_000 }).toBe('done');
+    const read = await bytesOf(
+      call(`/v1/storage/${id}`, { headers: { Accept: 'application/octet-stream', Range: `bytes=${length - 9}-` } }),
+    );
+    expect(read).toEqual(Buffer.concat([piece.subarray(-4), piece.subarray(0, 5)]));
+  } finally {
+    await service.close();
+  }
+});
