@@ -13,7 +13,7 @@ import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 import { onEachServer } from './each-server.ts';
 import { send } from './request.ts';
 import type { TusServer } from './servers.ts';
-import { start } from './tus-js.ts';
+import { pausedAfter, start } from './tus-js.ts';
 
 /** What TUSKit sends in one PATCH: less than a leaf, and no divisor of one. */
 const chunkSize = 512_000;
@@ -32,22 +32,6 @@ async function onDisk(): Promise<string> {
 
 async function statusOf(server: TusServer, url: string): Promise<number> {
   return (await send('HEAD', url, { ...server.headers, 'Tus-Resumable': '1.0.0' })).status;
-}
-
-/** Starts an upload, and resolves once the server has accepted so many chunks and the client is paused. */
-async function paused(server: TusServer, chunks: number, options: tus.UploadOptions): Promise<tus.Upload> {
-  return await new Promise((resolve, reject) => {
-    let accepted = 0;
-    const { upload, finished } = start(server, file, {
-      chunkSize,
-      ...options,
-      onChunkComplete: () => {
-        accepted += 1;
-        if (accepted === chunks) upload.abort().then(() => resolve(upload), reject);
-      },
-    });
-    finished.catch(reject);
-  });
 }
 
 onEachServer((server) => {
@@ -89,7 +73,7 @@ onEachServer((server) => {
 
     it('goes on after a pause between two chunks', async () => {
       const url = await new Promise<string>((resolve, reject) => {
-        void paused(server(), 2, { onSuccess: () => undefined }).then((upload) => {
+        void pausedAfter(2, server(), file, { chunkSize }).then((upload) => {
           upload.options.onSuccess = () => resolve(upload.url!);
           upload.options.onError = reject;
           upload.start();
@@ -115,7 +99,7 @@ onEachServer((server) => {
 
     it('goes on in another client, from the URL that the first one kept', async () => {
       const urlStorage = new FileUrlStorage(join(await temporaryDirectory(), 'urls.json'));
-      const { url } = await paused(server(), 2, { urlStorage });
+      const { url } = await pausedAfter(2, server(), file, { chunkSize, urlStorage });
       const next = await new Promise<tus.Upload>((resolve, reject) => {
         const upload: tus.Upload = new tus.Upload(file, {
           endpoint: server().endpoint,
@@ -135,7 +119,7 @@ onEachServer((server) => {
     });
 
     it('terminates an upload', async () => {
-      const upload = await paused(server(), 1, {});
+      const upload = await pausedAfter(1, server(), file, { chunkSize });
       expect(await statusOf(server(), upload.url!)).toBe(200);
       await upload.abort(true);
       expect(await statusOf(server(), upload.url!)).toBe(404);

@@ -63,3 +63,10 @@ describe('@tus/server', () => conforms(startTusNode, '@tus/server'));
 withProgram('tusd', { probe: ['-version'], isOptional: true }, () => {
   describe('tusd', () => conforms(startTusd, 'tusd'));
 });
+
+it('every difference is that of a step in the script', () => {
+  const listed = differences.flatMap(({ answers }) =>
+    Object.entries(answers).flatMap(([name, steps]) => Object.keys(steps).map((step) => [name, Number(step)] as const)),
+  );
+  expect(listed.filter(([name, step]) => scenarios[name]?.steps[step - 1] === undefined)).toEqual([]);
+});

@@ -29,3 +29,23 @@ export function start(server: TusServer, file: Buffer | Readable, options: Uploa
   });
   return { upload: upload!, finished };
 }
+
+/** Starts an upload, and resolves once the server has accepted so many chunks and the client is paused. */
+export async function pausedAfter(
+  chunks: number,
+  server: TusServer,
+  file: Buffer,
+  options: UploadOptions,
+): Promise<Upload> {
+  return await new Promise((resolve, reject) => {
+    let accepted = 0;
+    const { upload, finished } = start(server, file, {
+      ...options,
+      onChunkComplete() {
+        accepted += 1;
+        if (accepted === chunks) upload.abort().then(() => resolve(upload), reject);
+      },
+    });
+    finished.catch(reject);
+  });
+}
