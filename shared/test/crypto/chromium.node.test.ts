@@ -21,6 +21,7 @@ const suites = [
   'properties',
   'ranges',
   'recognition',
+  'resumedPayloads',
   'rewrapping',
   'testkit',
   'wycheproof',
