@@ -14,6 +14,7 @@ import { checkLength, isEncoded } from '../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../upload/idempotency-key.ts';
 import {
+  checkExtensions,
   checkFileBytes,
   chunkType,
   parseBytes,
@@ -42,6 +43,7 @@ export function describeUploads(c: Ctx): Response {
 export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
+    checkExtensions(headers);
     const length = parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);

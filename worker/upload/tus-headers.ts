@@ -45,6 +45,14 @@ export function parseLength(headers: Headers, maxBytes: number): number | null {
   return length === undefined ? null : checkFileBytes(length, maxBytes);
 }
 
+/** @throws invalid_request for a part of a concatenation, which would be taken for a file */
+export function checkExtensions(headers: Headers): void {
+  if (headers.has('Upload-Concat'))
+    throw new SealpinError('invalid_request', 'Upload-Concat: the bytes of a file are sent in order, not in parallel', {
+      hint: 'set parallelUploads of the client to 1',
+    });
+}
+
 /** @returns the length @throws too_large for more than the largest file */
 export function checkFileBytes(length: number, maxBytes: number): number {
   if (length > maxBytes) throw new SealpinError('too_large', `a file may have at most ${maxBytes} bytes`);

@@ -17,6 +17,7 @@ import { postQuantum } from './suites/post-quantum.ts';
 import { properties } from './suites/properties.ts';
 import { ranges } from './suites/ranges.ts';
 import { recognition } from './suites/recognition.ts';
+import { resumedPayloads } from './suites/resumed-payloads.ts';
 import { rewrapping } from './suites/rewrapping.ts';
 import { testkit } from './suites/testkit.ts';
 import { wycheproof } from './suites/wycheproof.ts';
@@ -42,6 +43,7 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   properties,
   ranges,
   recognition,
+  resumedPayloads,
   rewrapping,
   testkit,
   wycheproof,

@@ -1,0 +1,17 @@
+/** What the test asks of the page. */
+
+export type PageOptions = {
+  endpoint: string;
+  headers: Record<string, string>;
+  chunkSize: number;
+  retryDelays: number[];
+};
+
+/**
+ * `upload` uploads all of the file. `pause` stops in the middle, and `continue` goes on: in the same page, or in one that
+ * has been loaded since. `terminate` stops in the middle for good.
+ */
+export type Action = 'upload' | 'pause' | 'continue' | 'terminate';
+
+/** The URL of the upload, and whether all is uploaded. */
+export type Outcome = { url: string | null; isFinished: boolean };

@@ -1,0 +1,132 @@
+/** The servers that the same tus requests go to: ours in both modes, and the two that the protocol's authors publish. */
+import { FileStore } from '@tus/file-store';
+import { Server } from '@tus/server';
+import { randomUUID } from 'node:crypto';
+import { spawn } from 'node:child_process';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathOf } from '../../../../testkit/programs.ts';
+import type { Service } from '../../../../testkit/service.ts';
+import type { Mode } from '../tus.ts';
+
+export type TusServer = {
+  /** Where a POST creates an upload. */
+  endpoint: string;
+  /** The URL of an upload that does not exist. */
+  nowhere: string;
+  /** What every request needs besides the headers of the protocol. */
+  headers: Record<string, string>;
+  /** The bytes of a finished upload, by the URL of the upload. */
+  stored(uploadUrl: string): Promise<Buffer>;
+  close(): Promise<void>;
+};
+
+/** What is larger is refused by all three. */
+const maxBytes = 2 ** 35;
+
+const download = async (url: string, headers: Record<string, string> = {}): Promise<Buffer> => {
+  const response = await fetch(url, { headers });
+  if (response.status !== 200) throw new Error(`${url} responds ${response.status}: ${await response.text()}`);
+  return Buffer.from(await response.arrayBuffer());
+};
+
+/** Starts tusd, which `.ci/tusd` builds, on a free port of 127.0.0.1. */
+export async function startTusd(): Promise<TusServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
+  const args = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, `-max-size=${maxBytes}`, '-behind-proxy'];
+  // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
+  const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
+  const tusd = spawn(pathOf('tusd')!, [...args, ...polls], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise<void>((resolve) => {
+    tusd.once('exit', () => resolve());
+  });
+  const endpoint = await new Promise<string>((resolve, reject) => {
+    let output = '';
+    const listen = (chunk: Buffer): void => {
+      output += chunk.toString();
+      const [, url] = /upload files to: (\S+)/.exec(output) ?? [];
+      if (url !== undefined) resolve(url);
+    };
+    tusd.stdout.on('data', listen);
+    tusd.stderr.on('data', listen);
+    tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
+  });
+  return {
+    endpoint,
+    nowhere: new URL('nowhere', endpoint).href,
+    headers: {},
+    stored: download,
+    async close() {
+      tusd.kill('SIGTERM');
+      await ended;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts @tus/server with files as its store, in this process. */
+export async function startTusNode(): Promise<TusServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-tus-node-'));
+  const datastore = new FileStore({ directory, expirationPeriodInMilliseconds: 86_400_000 });
+  const tus = new Server({ path: '/files', datastore, maxSize: maxBytes, relativeLocation: true });
+  const server = createServer((request, response) => void respond(request, response));
+
+  /** Uses its interface for web standards: what it has for Node closes the body of a response to HEAD twice, which is uncaught. */
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET', url = '/', headers } = request;
+    const hasBody = method === 'POST' || method === 'PATCH';
+    const answer = await tus.handleWeb(
+      new Request(new URL(url, endpoint()), {
+        method,
+        headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
+        ...(hasBody && { body: Readable.toWeb(request), duplex: 'half' as const }),
+      }),
+    );
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.end(new Uint8Array(await answer.arrayBuffer()));
+  }
+
+  const endpoint = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}/files`;
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return {
+    endpoint: endpoint(),
+    nowhere: `${endpoint()}/nowhere`,
+    headers: {},
+    stored: download,
+    async close() {
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      });
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The uploads of a running service in one mode, with a key of an account of its own; `close` leaves the service running. */
+export async function ourUploads(service: Service, mode: Mode): Promise<TusServer> {
+  const { apiKey } = await service.account();
+  return uploadsOf(service.url, apiKey, mode);
+}
+
+/** The uploads of a key. @param origin of the service, or of what is in front of it */
+export function uploadsOf(origin: string, apiKey: string, mode: Mode): TusServer {
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  return {
+    endpoint: `${origin}/v1/uploads/${mode}`,
+    nowhere: `${origin}/v1/uploads/${randomUUID()}`,
+    headers,
+    async stored(uploadUrl) {
+      const response = await fetch(uploadUrl, { method: 'HEAD', headers: { ...headers, 'Tus-Resumable': '1.0.0' } });
+      const accept = { ...headers, Accept: 'application/octet-stream' };
+      return download(`${origin}/v1/storage/${response.headers.get('Sealpin-File')}`, accept);
+    },
+    async close() {},
+  };
+}
