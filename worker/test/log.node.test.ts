@@ -108,13 +108,13 @@ it.each([
     'a wrong token',
     { vars: { KUBO_TOKEN: 'not-the-token' } },
     /refused the credentials/,
-    / it refused our credentials for add \(403\)$/,
+    / it refused our credentials for dag\/import \(403\)$/,
   ],
   [
     'a wrong address',
     { through: (url: string) => `${url}/api/v0` },
     /not the RPC API of Kubo/,
-    / it answered 404 to add$/,
+    / it answered 404 to dag\/import$/,
   ],
 ])(
   'S68: %s of a pinning service is reported to the client in a hint, and to the operator with the address',
