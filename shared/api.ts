@@ -6,14 +6,15 @@ import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 
 /** Everything an API key may be allowed to do. */
-export const scopes = ['read', 'write', 'delete', 'keys'] as const;
+export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
 export const Scope = v.picklist(scopes);
 export type Scope = v.InferOutput<typeof Scope>;
 
 export const FileId = v.pipe(v.string(), v.uuid());
 const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/));
 const Timestamp = v.pipe(v.string(), v.isoTimestamp());
-const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const Whole = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const Bytes = Whole;
 
 // Clients print these, so they accept no other characters from a service.
 const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/));
@@ -67,6 +68,9 @@ export const ListQuery = v.object({
   cid: v.optional(v.string()),
 });
 
+/** The same without `cid`. */
+export const PageQuery = v.omit(ListQuery, ['cid']);
+
 /** `data=false` omits the data. */
 export const ReadQuery = v.object({ data: v.optional(Flag) });
 
@@ -92,15 +96,25 @@ export const FileWithData = v.object({ ...StoredFile.entries, data: v.optional(v
  */
 export const JsonUpload = v.strictObject({ filename: v.optional(v.string()), data: v.pipe(v.string(), v.base64()) });
 
+/** A random ID of 128 bits. */
+const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/));
+
 /**
- * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are
- * no container.
+ * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
+ * does.
+ */
+const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
+
+/**
+ * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
+ * without a header, and its key is with whoever was given it. `none`: they are neither. `shares`: those of the file, which end with it.
  */
 export const Receipt = v.object({
   fileId: FileId,
-  key: v.picklist(['destroyed', 'in-container', 'none']),
+  key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
   recoverableUntil: v.optional(Timestamp),
   pins: v.array(v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) })),
+  shares: v.optional(v.array(EndedShare)),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 
@@ -146,6 +160,11 @@ const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100));
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
+
+/** What a key may store: files, bytes on IPFS altogether, and bytes of one file. */
+const Limits = { files: v.optional(Count), bytes: v.optional(Count), fileBytes: v.optional(Count) };
+
 export const ApiKeyRecord = v.object({
   id: KeyId,
   account: AccountId,
@@ -154,10 +173,13 @@ export const ApiKeyRecord = v.object({
   createdAt: Timestamp,
   expiresAt: v.optional(Timestamp),
   createdBy: v.nullable(v.string()),
+  limits: v.optional(v.object(Limits)),
 });
 export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
-/** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
+/**
+ * `usage` and `sealed` are for keys with `read` only. `sealed`: the account's private key, sealed to this API key (base64).
+ */
 export const AccountResponse = v.object({
   account: v.object({
     id: AccountId,
@@ -166,12 +188,12 @@ export const AccountResponse = v.object({
     createdAt: Timestamp,
     recovery: v.optional(v.string()),
   }),
-  usage: v.object({ files: v.pipe(v.number(), v.safeInteger(), v.minValue(0)), bytes: Bytes }),
+  usage: v.optional(v.object({ files: Whole, bytes: Bytes })),
   key: v.object({ ...ApiKeyRecord.entries, sealed: v.optional(v.string()) }),
 });
 export type AccountResponse = v.InferOutput<typeof AccountResponse>;
 
-/** Scopes and expiry of a new key lie within its issuer's; the expiry defaults to the issuer's. */
+/** Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the issuer's. */
 export const NewApiKey = v.strictObject({
   label: Label,
   scopes: v.pipe(
@@ -184,6 +206,7 @@ export const NewApiKey = v.strictObject({
     ),
   ),
   expiresAt: v.optional(Timestamp),
+  limits: v.optional(v.strictObject(Limits)),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
@@ -197,12 +220,17 @@ export const ApiKeyList = v.object({
 });
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
-/** The ids of the keys that the request revoked. */
-export const Revoked = v.object({ revoked: v.array(KeyId) });
+/** The ids of the keys that the request revoked, and the shares that ended with them. */
+export const Revoked = v.object({ revoked: v.array(KeyId), shares: v.optional(v.array(EndedShare)) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
-/** How many files and keys were deleted with an account. */
-export const AccountReceipt = v.object({ account: AccountId, files: v.number(), keys: v.number() });
+/** How many files, keys and shares ended with an account. */
+export const AccountReceipt = v.object({
+  account: AccountId,
+  files: v.number(),
+  keys: v.number(),
+  shares: v.optional(v.number()),
+});
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
 /** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
@@ -216,6 +244,59 @@ export const NewAccountResponse = v.object({
   apiKey: ApiKeyText,
 });
 export type NewAccountResponse = v.InferOutput<typeof NewAccountResponse>;
+
+/** The most files that a share names. */
+const maxSharedFiles = 500;
+
+/**
+ * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose deletion ends the share. `password`: whether
+ * the record needs one.
+ */
+export const NewShare = v.strictObject({
+  record: v.pipe(v.string(), v.base64()),
+  files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
+  label: v.optional(Label),
+  expiresAt: v.optional(Timestamp),
+  opens: v.optional(Count),
+  password: v.boolean(),
+});
+export type NewShare = v.InferOutput<typeof NewShare>;
+
+/** What anybody may know of a share who knows its ID. In every state but `active` its record is destroyed. */
+export const ShareStatus = v.object({
+  id: ShareId,
+  state: v.picklist(['active', 'used_up', 'expired', 'revoked']),
+  password: v.boolean(),
+  expiresAt: Timestamp,
+  opensLeft: Whole,
+});
+export type ShareStatus = v.InferOutput<typeof ShareStatus>;
+
+/** A share of the account. `createdBy`: the ID of the API key that made it, with which it ends. */
+export const Share = v.object({
+  ...ShareStatus.entries,
+  label: v.optional(v.string()),
+  files: v.array(FileId),
+  opens: Count,
+  createdAt: Timestamp,
+  createdBy: KeyId,
+});
+export type Share = v.InferOutput<typeof Share>;
+
+export const ShareList = v.object({ shares: v.array(Share), cursor: v.optional(v.string()) });
+export type ShareList = v.InferOutput<typeof ShareList>;
+
+/** `record` in base64. */
+export const OpenedShare = v.object({ record: v.pipe(v.string(), v.base64()), opensLeft: Whole });
+export type OpenedShare = v.InferOutput<typeof OpenedShare>;
+
+/** `opened`: how often the record was handed out before, which nothing takes back; known once it is destroyed. */
+export const ShareReceipt = v.object({
+  ...EndedShare.entries,
+  opened: v.optional(Whole),
+  recoverableUntil: v.optional(Timestamp),
+});
+export type ShareReceipt = v.InferOutput<typeof ShareReceipt>;
 
 /**
  * Validates a response of a service.

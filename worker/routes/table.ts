@@ -33,6 +33,7 @@ import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
 import { readFile } from './read.ts';
 import type { Route } from './route.ts';
+import { shareRoutes } from './shares-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -69,6 +70,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'body_incomplete',
       'body_timeout',
       'too_large',
+      'quota_exceeded',
       'unsupported_media_type',
       'idempotency_running',
       'idempotency_mismatch',
@@ -149,7 +151,7 @@ export const routes: readonly Route[] = [
   {
     method: 'post',
     path: '/v1/keys',
-    summary: 'Creates an API key within the scopes and the expiry of the caller’s',
+    summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
     who: 'key',
     scope: 'keys',
     body: { [json]: NewApiKey },
@@ -224,13 +226,14 @@ export const routes: readonly Route[] = [
   {
     method: 'delete',
     path: '/v1/storage/:fileId',
-    summary: 'Deletes a file',
+    summary: 'Deletes a file, and ends its shares',
     who: 'key',
     scope: 'delete',
     responses: { 200: { [json]: Receipt } },
     codes: ['not_found'],
     handler: deleteFile,
   },
+  ...shareRoutes,
   {
     method: 'get',
     path: '/ipfs/:cid',

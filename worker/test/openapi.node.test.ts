@@ -167,6 +167,7 @@ it('names the scope that each route asks for', async () => {
     id: account.id,
     fileId: crypto.randomUUID(),
     uploadId: crypto.randomUUID(),
+    shareId: '0'.repeat(22),
     cid: 'bafkqaaa',
   };
   // As much of a request as it takes to ask the account.
