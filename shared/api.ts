@@ -107,7 +107,7 @@ const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'sch
 
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
- * without a header, and its key is with whoever was given it. `none`: they are neither. `shares`: those of the file, which end with it.
+ * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
  */
 export const Receipt = v.object({
   fileId: FileId,

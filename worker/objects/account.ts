@@ -27,7 +27,7 @@ import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
-import { Shares, type EndedShare } from './shares.ts';
+import { Shares, type EndedShare } from './account-shares.ts';
 
 export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';

@@ -10,6 +10,3 @@ export type ShareBinding = { SHARE: DurableObjectNamespace<Share> };
 export function shareOf(env: ShareBinding, id: string): DurableObjectStub<Share> {
   return env.SHARE.getByName(id);
 }
-
-/** How long a share that has expired, or ended before, can still be told from one that never existed, in ms: 7 days. */
-export const keptMs = 7 * 86_400_000;

@@ -8,7 +8,9 @@ import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { err, type Failure, type Result } from './result.ts';
-import { keptMs } from './share-binding.ts';
+
+/** How long after its expiry a share can still be told from one that never existed, in ms: 7 days. */
+export const keptMs = 7 * 86_400_000;
 
 /** The values are stored in rows, so they never change. */
 export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';

@@ -10,7 +10,7 @@ export const shareRoutes: readonly Route[] = [
   {
     method: 'post',
     path: '/v1/shares',
-    summary: 'Shares files: keeps a sealed record that whoever has the link can open, so often and so long',
+    summary: 'Shares files: keeps a sealed record, which anybody with its ID can open so often and so long',
     who: 'key',
     scope: 'share',
     body: { [json]: NewShare },

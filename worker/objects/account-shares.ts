@@ -6,8 +6,8 @@ import type { KeyRecord } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';
 import type { Removal } from './pin.ts';
 import { err, type Failure, type Result } from './result.ts';
-import { keptMs, type ShareBinding, shareOf } from './share-binding.ts';
-import type { NewRecord } from './share.ts';
+import { shareOf, type ShareBinding } from './share-binding.ts';
+import { keptMs, type NewRecord } from './share.ts';
 import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
 
 /** How many shares of an account may be unexpired. */
