@@ -37,7 +37,7 @@ const noStore = { 'Cache-Control': 'no-store' };
 export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
   const { shares } = caller.account;
   const { key } = await unwrap(shares.sharer(caller.key.hash));
-  refuseIdempotencyKey(c);
+  refuseIdempotencyKey(c, 'share');
   const requested = await readJson(c.req.raw, NewShare, maxBodyBytes);
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)

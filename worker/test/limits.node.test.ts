@@ -98,7 +98,7 @@ describe('an API key with limits', () => {
     const statuses = await Promise.all(
       Array.from({ length: 4 }, async () => (await put(call, fresh(10), 'encrypted')).status),
     );
-    expect(statuses.toSorted()).toEqual([201, 413, 413, 413]);
+    expect(statuses.toSorted((a, b) => a - b)).toEqual([201, 413, 413, 413]);
     expect(await files()).toBe(1);
     await owner.object.ring(2 * 3_600_000);
     expect(await owner.object.rows('file')).toHaveLength(1);
