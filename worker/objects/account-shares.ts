@@ -61,18 +61,21 @@ export class Shares extends RpcTarget {
    */
   async create(hash: string, share: NewShare, record: NewRecord['record']): Promise<Result<{ createdBy: string }>> {
     const { authorize, storage, alarmBy, now } = this.#o;
-    const caller = authorize(hash);
-    if (!caller.ok) return caller;
-    const { key } = caller;
+    const known = authorize(hash);
+    if (!known.ok) return known;
     const { id, expiresAt } = share;
     const dueMs = now() + makingMs;
     await alarmBy(dueMs);
-    const refused = storage.transactionSync((): Failure | undefined => {
-      const failure = this.#refusal(share, key);
-      if (failure === undefined) this.#rows.add(share, key.id, dueMs);
-      return failure;
+    const added = storage.transactionSync((): Result<{ createdBy: string }> => {
+      // Again, since the key may have been revoked meanwhile, and its shares with it.
+      const caller = authorize(hash);
+      if (!caller.ok) return caller;
+      const failure = this.#refusal(share, caller.key);
+      if (failure !== undefined) return failure;
+      this.#rows.add(share, caller.key.id, dueMs);
+      return { ok: true, createdBy: caller.key.id };
     });
-    if (refused !== undefined) return refused;
+    if (!added.ok) return added;
     const failure = await this.#send(share, record);
     if (failure !== undefined) {
       await this.deliver(storage.transactionSync(() => this.#ending(this.#rows.withdraw(id))));
@@ -83,7 +86,7 @@ export class Shares extends RpcTarget {
       // The message that went with the row may have come before the record.
       return this.#ending([{ id, dueMs: undefined }]);
     });
-    if (superfluous.length === 0) return { ok: true, createdBy: key.id };
+    if (superfluous.length === 0) return added;
     await this.deliver(superfluous);
     return err('conflict', 'the share was ended while it was made: a file of it was deleted, or the key revoked');
   }

@@ -251,6 +251,16 @@ it('is what the service does', async () => {
     ]) {
       await ask('get', '/v1/storage/{fileId}', { key, path: { fileId }, headers });
     }
+    const record = { record: 'AAAA', files: [fileId], password: true, label: 'l' };
+    const share = await ask('post', '/v1/shares', { key, headers: json, body: JSON.stringify(record) });
+    const ofShare = { shareId: (await share.json<{ id: string }>()).id };
+    await ask('post', '/v1/shares', { key, headers: json, body: '{}' });
+    await ask('get', '/v1/shares', { key });
+    for (let each = 0; each < 6; each += 1) await ask('post', '/v1/shares/{shareId}/open', { key: '', path: ofShare });
+    await ask('get', '/v1/shares/{shareId}', { key: '', path: ofShare });
+    await ask('get', '/v1/shares/{shareId}', { key: '', path: { shareId: 'x' } });
+    await ask('delete', '/v1/shares/{shareId}', { key, path: ofShare });
+    await ask('delete', '/v1/shares/{shareId}', { key, path: ofShare });
     await ask('get', '/ipfs/{cid}', { key, path: { cid } });
     await ask('get', '/ipfs/{cid}', { key, path: { cid: 'x' } });
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });
