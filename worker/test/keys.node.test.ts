@@ -344,7 +344,7 @@ describe('an API key', () => {
       v.parse(Problem, await (await owner.json('/v1/keys', body)).json()).errors;
     expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
       { pointer: '#/label', detail: 'label has to be a string' },
-      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys or share' },
     ]);
     expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
     const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
