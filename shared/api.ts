@@ -49,6 +49,13 @@ export const StoredFile = v.object({
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
 
+/** `digest`: of the bytes of the file as they arrived, where the request wants it (RFC 9530). */
+export const NewlyStoredFile = v.object({
+  ...StoredFile.entries,
+  digest: v.optional(v.pipe(v.string(), v.examples(['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:']))),
+});
+export type NewlyStoredFile = v.InferOutput<typeof NewlyStoredFile>;
+
 export const FileList = v.object({
   files: v.array(StoredFile),
   cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),

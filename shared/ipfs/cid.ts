@@ -42,6 +42,12 @@ export function parseCid(text: string): Cid {
   throw new SealpinError('invalid_cid', text.length > 100 ? undefined : `${JSON.stringify(text)} is not a blob ID`);
 }
 
+/** The SHA-256 of a file, where its CID is that of one block of its bytes: files up to 1 MiB. @throws invalid_cid */
+export function digestOfBytes(text: string): Uint8Array | undefined {
+  const { codec, digest } = parseCid(text);
+  return codec === 'raw' ? digest : undefined;
+}
+
 /** Whether a text is a CID that `parseCid` takes. */
 export function isCid(text: string): boolean {
   return readCid(text) !== undefined;

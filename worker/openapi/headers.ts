@@ -7,6 +7,7 @@ const bytes = { type: 'integer', format: 'int64', minimum: 0 };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
+  'Content-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
   'Content-Disposition': { ...text, examples: ["attachment; filename*=UTF-8''report.pdf"] },
   'Idempotency-Key': {
     ...text,
@@ -21,6 +22,7 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
   'Upload-Length': bytes,
   'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
   'Upload-Offset': bytes,
+  'Want-Repr-Digest': { ...text, examples: ['sha-256=10'] },
 };
 
 /** Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object): its text goes elsewhere. */
@@ -42,6 +44,7 @@ export const responseHeaders = {
   },
   'Last-Modified': { description: 'when the file was stored', schema: text },
   Location: { description: 'the path of what was created', schema: text },
+  'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: text },
   'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
   'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: text },
   'Sealpin-File': {

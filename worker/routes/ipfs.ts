@@ -3,7 +3,15 @@
  * root CIDs that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions } from '../../shared/ipfs/index.ts';
+import {
+  carOf,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type BlockSource,
+  type CarOptions,
+} from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
@@ -64,12 +72,13 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
   if (form === 'raw') {
     const block = once(() => readBlock(cid, sources, { signal }));
     const bytes = await sizeOf(etag, async () => (await block()).length);
-    return await respond(c, { etag, headers, bytes, body: async () => concatStreams([await block()]), ranges: false });
+    const body = async () => concatStreams([await block()]);
+    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
   }
   const file = once(() => openFile(cid, sources, { signal }));
   const bytes = await sizeOf(etag, async () => (await file()).size);
   const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
-  return await respond(c, { etag, headers, bytes, body, ranges: true });
+  return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
 }
 
 /**
