@@ -5,6 +5,7 @@
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 import { filenamePattern } from './filename.ts';
+import { isTime } from './time.ts';
 
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys'] as const;
@@ -239,7 +240,23 @@ export const Health = v.object({
 });
 export type Health = v.InferOutput<typeof Health>;
 
-const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100), v.examples(['backup']));
+/** The name of an account or a key, which terminals and pages show: 1 to 100 code points, none of them a control or invisible. */
+const Label = v.pipe(
+  v.string(),
+  v.regex(
+    // oxlint-disable-next-line no-control-regex -- control characters are what is refused
+    /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
+    'label has 1 to 100 characters, without control characters and invisible ones',
+  ),
+  v.metadata({ minLength: 1, maxLength: 100, examples: ['backup'] }),
+);
+
+/** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
+const ExpiresAt = v.pipe(
+  v.string(),
+  v.check(isTime, 'expiresAt has to be a time such as 2030-01-31T00:00:00Z'),
+  v.examples(['2030-01-31T00:00:00Z']),
+);
 
 /** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
@@ -289,7 +306,7 @@ export const NewApiKey = v.strictObject({
       'a scope appears twice',
     ),
   ),
-  expiresAt: v.optional(Timestamp),
+  expiresAt: v.optional(ExpiresAt),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
