@@ -1,5 +1,6 @@
 /** Headers of requests and responses as the document describes them. */
 import { describe, type Code } from '../../shared/errors.ts';
+import type { Route } from '../routes/route.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
@@ -37,13 +38,20 @@ export const responseHeaders = {
   'Content-Disposition': { description: 'the filename', schema: text },
   'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
   'Content-Range': { description: 'which bytes these are, and of how many', schema: text },
+  Deprecation: { description: 'since when the route is deprecated (RFC 9745)', schema: text },
   ETag: { description: 'of this representation; strong', schema: text },
   'Idempotency-Replayed': {
     description: '`true` on the response to a request that repeats an earlier one',
     schema: { enum: ['true'], ...text },
   },
   'Last-Modified': { description: 'when the file was stored', schema: text },
+  Link: { description: 'what to call instead of a deprecated route', schema: text },
   Location: { description: 'the path of what was created', schema: text },
+  RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: text },
+  'RateLimit-Policy': {
+    description: 'the limit that the request counts for, where the operator tells it: requests `q` in `w` seconds',
+    schema: text,
+  },
   'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: text },
   'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
   'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: text },
@@ -51,6 +59,7 @@ export const responseHeaders = {
     description: 'the ID of the file, once every byte has arrived',
     schema: { ...text, format: 'uuid' },
   },
+  Sunset: { description: 'when a deprecated route may be gone (RFC 8594)', schema: text },
   'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
   'Tus-Max-Size': { description: 'the largest file', schema: bytes },
   'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
@@ -75,7 +84,7 @@ const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
   401: ['WWW-Authenticate'],
   405: ['Allow'],
   416: ['Content-Range'],
-  429: ['Retry-After'],
+  429: ['Retry-After', 'RateLimit'],
   503: ['Retry-After'],
 };
 
@@ -83,4 +92,12 @@ const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
 export function headersOfProblem(codes: readonly Code[]): ResponseHeaderName[] {
   const byStatus = codes.flatMap((code) => ofProblems[describe(code).status] ?? []);
   return [...new Set([...byStatus, ...(codes.includes('idempotency_running') ? (['Retry-After'] as const) : [])])];
+}
+
+/** The names of the headers of every response of a route. */
+export function headersOfRoute({ who, deprecated }: Route): ResponseHeaderName[] {
+  return [
+    ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
+    ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
+  ];
 }

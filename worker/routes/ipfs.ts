@@ -30,6 +30,12 @@ const types = {
   car: 'application/vnd.ipld.car',
 } as const;
 
+/**
+ * Caches may keep what they got for a minute, and ask again after it: so they can serve many readers of the same bytes, and stop soon
+ * after a file is deleted.
+ */
+const cachedBriefly = 'public, max-age=60, must-revalidate, no-transform';
+
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
 
@@ -164,6 +170,7 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   const headers = new Headers({
     ...fileHeaders,
+    'Cache-Control': cachedBriefly,
     'Content-Type': types[form],
     'Content-Disposition': attachment(name),
     'X-Ipfs-Path': `/ipfs/${cid}`,

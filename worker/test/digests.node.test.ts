@@ -124,7 +124,7 @@ describe('a response with bytes', () => {
   it('has their digest where the CID is that of one block', async () => {
     const { call } = await newOwner(service);
     const small = await call.store('plain', 'hello');
-    const large = await call.store('plain', contents[0]!);
+    const large = await call.store('plain', contents[0]);
     const sealed = await call.store('encrypted', 'hello');
     const sha256 = async (path: string, headers = {}): Promise<string | null> =>
       (await call(path, { headers })).headers.get('Repr-Digest');

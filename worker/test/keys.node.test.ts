@@ -289,10 +289,7 @@ describe('an API key', () => {
       const body = { label: 'x', scopes: ['read'], expiresAt: local(-60_000, zone, shiftMs) };
       expect(await problemOf(owner.json('/v1/keys', body))).toEqual([400, 'invalid_request']);
       const expiresAt = local(60_000, zone, shiftMs);
-      const { key } = v.parse(
-        NewApiKeyResponse,
-        await jsonOf(owner.json('/v1/keys', { ...body, expiresAt }), 201),
-      );
+      const { key } = v.parse(NewApiKeyResponse, await jsonOf(owner.json('/v1/keys', { ...body, expiresAt }), 201));
       expect(key.expiresAt).toBe(new Date(Date.parse(expiresAt)).toISOString());
     }
   });
@@ -332,7 +329,10 @@ describe('an API key', () => {
       [{ scopes: ['read'] }, 'label is missing'],
       [{ label: 7, scopes: ['read'] }, 'label has to be a string'],
       [{ label: '', scopes: ['read'] }, 'label has 1 to 100 characters, without control characters and invisible ones'],
-      [{ label: 'x'.repeat(101), scopes: ['read'] }, 'label has 1 to 100 characters, without control characters and invisible ones'],
+      [
+        { label: 'x'.repeat(101), scopes: ['read'] },
+        'label has 1 to 100 characters, without control characters and invisible ones',
+      ],
       [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
       [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys'],

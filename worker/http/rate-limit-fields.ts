@@ -1,0 +1,19 @@
+/**
+ * What clients are told of the rate limits, in the fields of draft-ietf-httpapi-ratelimit-headers-10. The limiter only says
+ * whether a request is within the limit, so how much is left is told where it is known: when there is nothing left.
+ */
+import type { MiddlewareHandler } from 'hono';
+import { rateLimitOf } from '../env.ts';
+import type { App } from './app.ts';
+
+/** Names the limit that a request was counted for, where the operator has told it. */
+export const rateLimitFields: MiddlewareHandler<App> = async (c, next) => {
+  await next();
+  const { countedFor } = c.var;
+  const policy = countedFor && rateLimitOf(c.env, countedFor);
+  if (countedFor === undefined || policy === undefined) return;
+  c.res.headers.set('RateLimit-Policy', `"${countedFor}";q=${policy.requests};w=${policy.seconds}`);
+  const retryAfter = c.res.headers.get('Retry-After');
+  if (c.res.status === 429 && retryAfter !== null)
+    c.res.headers.set('RateLimit', `"${countedFor}";r=0;t=${retryAfter}`);
+};
