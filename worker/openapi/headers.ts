@@ -1,6 +1,5 @@
 /** Headers of requests and responses as the document describes them. */
 import { describe, type Code } from '../../shared/errors.ts';
-import type { Route } from '../routes/route.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
@@ -92,12 +91,4 @@ const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
 export function headersOfProblem(codes: readonly Code[]): ResponseHeaderName[] {
   const byStatus = codes.flatMap((code) => ofProblems[describe(code).status] ?? []);
   return [...new Set([...byStatus, ...(codes.includes('idempotency_running') ? (['Retry-After'] as const) : [])])];
-}
-
-/** The names of the headers of every response of a route. */
-export function headersOfRoute({ who, deprecated }: Route): ResponseHeaderName[] {
-  return [
-    ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
-    ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
-  ];
 }

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { describe, type Code } from '../../shared/errors.ts';
 import { codesOf, type Bodies, type Route } from '../routes/route.ts';
-import { headersOfProblem, headersOfRoute, requestHeaders, undescribable, type ResponseHeaderName } from './headers.ts';
+import { headersOfProblem, requestHeaders, undescribable, type ResponseHeaderName } from './headers.ts';
 import { exampleOf, schemaOf, type JsonSchema } from './schemas.ts';
 import { tagOf } from './tags.ts';
 
@@ -160,4 +160,12 @@ function linksOf(links: NonNullable<Route['links']>): JsonSchema {
       },
     ]),
   );
+}
+
+/** The names of the headers of every response of a route. */
+function headersOfRoute({ who, deprecated }: Route): ResponseHeaderName[] {
+  return [
+    ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
+    ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
+  ];
 }
