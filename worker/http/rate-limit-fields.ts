@@ -8,9 +8,11 @@ import type { App } from './app.ts';
 
 /** Names the limit that a request was counted for, where the operator has told it. */
 export const rateLimitFields: MiddlewareHandler<App> = async (c, next) => {
+  // Read before the request changes anything: a wrong setting is a fault of its own.
+  const policies = { account: rateLimitOf(c.env, 'account'), address: rateLimitOf(c.env, 'address') };
   await next();
   const { countedFor } = c.var;
-  const policy = countedFor && rateLimitOf(c.env, countedFor);
+  const policy = countedFor && policies[countedFor];
   if (countedFor === undefined || policy === undefined) return;
   c.res.headers.set('RateLimit-Policy', `"${countedFor}";q=${policy.requests};w=${policy.seconds}`);
   const retryAfter = c.res.headers.get('Retry-After');

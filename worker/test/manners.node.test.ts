@@ -143,6 +143,15 @@ describe('a rate limit', () => {
     }
   });
 
+  it('that is told in a wrong form is a fault of the configuration', async () => {
+    const service = await startService({ ratelimits, vars: { ADDRESS_LIMIT_POLICY: 'plenty' } });
+    try {
+      expect(await problemOf(fetch(`${service.url}/v1/health?live`))).toEqual([500, 'misconfigured']);
+    } finally {
+      await service.close();
+    }
+  });
+
   it('is told as wrangler.toml sets it', async () => {
     const toml = await readFile('wrangler.toml', 'utf8');
     for (const name of ['KEY_LIMIT', 'ADDRESS_LIMIT']) {
