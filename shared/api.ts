@@ -5,6 +5,7 @@
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 import { filenamePattern } from './filename.ts';
+import { isTime } from './time.ts';
 
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
@@ -48,6 +49,13 @@ export const StoredFile = v.object({
   pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
+
+/** `digest`: of the bytes of the file as they arrived, where the request wants it (RFC 9530). */
+export const NewlyStoredFile = v.object({
+  ...StoredFile.entries,
+  digest: v.optional(v.pipe(v.string(), v.examples(['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:']))),
+});
+export type NewlyStoredFile = v.InferOutput<typeof NewlyStoredFile>;
 
 export const FileList = v.object({
   files: v.array(StoredFile),
@@ -245,7 +253,23 @@ export const Health = v.object({
 });
 export type Health = v.InferOutput<typeof Health>;
 
-const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100), v.examples(['backup']));
+/** The name of an account or a key, which terminals and pages show: 1 to 100 code points, none of them a control or invisible. */
+const Label = v.pipe(
+  v.string(),
+  v.regex(
+    // oxlint-disable-next-line no-control-regex -- control characters are what is refused
+    /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
+    'label has 1 to 100 characters, without control characters and invisible ones',
+  ),
+  v.metadata({ minLength: 1, maxLength: 100, examples: ['backup'] }),
+);
+
+/** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
+const ExpiresAt = v.pipe(
+  v.string(),
+  v.check(isTime, 'expiresAt has to be a time such as 2030-01-31T00:00:00Z'),
+  v.examples(['2030-01-31T00:00:00Z']),
+);
 
 /** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
@@ -303,7 +327,7 @@ export const NewApiKey = v.strictObject({
       'a scope appears twice',
     ),
   ),
-  expiresAt: v.optional(Timestamp),
+  expiresAt: v.optional(ExpiresAt),
   limits: v.optional(v.strictObject(limits)),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
@@ -354,7 +378,7 @@ export const ShareRequest = v.strictObject({
   record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
   files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
   label: v.optional(Label),
-  expiresAt: v.optional(Timestamp),
+  expiresAt: v.optional(ExpiresAt),
   opens: v.optional(Positive),
   password: v.boolean(),
 });

@@ -85,6 +85,13 @@ const table = {
     title: 'The bytes do not match the announced blob ID',
     hint: 'the bytes changed on the way; nothing was kept, send them again',
   },
+  digest_mismatch: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The body does not match its Content-Digest',
+    hint: 'the bytes changed on the way; none of this request were kept, send them again',
+  },
   idempotency_mismatch: {
     status: 422,
     exit: 1,

@@ -10,6 +10,8 @@ export type Env = {
   PIN: Pick<DurableObjectNamespace, 'idFromName'>;
   KEY_LIMIT?: RateLimit;
   ADDRESS_LIMIT?: RateLimit;
+  KEY_LIMIT_POLICY?: string;
+  ADDRESS_LIMIT_POLICY?: string;
   PINNING_SERVICES: string;
   SERVICE_ID?: string;
   MAX_UPLOAD_BYTES?: string;
@@ -50,6 +52,25 @@ function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number 
   if (!/^[1-9][0-9]*$/.test(text) || !Number.isSafeInteger(bytes))
     throw new SealpinError('misconfigured', `${name} is not a whole number of bytes`);
   return bytes;
+}
+
+/** How many requests a limit allows in how many seconds. */
+export type RateLimitPolicy = { requests: number; seconds: number };
+
+/**
+ * The limit per account or per address as the operator tells it to clients, such as `600/60`: a binding does not say its own.
+ * @returns undefined where it is not told, or where nothing is limited
+ * @throws misconfigured
+ */
+export function rateLimitOf(env: Env, of: 'account' | 'address'): RateLimitPolicy | undefined {
+  const name = of === 'account' ? 'KEY_LIMIT_POLICY' : 'ADDRESS_LIMIT_POLICY';
+  const limiter = of === 'account' ? env.KEY_LIMIT : env.ADDRESS_LIMIT;
+  const text = env[name] ?? '';
+  if (text === '' || limiter === undefined) return undefined;
+  const [, requests, seconds] = /^([1-9][0-9]{0,8})\/(10|60)$/.exec(text) ?? [];
+  if (requests === undefined)
+    throw new SealpinError('misconfigured', `${name} is not requests/seconds, such as 600/60`);
+  return { requests: Number(requests), seconds: Number(seconds) };
 }
 
 /** Seconds for which an upload may send nothing, unless `UPLOAD_IDLE_SECONDS` is set. */

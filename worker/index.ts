@@ -3,6 +3,7 @@ import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
 import { methodNotAllowed, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
+import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
 import { routes } from './routes/table.ts';
@@ -18,7 +19,7 @@ app.use(
   uploads,
   methodOverride((request, env, context) => app.fetch(request, env, context)),
 );
-app.use(requestId, cors);
+app.use(requestId, cors, rateLimitFields);
 app.use(uploads, tus);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {

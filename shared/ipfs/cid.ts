@@ -39,7 +39,14 @@ export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
 export function parseCid(text: string): Cid {
   const cid = readCid(text);
   if (cid !== undefined) return cid;
-  throw new SealpinError('invalid_cid', text.length > 100 ? undefined : `${JSON.stringify(text)} is not a blob ID`);
+  // The text is not repeated: somebody may have pasted something else.
+  throw new SealpinError('invalid_cid');
+}
+
+/** The SHA-256 of a file, where its CID is that of one block of its bytes: files up to 1 MiB. @throws invalid_cid */
+export function digestOfBytes(text: string): Uint8Array | undefined {
+  const { codec, digest } = parseCid(text);
+  return codec === 'raw' ? digest : undefined;
 }
 
 /** Whether a text is a CID that `parseCid` takes. */

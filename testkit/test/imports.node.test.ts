@@ -12,9 +12,10 @@ const root = resolve(import.meta.dirname, '../..');
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: [], npm: /^$/ },
-  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/filename.ts'], npm: /^valibot$/ },
+  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/filename.ts', 'shared/time.ts'], npm: /^valibot$/ },
   'shared/problem-object.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
+  'shared/time.ts': { rooms: [], npm: /^$/ },
   'shared/streams': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/crypto': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(@noble\/|@scure\/base$)/ },
   'shared/ipfs': { rooms: ['shared/errors.ts', 'shared/streams'], npm: /^(multiformats|@ipld\/|ipfs-unixfs)/ },

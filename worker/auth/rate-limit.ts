@@ -13,6 +13,7 @@ const periodSeconds = 60;
  * @throws rate_limited, overloaded
  */
 export function limitAccount(c: Ctx, account: string): Promise<void> {
+  c.set('countedFor', 'account');
   return limit(c, c.env.KEY_LIMIT, `account:${account}`);
 }
 
@@ -21,6 +22,7 @@ export function limitAccount(c: Ctx, account: string): Promise<void> {
  * rate_limited, overloaded
  */
 export function limitAddress(c: Ctx): Promise<void> {
+  c.set('countedFor', 'address');
   return limit(c, c.env.ADDRESS_LIMIT, `address:${addressOf(c)}`);
 }
 
@@ -38,6 +40,7 @@ const knownHashes = new Set<string>();
  * @throws rate_limited
  */
 export function limitLookup(c: Ctx, hash: string): void {
+  c.set('countedFor', 'address');
   const until = refusedUntil.get(addressOf(c));
   if (knownHashes.has(hash) || until === undefined) return;
   const waitMs = until - Date.now();

@@ -9,7 +9,11 @@ import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */
 export type Bindings = Env & PinBinding & ShareBinding & { ACCOUNT: DurableObjectNamespace<Account> };
-export type App = { Bindings: Bindings; Variables: { requestId: string } };
+export type App = {
+  Bindings: Bindings;
+  /** `countedFor`: what the rate limit counts the request for. */
+  Variables: { requestId: string; countedFor?: 'account' | 'address' };
+};
 export type Ctx = Context<App>;
 
 /**

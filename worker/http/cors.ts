@@ -6,8 +6,7 @@ import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';
 import type { App, Ctx } from './app.ts';
 
-const allowListed = allowOrigin({
-  origin: (_origin, c: Ctx) => allowedOrigin(c),
+const options = {
   allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
   allowHeaders: [
     'Authorization',
@@ -21,11 +20,14 @@ const allowListed = allowOrigin({
     'If-Range',
     'If-Unmodified-Since',
     'Range',
+    'Traceparent',
+    'Tracestate',
     'Tus-Resumable',
     'Upload-Defer-Length',
     'Upload-Length',
     'Upload-Metadata',
     'Upload-Offset',
+    'Want-Repr-Digest',
     'X-HTTP-Method-Override',
     'X-Request-ID',
     'X-Requested-With',
@@ -35,12 +37,18 @@ const allowListed = allowOrigin({
     'Content-Disposition',
     'Content-Length',
     'Content-Range',
+    'Deprecation',
     'ETag',
     'Idempotency-Replayed',
+    'Link',
     'Location',
+    'RateLimit',
+    'RateLimit-Policy',
+    'Repr-Digest',
     'Retry-After',
     'Sealpin-Cid',
     'Sealpin-File',
+    'Sunset',
     'Tus-Extension',
     'Tus-Max-Size',
     'Tus-Resumable',
@@ -56,7 +64,11 @@ const allowListed = allowOrigin({
   ],
   // Seconds for which a browser may remember a preflight.
   maxAge: 600,
-});
+};
+
+const allowListed = allowOrigin({ ...options, origin: (_origin, c: Ctx) => allowedOrigin(c) });
+/** The same response for every page, so that it does not vary. */
+const allowAll = allowOrigin({ ...options, origin: '*' });
 
 /**
  * Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no CORS header at
@@ -66,7 +78,9 @@ export const cors: MiddlewareHandler<App> = async (c, next) => {
   const isOptions = c.req.method === 'OPTIONS';
   const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
   // The library takes every OPTIONS for a preflight; any other one is a method that a route does not have.
-  if (allowedOrigin(c) !== undefined && (isPreflight || !isOptions)) return await allowListed(c, next);
+  const allowed = allowedOrigin(c);
+  if (allowed !== undefined && (isPreflight || !isOptions))
+    return await (allowed === '*' ? allowAll : allowListed)(c, next);
   if (isPreflight) return new Response(null, { status: 204, headers: { Vary: 'Origin' } });
   await next();
   c.res.headers.append('Vary', 'Origin');

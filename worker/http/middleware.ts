@@ -6,6 +6,7 @@ import { isHead, type App } from './app.ts';
 import { isEncoded } from '../upload/body.ts';
 import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
+import { parseTraceId } from './trace-context.ts';
 
 const inertHeaders = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
 
@@ -27,6 +28,8 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
     route: routePath(c),
     status,
     ms: Date.now() - startedAt,
+    // Left out of the line where it is undefined.
+    trace: parseTraceId(c.req.header('traceparent')),
   });
 };
 

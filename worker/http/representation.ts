@@ -1,6 +1,7 @@
 /** Responses with a representation: whole, in part, or only its headers (RFC 9110 sections 13 to 15). */
 import { SealpinError } from '../../shared/errors.ts';
 import { isHead, type Ctx } from './app.ts';
+import { digestField } from './digest-fields.ts';
 import { isNotModified, parseRange, type Span } from './conditions.ts';
 import { problem } from './problem.ts';
 import { withContentLength } from './response-body.ts';
@@ -10,16 +11,26 @@ export type OpenBody = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 
 /**
  * What a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD does not open
- * the body.
+ * the body. `sha256`: of all bytes, where it is known without reading them.
  */
-export type Representation = { etag: string; headers: Headers; bytes: number; body: OpenBody; ranges: boolean };
+export type Representation = {
+  etag: string;
+  headers: Headers;
+  bytes: number;
+  sha256?: Uint8Array | undefined;
+  body: OpenBody;
+  ranges: boolean;
+};
 
 /** The response with a representation, or with as much of it as the request's conditions and range ask for. */
-export async function respond(c: Ctx, { etag, headers, bytes, body, ranges }: Representation): Promise<Response> {
+export async function respond(c: Ctx, representation: Representation): Promise<Response> {
+  const { etag, headers, bytes, sha256, body, ranges } = representation;
   if (isNotModified(c.req.raw.headers, etag, headers.get('Last-Modified'))) return notModified(etag, headers);
   headers.set('ETag', etag);
   headers.set('Accept-Ranges', ranges ? 'bytes' : 'none');
   headers.set('Content-Length', String(bytes));
+  // Also in a part and in HEAD: it is that of the whole (RFC 9530 section 3).
+  if (sha256 !== undefined) headers.set('Repr-Digest', digestField('sha-256', sha256));
   if (isHead(c)) return new Response(null, { headers });
   const span = ranges ? parseRange(c.req.raw.headers, etag, bytes) : undefined;
   if (span === undefined) return new Response(withContentLength(await body(), bytes, c.var.requestId), { headers });

@@ -39,7 +39,7 @@ function describeFault(issue: v.BaseIssue<unknown>): string {
   const { type, expected, received, requirement, message, input } = issue;
   const name = memberName(issue);
   // These carry a sentence of ours (shared/api.ts).
-  if (type === 'regex' || type === 'check_items') return message;
+  if (type === 'regex' || type === 'check' || type === 'check_items') return message;
   if (type === 'strict_object' && expected === 'never') return `there is no member ${name}`;
   if (issue.path !== undefined && received === 'undefined') return `${name} is missing`;
   return `${name} has to be ${describeExpected(type, expected, requirement, Array.isArray(input))}`;

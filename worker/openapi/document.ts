@@ -32,10 +32,18 @@ export function describeApi(routes: readonly Route[]): JsonSchema {
         operator: { type: 'http', scheme: 'bearer', description: 'the token of the operator' },
       },
       schemas: referencedSchemas(paths),
-      headers: responseHeaders,
+      headers: referencedHeaders(paths),
       examples: problemExamples(routes),
     },
   };
+}
+
+/** The headers that some response refers to. */
+function referencedHeaders(paths: unknown): JsonSchema {
+  const text = JSON.stringify(paths);
+  return Object.fromEntries(
+    Object.entries(responseHeaders).filter(([name]) => text.includes(`"#/components/headers/${name}"`)),
+  );
 }
 
 /** An example of each problem, to which its `type` points. */

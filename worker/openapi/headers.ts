@@ -7,6 +7,7 @@ const bytes = { type: 'integer', format: 'int64', minimum: 0 };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
+  'Content-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
   'Content-Disposition': { ...text, examples: ["attachment; filename*=UTF-8''report.pdf"] },
   'Idempotency-Key': {
     ...text,
@@ -21,6 +22,7 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
   'Upload-Length': bytes,
   'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
   'Upload-Offset': bytes,
+  'Want-Repr-Digest': { ...text, examples: ['sha-256=10'] },
 };
 
 /** Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object): its text goes elsewhere. */
@@ -35,19 +37,28 @@ export const responseHeaders = {
   'Content-Disposition': { description: 'the filename', schema: text },
   'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
   'Content-Range': { description: 'which bytes these are, and of how many', schema: text },
+  Deprecation: { description: 'since when the route is deprecated (RFC 9745)', schema: text },
   ETag: { description: 'of this representation; strong', schema: text },
   'Idempotency-Replayed': {
     description: '`true` on the response to a request that repeats an earlier one',
     schema: { enum: ['true'], ...text },
   },
   'Last-Modified': { description: 'when the file was stored', schema: text },
+  Link: { description: 'what to call instead of a deprecated route', schema: text },
   Location: { description: 'the path of what was created', schema: text },
+  RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: text },
+  'RateLimit-Policy': {
+    description: 'the limit that the request counts for, where the operator tells it: requests `q` in `w` seconds',
+    schema: text,
+  },
+  'Repr-Digest': { description: 'SHA-256 of the whole representation, where the CID tells it', schema: text },
   'Retry-After': { description: 'seconds after which to try again', schema: { type: 'integer', minimum: 0 } },
   'Sealpin-Cid': { description: 'the CID of the file, once every byte has arrived', schema: text },
   'Sealpin-File': {
     description: 'the ID of the file, once every byte has arrived',
     schema: { ...text, format: 'uuid' },
   },
+  Sunset: { description: 'when a deprecated route may be gone (RFC 8594)', schema: text },
   'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
   'Tus-Max-Size': { description: 'the largest file', schema: bytes },
   'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
@@ -72,7 +83,7 @@ const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
   401: ['WWW-Authenticate'],
   405: ['Allow'],
   416: ['Content-Range'],
-  429: ['Retry-After'],
+  429: ['Retry-After', 'RateLimit'],
   503: ['Retry-After'],
 };
 

@@ -24,11 +24,12 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
 }
 
 function describeRoute(route: Route): JsonSchema {
-  const { who, operationId, summary, body, optionalBody } = route;
+  const { who, operationId, summary, body, optionalBody, deprecated } = route;
   const parameters = parametersOf(route);
   return {
     ...(operationId === undefined ? {} : { operationId }),
     tags: [tagOf(route.path)],
+    ...(deprecated === undefined ? {} : { deprecated: true }),
     summary,
     description: descriptionOf(route),
     security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
@@ -127,7 +128,12 @@ function responseOf(route: Route, status: number, codes: readonly Code[]): Respo
   const lines = codes.map((code) => `\`${code}\`: ${describe(code).title}`);
   return {
     description: [...(isResult ? [summary] : []), ...lines].join('; '),
-    headers: references('headers', [...(responseHeaders[status] ?? []), ...headersOfProblem(codes), 'X-Request-Id']),
+    headers: references('headers', [
+      ...(responseHeaders[status] ?? []),
+      ...headersOfProblem(codes),
+      ...headersOfRoute(route),
+      'X-Request-Id',
+    ]),
     ...(Object.keys(content).length === 0 ? {} : { content }),
     ...(status < 300 && links !== undefined ? { links: linksOf(links) } : {}),
   };
@@ -154,4 +160,12 @@ function linksOf(links: NonNullable<Route['links']>): JsonSchema {
       },
     ]),
   );
+}
+
+/** The names of the headers of every response of a route. */
+function headersOfRoute({ who, deprecated }: Route): ResponseHeaderName[] {
+  return [
+    ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
+    ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
+  ];
 }

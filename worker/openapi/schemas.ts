@@ -2,6 +2,7 @@
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import * as shapes from '../../shared/api.ts';
+import { isTime } from '../../shared/time.ts';
 
 export type JsonSchema = { [key: string]: unknown };
 
@@ -25,9 +26,15 @@ const config = {
   target: 'draft-2020-12',
   typeMode: 'input',
   overrideRef: ({ referenceId }) => `${prefix}${referenceId}`,
-  // The only check of ours on the items of a list is that none comes twice.
-  overrideAction: ({ valibotAction, jsonSchema }) =>
-    valibotAction.type === 'check_items' ? { ...jsonSchema, uniqueItems: true } : undefined,
+  overrideAction: ({ valibotAction, jsonSchema }) => {
+    // The only check of ours on the items of a list is that none comes twice.
+    if (valibotAction.type === 'check_items') return { ...jsonSchema, uniqueItems: true };
+    const { requirement } = valibotAction as { requirement?: unknown };
+    // A pattern of JSON Schema matches code points in any case (section 6.4 of its core).
+    if (requirement instanceof RegExp && requirement.flags === 'u')
+      return { ...jsonSchema, pattern: requirement.source };
+    return requirement === isTime ? { ...jsonSchema, format: 'date-time' } : undefined;
+  },
   overrideSchema: ({ valibotSchema, jsonSchema }) =>
     valibotSchema.type === 'nullable' ? withNull(jsonSchema as JsonSchema) : undefined,
 } as const satisfies ConversionConfig;

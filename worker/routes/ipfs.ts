@@ -3,7 +3,15 @@
  * root CIDs that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carOf, openFile, parseCid, readBlock, type BlockSource, type CarOptions } from '../../shared/ipfs/index.ts';
+import {
+  carOf,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type BlockSource,
+  type CarOptions,
+} from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
@@ -21,6 +29,12 @@ const types = {
   raw: 'application/vnd.ipld.raw',
   car: 'application/vnd.ipld.car',
 } as const;
+
+/**
+ * Caches may keep what they got for a minute, and ask again after it: so they can serve many readers of the same bytes, and stop soon
+ * after a file is deleted.
+ */
+const cachedBriefly = 'public, max-age=60, must-revalidate, no-transform';
 
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
@@ -64,12 +78,13 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
   if (form === 'raw') {
     const block = once(() => readBlock(cid, sources, { signal }));
     const bytes = await sizeOf(etag, async () => (await block()).length);
-    return await respond(c, { etag, headers, bytes, body: async () => concatStreams([await block()]), ranges: false });
+    const body = async () => concatStreams([await block()]);
+    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
   }
   const file = once(() => openFile(cid, sources, { signal }));
   const bytes = await sizeOf(etag, async () => (await file()).size);
   const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
-  return await respond(c, { etag, headers, bytes, body, ranges: true });
+  return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
 }
 
 /**
@@ -155,6 +170,7 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   const headers = new Headers({
     ...fileHeaders,
+    'Cache-Control': cachedBriefly,
     'Content-Type': types[form],
     'Content-Disposition': attachment(name),
     'X-Ipfs-Path': `/ipfs/${cid}`,

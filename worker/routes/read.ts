@@ -4,7 +4,7 @@
  */
 import { ReadQuery } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
+import { digestOfBytes, openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
@@ -83,6 +83,7 @@ function asBytes(record: FileRecord, about: About, body: OpenBody): Representati
   return {
     ...metaOf(record, 'raw', about.contentType, about.filename),
     bytes: about.size,
+    sha256: record.mode === 'plain' ? digestOfBytes(record.cid) : undefined,
     body,
     ranges: true,
   };

@@ -7,6 +7,7 @@ import { authenticate, type Principal } from '../auth/authenticate.ts';
 import { operatorOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
+import { deprecation, type Deprecated } from '../http/deprecation.ts';
 import { checkQuery } from '../http/middleware.ts';
 import type { ResponseHeaderName } from '../openapi/headers.ts';
 
@@ -37,6 +38,8 @@ type Description = {
   responseHeaders?: Record<number, readonly ResponseHeaderName[]>;
   /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
   links?: Record<string, Record<string, string>>;
+  /** Set for a route that will go; it works until then. */
+  deprecated?: Deprecated;
   /** The codes of the handler, besides those of its guard and those of every route. */
   codes: readonly Code[];
 };
@@ -71,11 +74,15 @@ export function codesOf({ who, codes }: Route): Code[] {
   return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
 }
 
-/** What runs before the handler of a route, in this order: the check of the query's names, then the guard. */
+/** What runs before the handler of a route, in this order: its deprecation, the check of the query's names, the guard. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
-  const { query, ignoresUnknownQuery = false, who } = route;
+  const { query, ignoresUnknownQuery = false, deprecated, who } = route;
   const names = Object.keys(query?.entries ?? {});
-  return [...(ignoresUnknownQuery ? [] : [checkQuery(names)]), ...guards[who].middleware];
+  return [
+    ...(deprecated === undefined ? [] : [deprecation(deprecated)]),
+    ...(ignoresUnknownQuery ? [] : [checkQuery(names)]),
+    ...guards[who].middleware,
+  ];
 }
 
 /** The handler of a route, as Hono takes it. */

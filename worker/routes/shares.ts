@@ -122,8 +122,7 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
   const { days } = shareMaxima(c.env);
   if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);
   const time = Date.parse(expiresAt);
-  // A comparison with NaN is false: a time that does not exist, such as 30 February.
-  if (!(time > nowMs)) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
+  if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
   if (time > nowMs + days * dayMs)
     throw new SealpinError('invalid_request', `a share lasts at most ${days} days at this service`);
   return time;

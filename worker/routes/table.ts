@@ -22,12 +22,12 @@ import {
   NewAccountResponse,
   NewApiKey,
   NewApiKeyResponse,
+  NewlyStoredFile,
   ReadQuery,
   Receipt,
   Recover,
   RevokeQuery,
   Revoked,
-  StoredFile,
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
@@ -53,7 +53,7 @@ const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an 
 const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
 /** The headers of a representation, and of stored bytes, by status. */
 const representation = ['ETag', 'Content-Length', 'Accept-Ranges'] as const;
-const entity = [...representation, 'Content-Disposition'] as const;
+const entity = [...representation, 'Content-Disposition', 'Repr-Digest'] as const;
 const dated = [...entity, 'Last-Modified'] as const;
 const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Last-Modified'] } as const;
 const readCodes: readonly Code[] = [
@@ -78,11 +78,12 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
-      'Content-Digest': 'part of what makes a second request with an Idempotency-Key the same',
+      'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
+      'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
       'Idempotency-Key': 'the same key: the same file',
     },
     body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null },
-    responses: { 201: { [json]: StoredFile } },
+    responses: { 201: { [json]: NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
     links: {
       getFile: { fileId: '/fileId' },
@@ -103,6 +104,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'unsupported_media_type',
       'idempotency_running',
       'idempotency_mismatch',
+      'digest_mismatch',
       ...(mode === 'plain' ? (['cid_mismatch'] as const) : []),
       ...pinning,
     ],

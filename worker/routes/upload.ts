@@ -1,5 +1,5 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
-import { UploadQuery } from '../../shared/api.ts';
+import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
 import { encryptDetached, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
@@ -7,6 +7,7 @@ import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
+import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
@@ -27,7 +28,15 @@ import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file
 type Mode = NewFile['mode'];
 
 /** What the headers of a request say about its body. */
-type Announced = { json: boolean; filename: string | undefined; contentType: string; cid: string | undefined };
+type Announced = {
+  json: boolean;
+  filename: string | undefined;
+  contentType: string;
+  cid: string | undefined;
+  digests: Digests;
+  /** The digest of the file that the response is to name. */
+  wanted: Algorithm | undefined;
+};
 
 /** The handler of uploads in a mode. */
 export function upload(mode: Mode) {
@@ -55,11 +64,11 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about } = await inPlace(() => {
-      body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form });
+    const { record, about, digest } = await inPlace(() => {
+      body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
-    return created(c, key, record, about);
+    return created(c, key, record, { ...about, digest });
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
     const cause = body?.cause();
@@ -106,9 +115,14 @@ async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> 
   }
 }
 
-function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About): Response {
+function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }): Response {
   const filename = key.scopes.includes('read') ? about.filename : undefined;
-  return c.json(storedFile(record, { ...about, filename }), 201, {
+  const { digest } = about;
+  const body: NewlyStoredFile = {
+    ...storedFile(record, { ...about, filename }),
+    ...(digest === undefined ? {} : { digest }),
+  };
+  return c.json(body, 201, {
     'Cache-Control': 'no-store',
     Location: `/v1/storage/${record.fileId}`,
   });
@@ -144,11 +158,13 @@ type Job = {
   signal: AbortSignal;
 };
 
+type Stored = { record: FileRecord; about: About; digest: string | undefined };
+
 /**
  * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
  * leaves is found by the sweep.
  */
-async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: FileRecord; about: About }> {
+async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const [service] = servicesOf(c.env);
@@ -172,7 +188,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: Fil
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
     await pinPlanned(service, sent, plan, signal);
     await unwrap(account.commit(fileId, claim));
-    return { record: { ...file, createdAt }, about };
+    return { record: { ...file, createdAt }, about, digest: await body.digest() };
   } catch (error) {
     throw atServices(error, [service.id]);
   }
@@ -248,6 +264,8 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     filename,
     contentType: json || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
+    digests: parseDigests(c.req.header('Content-Digest')),
+    wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
 }
 

@@ -15,6 +15,7 @@ import {
 
 const json = 'application/json';
 const version = { 'Tus-Resumable': '1.0.0' };
+const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
 /** What every response says about an upload. */
 const progress = ['Tus-Resumable', 'Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
@@ -26,6 +27,7 @@ const chunk: readonly Code[] = [
   'quota_exceeded',
   'unsupported_media_type',
   'cid_mismatch',
+  'digest_mismatch',
   'upload_changed',
   'upload_busy',
   'pinning_failed',
@@ -65,6 +67,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         'Upload-Defer-Length': '1: the length is told later',
         'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid' : ''}, each with its value in base64`,
         'Idempotency-Key': 'the same key: the same upload',
+        ...digest,
       },
       optionalBody: { [chunkType]: null },
       responses: { 201: null },
@@ -130,6 +133,7 @@ export const uploadRoutes: readonly Route[] = [
       ...version,
       'Upload-Offset': 'where the bytes belong',
       'Upload-Length': 'bytes of the file, told later',
+      ...digest,
     },
     body: { [chunkType]: null },
     responses: { 204: null },

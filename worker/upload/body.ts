@@ -1,8 +1,10 @@
 /** The body of an upload: its bytes as a stream, read in large pieces and counted, whether raw or inside JSON. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { exceedsRoom } from '../objects/key-limits.ts';
 import { toError } from '../objects/result.ts';
+import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';
 
 /** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
@@ -19,6 +21,8 @@ export type UploadBody = {
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
+  /** The digest of the file that was wanted, as the value of a field; known once the stream has ended. */
+  digest(): Promise<string | undefined>;
   /**
    * The error that broke the body, if it is broken: streams on the way to the handler may replace it by one of their
    * own.
@@ -55,11 +59,18 @@ export type UploadOptions = {
    * CID, or `encrypted`: as a byte stream, whose reader uses the same memory for all of it.
    */
   form: 'json' | 'plain' | 'encrypted';
+  /** What the body has to have, as it is sent: JSON as JSON. */
+  digests: Digests;
+  /** Which digest of the file to compute. */
+  wanted: Algorithm | undefined;
 };
 
 /** The body of a request, read on demand. */
-export function uploadBody(request: Request, { limitBytes, roomBytes, idleMs, form }: UploadOptions): UploadBody {
-  const body = countedBody(request, limitBytes, idleMs);
+export function uploadBody(request: Request, o: UploadOptions): UploadBody {
+  const { form, wanted, roomBytes } = o;
+  const body = countedBody(request, o);
+  // Inside JSON the file has a digest of its own.
+  const ofFile = new PassingDigests(form === 'json' && wanted !== undefined ? [wanted] : []);
   let cancelled = false;
   let size = 0;
   let head = new Uint8Array(0);
@@ -120,6 +131,7 @@ export function uploadBody(request: Request, { limitBytes, roomBytes, idleMs, fo
       const pieces = parser.write(bytes);
       for (const piece of pieces) {
         count(piece);
+        await ofFile.write(piece);
         controller.enqueue(piece);
       }
       if (pieces.length > 0) return;
@@ -137,7 +149,14 @@ export function uploadBody(request: Request, { limitBytes, roomBytes, idleMs, fo
           { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },
           { highWaterMark: 0 },
         );
-  return { stream, filename: () => filename, size: () => size, head: () => head, cause: () => cause };
+  return {
+    stream,
+    filename: () => filename,
+    size: () => size,
+    head: () => head,
+    digest: () => (form === 'json' ? ofFile.field(wanted) : body.digest(wanted)),
+    cause: () => cause,
+  };
 }
 
 /** A body that is read as it arrives. */
@@ -154,31 +173,49 @@ export type ArrivingBody = {
  * The body of a request whose bytes count even if the rest of it never comes.
  * @param o.limitBytes how many bytes it may have @param o.idleMs how long it may send nothing
  */
-export function arrivingBody(
-  request: Request,
-  { limitBytes, idleMs }: { limitBytes: number | undefined; idleMs: number },
-): ArrivingBody {
-  const body = countedBody(request, limitBytes, idleMs);
+export function arrivingBody(request: Request, o: { limitBytes: number | undefined; idleMs: number }): ArrivingBody {
+  const body = countedBody(request, { ...o, digests: new Map(), wanted: undefined });
   return {
-    async read(maxBytes) {
-      try {
-        return await body.readSome(new Uint8Array(maxBytes));
-      } catch (thrown) {
-        throw isSealpinError(thrown) ? thrown : new SealpinError('body_incomplete', undefined, { cause: thrown });
-      }
-    },
+    read: (maxBytes) => asIncomplete(body.readSome(new Uint8Array(maxBytes))),
     cancel: (reason) => body.cancel(reason),
   };
+}
+
+/**
+ * All bytes of a body, in memory. @param o.limitBytes how many bytes it may have @param o.digests what it has to have
+ * @throws body_incomplete, body_timeout, too_large, digest_mismatch
+ */
+export async function heldBody(
+  request: Request,
+  o: { limitBytes: number; idleMs: number; digests: Digests },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const announced = Number(request.headers.get('Content-Length') ?? o.limitBytes);
+  const body = countedBody(request, { ...o, wanted: undefined });
+  const bytes = await asIncomplete(body.read(new Uint8Array(Math.min(announced, o.limitBytes) + 1)));
+  // The end, where the digests are compared.
+  await asIncomplete(body.read(new Uint8Array(1)));
+  return bytes;
+}
+
+/** An error of the runtime is that of a body that broke. */
+async function asIncomplete<T>(read: Promise<T>): Promise<T> {
+  try {
+    return await read;
+  } catch (thrown) {
+    throw isSealpinError(thrown) ? thrown : new SealpinError('body_incomplete', undefined, { cause: thrown });
+  }
 }
 
 type CountedBody = {
   /** Waits for bytes, for more of them while the client is fast; none: it has ended. The result is in the same memory. */
   readSome(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
   /**
-   * Fills a buffer, unless the body ends before; no bytes: it has ended. The result is in the same memory,
+   * Fills a buffer, unless the body ends before; no bytes: it has ended, and has its digests. The result is in the same memory,
    * transferred to a new buffer.
    */
   read(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  /** The digest of all that `read` gave. */
+  digest(algorithm: Algorithm | undefined): Promise<string | undefined>;
   cancel(reason: unknown): Promise<void>;
 };
 
@@ -190,11 +227,18 @@ const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
 
-function countedBody(request: Request, limitBytes: number | undefined, idleMs: number): CountedBody {
+type CountedOptions = Pick<UploadOptions, 'limitBytes' | 'idleMs' | 'digests' | 'wanted'>;
+
+function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: CountedOptions): CountedBody {
+  const passing = new PassingDigests([...digests.keys(), ...(wanted === undefined ? [] : [wanted])]);
+  const digest = (algorithm: Algorithm | undefined) => passing.field(algorithm);
   const reader = request.body?.getReader({ mode: 'byob' });
   if (reader === undefined) {
-    const nothing = async (buffer: Uint8Array<ArrayBuffer>) => buffer.subarray(0, 0);
-    return { readSome: nothing, read: nothing, cancel: async () => undefined };
+    const nothing = async (buffer: Uint8Array<ArrayBuffer>) => {
+      await passing.check(digests);
+      return buffer.subarray(0, 0);
+    };
+    return { readSome: nothing, read: nothing, digest, cancel: async () => undefined };
   }
   let received = 0;
   let minBytes = 1;
@@ -228,19 +272,23 @@ function countedBody(request: Request, limitBytes: number | undefined, idleMs: n
       return bytes;
     },
     async read(buffer) {
-      const wanted = within(buffer.length);
+      const room = within(buffer.length);
       const { byteOffset } = buffer;
       let memory = buffer.buffer;
       let filled = 0;
-      for (let ended = false; !ended && filled < wanted;) {
-        const some = await readFrom(reader, new Uint8Array(memory, byteOffset + filled, wanted - filled));
+      for (let ended = false; !ended && filled < room;) {
+        const some = await readFrom(reader, new Uint8Array(memory, byteOffset + filled, room - filled));
         ({ ended } = some);
         memory = some.bytes.buffer;
         filled += some.bytes.length;
       }
       count(filled);
-      return new Uint8Array(memory, byteOffset, filled);
+      const bytes = new Uint8Array(memory, byteOffset, filled);
+      if (filled === 0) await passing.check(digests);
+      else await passing.write(bytes);
+      return bytes;
     },
+    digest,
     cancel: (reason) => reader.cancel(reason),
   };
 }

@@ -9,13 +9,14 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Principal } from '../auth/authenticate.ts';
-import { maxFileBytes, maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
+import { maxFileBytes, type Env } from '../env.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/upload-rows.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { arrivingBody } from './body.ts';
+import type { ArrivingBody } from './body.ts';
+import { withBody } from './checked-body.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
 import { partWriter, type Part } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
@@ -40,7 +41,7 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
  * Goes on with an upload.
  * @param request its body has bytes of the file; it may be without one
  * @param o.length of the file, where the client tells it now
- * @throws body_incomplete and body_timeout, once what has arrived is recorded; too_large, offset_mismatch, upload_busy,
+ * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
  */
 export function continueUpload(
@@ -59,7 +60,8 @@ export function continueUpload(
     if (upload.state === 'open') {
       const service = serviceOf(env, upload.service);
       const continuation = new Continuation({ caller, upload, lease, spki, service });
-      const arrived = await continuation.receive(env, request, leaves).catch((error: unknown) => {
+      const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
+      const arrived = await withBody(env, request, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
       });
       if (arrived !== upload.length)
@@ -98,8 +100,8 @@ class Continuation {
     this.expiresAt = options.upload.expiresAt;
   }
 
-  /** Receives the body of a request. @returns how many bytes of the file have arrived */
-  async receive(env: Env, request: Request, leaves: number): Promise<number> {
+  /** Receives bytes. @returns how many bytes of the file have arrived */
+  async receive(env: Env, body: ArrivingBody, leaves: number): Promise<number> {
     const { caller, upload, lease, service } = this.#o;
     const { uploadId, mode, offset, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
@@ -118,7 +120,7 @@ class Continuation {
     const { signal } = this.#stop;
     try {
       return await receiveLeaves({
-        body: arrivingBody(request, { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env) }),
+        body,
         source,
         writer: partWriter({ service, signal, firstLeaf: leaves, now: Date.now, ...(beforeLeaf && { beforeLeaf }) }),
         offset,

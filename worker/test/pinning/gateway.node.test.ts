@@ -106,7 +106,7 @@ describe('a request', () => {
           'x-content-type-options': 'nosniff',
           'x-ipfs-path': `/ipfs/${small}`,
           'x-ipfs-roots': small,
-          'cache-control': 'no-transform, no-store',
+          'cache-control': 'public, max-age=60, must-revalidate, no-transform',
           'content-security-policy': "sandbox; default-src 'none'",
           vary: expect.stringMatching(/^Accept\b/),
           etag: expect.stringContaining(small),

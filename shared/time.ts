@@ -1,0 +1,13 @@
+/** Times as text. */
+
+const pattern =
+  /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** Whether a text is a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not, as in all of POSIX. */
+export function isTime(text: string): boolean {
+  const [, day] = pattern.exec(text) ?? [];
+  if (day === undefined) return false;
+  const midnight = new Date(`${day}T00:00:00Z`);
+  // JavaScript takes a day that its month does not have for one of the next month.
+  return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
+}
