@@ -229,12 +229,17 @@ export class Account extends DurableObject<Env & PinBinding> {
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
       const result = await this.#refer({ ...part, fileId: part.id, account: account.id });
-      if (!result.ok) {
-        this.#uploads.withdrawPart(part.id);
-        await this.#flushSoon();
-      }
+      if (!result.ok) await this.withdrawPart(part.id);
       return result;
     });
+  }
+
+  /** Releases a part that is known not to be pinned. */
+  async withdrawPart(id: string): Promise<Result> {
+    if (this.#row.open === undefined) return { ok: true };
+    this.#uploads.withdrawPart(id);
+    await this.#flushSoon();
+    return { ok: true };
   }
 
   /** Records that a part is pinned. It then stays for an hour, and longer with each part that follows. */

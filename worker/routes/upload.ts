@@ -164,7 +164,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: Fil
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
-    await pinPlanned(service, sent, plan, signal);
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
     return { record: { ...file, createdAt }, about };
   } catch (error) {

@@ -144,9 +144,11 @@ class Continuation {
     const { uploads } = caller.account;
     const partId = part && crypto.randomUUID();
     if (part !== undefined && partId !== undefined) {
-      const row = { ...part, id: partId, uploadId, service: service.id };
+      const { held, ...about } = part;
+      const row = { ...about, id: partId, uploadId, service: service.id };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
-      await pinPlanned(service, part, plan, this.#stop.signal);
+      const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
+      await pinPlanned(service, part, { plan, withdraw, signal: this.#stop.signal });
     }
     const { offset, rest, tail, container } = state;
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));

@@ -50,16 +50,17 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
-  /** Makes leaves and sends them, in a turn. */
+  /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */
   async function send(make: () => Promise<Uint8Array[]>): Promise<void> {
     const turn = await turns.take();
+    let last: Promise<void> = Promise.resolve();
     try {
       for (const leaf of await make()) {
-        await writer.add(leaf);
+        ({ sent: last } = await writer.add(leaf));
         leaves += 1;
       }
     } finally {
-      turn.end();
+      void last.catch(() => undefined).finally(() => turn.end());
     }
   }
 

@@ -10,7 +10,7 @@ export type SendOptions = {
   service: PinningService;
   /** Ends the upload. */
   signal: AbortSignal;
-  /** Makes a part stay: it has a row from before it is pinned. */
+  /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */
   keep(part: Part, signal: AbortSignal): Promise<void>;
   /** How many leaves all uploads may have in work at once. */
   turns: Turns;
@@ -78,7 +78,8 @@ export async function sendFile(
       if (length === 0 && !isFirst) return false;
       // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
       if (writer.isDue()) await closePart();
-      await writer.add(leaf);
+      const { sent } = await writer.add(leaf);
+      await sent;
       return length === leafBytes;
     } finally {
       turn.end();
@@ -89,7 +90,7 @@ export async function sendFile(
     for (let isFirst = true; await passLeaf(isFirst);) isFirst = false;
     const last = await writer.close();
     if (last !== undefined) parts.push(last);
-    await keeping;
+    await Promise.all([keeping, last?.held]);
     const digests = concat(...parts.map((part) => part.digests));
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
     const [only, ...others] = parts;

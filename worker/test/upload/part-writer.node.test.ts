@@ -44,6 +44,7 @@ it('a part has at most 16 leaves, and the root above the parts is the one of the
   ]);
   expect(concat(...parts.map((part) => part.digests))).toEqual(digests);
   for (const part of parts) expect(part.cid).toBe((await treeOf(part.digests, part.bytes)).text);
+  await Promise.all(parts.map(({ held }) => held));
   const bytes = 17 * leafBytes + 5;
   const root = await importRoot(service, { digests, bytes, signal });
   expect(root).toBe((await treeOf(digests, bytes)).text);
