@@ -284,6 +284,21 @@ describe('the pinning service', () => {
     expect(await afterSweep()).toEqual(nothing);
   });
 
+  it('S82: has lost blocks before it pinned them: nothing is left, at once', async () => {
+    await setBytes(1_600_000);
+    for (const nth of [1, 2]) {
+      let seen = 0;
+      const lost = JSON.stringify({ Message: 'pin: block was not found locally (offline)', Code: 0, Type: 'error' });
+      answering('pin/add', async (turn) =>
+        (seen += 1) === nth ? turn.answer(500, lost, json) : (await turn.pass()).deliver(),
+      );
+      expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+      expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+    }
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
   it.each([
     ['has received other blocks', 'dag/import', { Stats: { BlockCount: 2 } }],
     ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],

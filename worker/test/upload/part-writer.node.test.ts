@@ -68,6 +68,34 @@ it('a part is due 5 s after its first leaf', async () => {
   expect(await writer.close()).toMatchObject({ firstLeaf: 9, bytes: 1 });
 });
 
+it('a leaf is taken note of while the one before it is sent, and is sent after it', async () => {
+  const { promise: taken, resolve: take } = Promise.withResolvers<void>();
+  let writes = 0;
+  const slow: PinningService = {
+    ...service,
+    importBlocks: (signal) => ({
+      ...service.importBlocks(signal),
+      write() {
+        writes += 1;
+        return taken;
+      },
+      finish: async () => undefined,
+    }),
+  };
+  const noted: number[] = [];
+  const beforeLeaf = async (index: number): Promise<void> => void noted.push(index);
+  const writer = partWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, beforeLeaf });
+  await writer.add(randomBytes(leafBytes));
+  const second = writer.add(randomBytes(leafBytes));
+  await expect.poll(() => noted).toEqual([0, 1]);
+  expect(writes).toBe(1);
+  take();
+  await (
+    await second
+  ).sent;
+  expect(writes).toBe(2);
+});
+
 it('no byte of a leaf leaves before its digest has been taken note of', async () => {
   const order: string[] = [];
   const recording: PinningService = {
