@@ -247,9 +247,7 @@ export class Account extends DurableObject<Env & PinBinding> {
     return this.#as(hash, 'write', () => this.#uploads.commitPart(part) ?? { ok: true });
   }
 
-  /**
-   * Writes the pending row, then the reference, before the file is pinned. From here on, row and reference say what to undo.
-   */
+  /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
   prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
@@ -276,10 +274,7 @@ export class Account extends DurableObject<Env & PinBinding> {
     return failure ?? { ok: true };
   }
 
-  /**
-   * Undoes a pending upload that is known to have failed. One whose outcome is unknown is left to the sweep: the service may
-   * still be about to pin it.
-   */
+  /** Undoes a pending upload that is known to have failed. Where the service may still be about to pin it, the sweep does. */
   async abort(fileId: string): Promise<Result> {
     if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId));
     return { ok: true };

@@ -157,7 +157,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<{ record: Fil
       service,
       signal,
       turns: leafTurns,
-      keep: (part, signal) => keepPart(uploads, part, signal),
+      keep: (sent, signal) => keepPart(uploads, sent, signal),
       now: Date.now,
     });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');

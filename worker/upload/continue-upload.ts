@@ -17,7 +17,7 @@ import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { arrivingBody } from './body.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
-import { partWriter, type Part } from './part-writer.ts';
+import { partWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from './tus-headers.ts';
@@ -138,17 +138,22 @@ class Continuation {
   }
 
   /** Pins a part, with its row from before, and records how far the upload has come. */
-  async #save(seal: UploadSeal, part: Part | undefined, state: LeafState, ending: Ending | undefined): Promise<void> {
+  async #save(
+    seal: UploadSeal,
+    sent: SentPart | undefined,
+    state: LeafState,
+    ending: Ending | undefined,
+  ): Promise<void> {
     const { caller, upload, lease, service } = this.#o;
     const { uploadId, mode } = upload;
     const { uploads } = caller.account;
-    const partId = part && crypto.randomUUID();
-    if (part !== undefined && partId !== undefined) {
-      const { held, ...about } = part;
-      const row = { ...about, id: partId, uploadId, service: service.id };
+    const partId = sent && crypto.randomUUID();
+    if (sent !== undefined && partId !== undefined) {
+      const { part, held } = sent;
+      const row = { ...part, id: partId, uploadId, service: service.id };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
       const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
-      await pinPlanned(service, part, { plan, withdraw, signal: this.#stop.signal });
+      await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal });
     }
     const { offset, rest, tail, container } = state;
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));

@@ -24,9 +24,10 @@ export type Part = {
   digests: Uint8Array;
   /** Bytes of its leaves: a multiple of 1 MiB, unless it holds the last leaf of the file. */
   bytes: number;
-  /** Resolves once the service holds the blocks. It may fail before anybody waits for it. */
-  held: Promise<void>;
 };
+
+/** A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. */
+export type SentPart = { part: Part; held: Promise<void> };
 
 export type PartWriterOptions = {
   service: PinningService;
@@ -58,7 +59,7 @@ export interface PartWriter {
    * Ends the open part; undefined where none is open. The next leaf opens another one, and is sent while the service still writes this
    * one.
    */
-  close(): Promise<Part | undefined>;
+  close(): Promise<SentPart | undefined>;
   /** Ends the import that is open. */
   abort(reason: unknown): void;
 }
@@ -96,14 +97,14 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
 
     async close() {
       if (open === undefined) return undefined;
-      const { blocks, bytes, ...part } = open;
-      const digests = concat(...part.digests);
+      const { blocks, firstLeaf, bytes } = open;
+      const digests = concat(...open.digests);
       await sent;
       const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
       const held = blocks.finish();
       held.catch(() => undefined);
       open = undefined;
-      return { cid: root.text, firstLeaf: part.firstLeaf, digests, bytes, held };
+      return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
     },
 
     abort(reason) {

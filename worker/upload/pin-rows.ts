@@ -5,7 +5,7 @@ import type { Account } from '../objects/account.ts';
 import type { PinPlan } from '../objects/pin.ts';
 import { unwrap } from '../objects/result.ts';
 import type { PinningService } from '../pinning/contract.ts';
-import type { Part } from './part-writer.ts';
+import type { Part, SentPart } from './part-writer.ts';
 
 /** The upload that parts belong to. */
 export type PartOwner = {
@@ -16,11 +16,12 @@ export type PartOwner = {
   service: PinningService;
 };
 
-/** What is about to be pinned: `bytes` below a CID. `held` resolves once the service has them; left out, it has. */
-type Pinnable = Pick<Part, 'cid' | 'bytes'> & Partial<Pick<Part, 'held'>>;
+type PinOptions = { held?: Promise<void>; plan: PinPlan; withdraw(): Promise<unknown>; signal: AbortSignal };
 
 /**
  * Pins what a service holds, unless it has our pin of it already. The rows that say so are written.
+ * @param o.bytes below the CID
+ * @param o.held resolves once the service has them; left out, it has
  * @param o.plan what `Pin` says about the pins that are there
  * @param o.withdraw undoes the rows. Called where it is known that nothing was pinned; otherwise the service may still be about to
  *   pin it, and the sweep undoes them
@@ -28,8 +29,8 @@ type Pinnable = Pick<Part, 'cid' | 'bytes'> & Partial<Pick<Part, 'held'>>;
  */
 export async function pinPlanned(
   service: PinningService,
-  { cid, bytes, held }: Pinnable,
-  { plan, withdraw, signal }: { plan: PinPlan; withdraw(): Promise<unknown>; signal: AbortSignal },
+  { cid, bytes }: Pick<Part, 'cid' | 'bytes'>,
+  { held, plan, withdraw, signal }: PinOptions,
 ): Promise<void> {
   const { beside, pinned } = plan;
   let isAsked = false;
@@ -49,12 +50,11 @@ export async function pinPlanned(
 /** Makes a part stay until the upload ends, once the service holds it. @throws what the account and the service report */
 export async function keepPart(
   { account, hash, uploadId, service }: PartOwner,
-  part: Part,
+  { part, held }: SentPart,
   signal: AbortSignal,
 ): Promise<void> {
   const id = crypto.randomUUID();
-  const { held, ...row } = part;
-  const plan = await unwrap(account.intendPart(hash, { ...row, id, uploadId, service: service.id }));
-  await pinPlanned(service, part, { plan, withdraw: () => account.withdrawPart(id), signal });
+  const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id }));
+  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal });
   await unwrap(account.commitPart(hash, { id, uploadId }));
 }

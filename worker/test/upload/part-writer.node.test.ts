@@ -31,20 +31,21 @@ it('a part has at most 16 leaves, and the root above the parts is the one of the
   const leaves = Array.from({ length: 18 }, (_, index) => randomBytes(index === 17 ? 5 : leafBytes));
   const digests = concat(...(await Promise.all(leaves.map((leaf) => sha256(leaf)))));
   const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
-  const parts = [];
+  const sent = [];
   for (const leaf of leaves) {
-    if (writer.isDue()) parts.push((await writer.close())!);
+    if (writer.isDue()) sent.push((await writer.close())!);
     await writer.add(leaf);
   }
-  parts.push((await writer.close())!);
+  sent.push((await writer.close())!);
   expect(await writer.close()).toBeUndefined();
+  const parts = sent.map(({ part }) => part);
   expect(parts.map(({ firstLeaf, bytes }) => [firstLeaf, bytes])).toEqual([
     [0, 16 * leafBytes],
     [16, leafBytes + 5],
   ]);
   expect(concat(...parts.map((part) => part.digests))).toEqual(digests);
   for (const part of parts) expect(part.cid).toBe((await treeOf(part.digests, part.bytes)).text);
-  await Promise.all(parts.map(({ held }) => held));
+  await Promise.all(sent.map(({ held }) => held));
   const bytes = 17 * leafBytes + 5;
   const root = await importRoot(service, { digests, bytes, signal });
   expect(root).toBe((await treeOf(digests, bytes)).text);
@@ -62,10 +63,10 @@ it('a part is due 5 s after its first leaf', async () => {
   expect([writer.dueAt(), writer.isDue()]).toEqual([1000 + partMs, false]);
   nowMs += 1;
   expect(writer.isDue()).toBe(true);
-  expect(await writer.close()).toMatchObject({ firstLeaf: 7, bytes: 2 * leafBytes });
+  expect(await writer.close()).toMatchObject({ part: { firstLeaf: 7, bytes: 2 * leafBytes } });
   expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
   await writer.add(randomBytes(1));
-  expect(await writer.close()).toMatchObject({ firstLeaf: 9, bytes: 1 });
+  expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
 });
 
 it('a leaf is taken note of while the one before it is sent, and is sent after it', async () => {
