@@ -7,8 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
-import { hashingStream } from '../shared/ipfs/index.ts';
+import { cidOfBytes } from './cid.ts';
 import { pathOf } from './programs.ts';
 
 /** The note of tests that are skipped without tusd. */
@@ -124,9 +123,7 @@ async function statusOf(files: string, id: string): Promise<{ offset: number; le
 
 /** The file as Sealpin describes it, its CID computed from what tusd has written. */
 async function fileOf(path: string, fileId: string) {
-  const { stream, result } = hashingStream(Readable.toWeb(createReadStream(path)) as ReadableStream<Uint8Array>);
-  for await (const _ of stream);
-  return { fileId, cid: (await result).cid };
+  return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
 }
 
 /** Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has. */

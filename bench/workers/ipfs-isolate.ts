@@ -1,6 +1,7 @@
 /** What is measured inside a Worker: the CID of a request's body, by us, by the library, and the digests alone. */
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { leafBytes, hashingStream } from '../../shared/ipfs/index.ts';
+import { cidBuilder, leafBytes } from '../../shared/ipfs/index.ts';
+import { byteReader } from '../../shared/streams/reader.ts';
 
 type Body = ReadableStream<Uint8Array>;
 type Reader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
@@ -9,10 +10,11 @@ const nowhere = { put: async (cid: unknown) => cid };
 
 const kinds: Record<string, (body: Body) => Promise<unknown>> = {
   async sealpin(body) {
-    const { stream, result } = hashingStream(body);
-    const reader = stream.getReader();
-    while (!(await reader.read()).done);
-    return await result;
+    const builder = cidBuilder();
+    const reader = byteReader(body);
+    for (let bytes = await reader.read(leafBytes); bytes.length > 0; bytes = await reader.read(leafBytes))
+      await builder.write(bytes);
+    return await builder.finish();
   },
   async library(body) {
     return await importByteStream(body, nowhere as never, { profile: 'unixfs-v1-2025' });

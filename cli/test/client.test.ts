@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
-import { hashingStream } from '../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../testkit/cid.ts';
 import { parseServiceUrl } from '../remote/client.ts';
 import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
@@ -26,12 +26,6 @@ async function encryptTo(
     ...(await run(['encrypt', 'in', '--data-dir', directory, ...service], directory, { env, ...overrides })),
     directory,
   };
-}
-
-async function cidOf(bytes: Uint8Array): Promise<string> {
-  const { stream, result } = hashingStream(new Blob([new Uint8Array(bytes)]).stream());
-  for await (const _ of stream);
-  return (await result).cid;
 }
 
 describe('which service', () => {
@@ -274,12 +268,12 @@ describe('an upload', () => {
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, response, seen) => {
         await drain(request, seen);
-        json(response, 201, storedFile(await cidOf(seen.body), seen.body.length));
+        json(response, 201, storedFile(await cidOfBytes(seen.body), seen.body.length));
       },
     });
     const ran = await encryptTo(service.url);
     const post = service.seen.at(-1)!;
-    const cid = await cidOf(post.body);
+    const cid = await cidOfBytes(post.body);
     expect(ran).toMatchObject({ exit: 0, stdout: `${cid}\n`, stderr: '' });
     expect(post.url).toBe(`/v1/storage/plain?cid=${cid}`);
     expect(post.headers).toMatchObject({
@@ -330,7 +324,7 @@ describe('an upload', () => {
   });
 
   test('S67: stored under another blob ID is an error, and the service is asked to delete it', async () => {
-    const other = await cidOf(Buffer.from('something else'));
+    const other = await cidOfBytes(Buffer.from('something else'));
     const service = await hostile({
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, response, seen) => {
@@ -349,7 +343,7 @@ describe('an upload', () => {
   });
 
   test('S67: and when deleting fails, too, it says what to do', async () => {
-    const other = await cidOf(Buffer.from('something else'));
+    const other = await cidOfBytes(Buffer.from('something else'));
     const service = await hostile({
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, response, seen) => {
@@ -371,10 +365,10 @@ describe('an upload', () => {
         request.socket.destroy();
       },
       'GET /v1/storage': async (_request, response) =>
-        json(response, 200, { files: [storedFile(await cidOf(body), body.length)] }),
+        json(response, 200, { files: [storedFile(await cidOfBytes(body), body.length)] }),
     });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 0, stdout: `${await cidOf(body)}\n` });
+    expect(ran).toMatchObject({ exit: 0, stdout: `${await cidOfBytes(body)}\n` });
     expect(await readFile(join(ran.directory, 'history'), 'utf8')).toContain('3e9a1b1c');
     expect(service.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   });
@@ -431,7 +425,7 @@ describe('an upload', () => {
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, response, seen) => {
         await drain(request, seen);
-        json(response, 201, storedFile(await cidOf(seen.body), seen.body.length));
+        json(response, 201, storedFile(await cidOfBytes(seen.body), seen.body.length));
       },
     });
     const directory = await temporaryDirectory();

@@ -3,7 +3,8 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { carOf, cidBuilder } from '../../shared/ipfs/index.ts';
+import { carOf } from '../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../testkit/cid.ts';
 import { encodeNode } from '../../shared/ipfs/unixfs.ts';
 import { cidOf } from '../../shared/ipfs/cid.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -265,9 +266,7 @@ test.each([['decrypt'], ['export']])(
 test('a CAR file is told as such, with a password or without', async () => {
   const directory = await temporaryDirectory();
   const bytes = Buffer.from('content');
-  const builder = cidBuilder({});
-  await builder.write(bytes);
-  const { cid } = await builder.finish();
+  const cid = await cidOfBytes(bytes);
   const car = carOf(cid, [{ id: 'memory', block: async () => bytes }]);
   await writeFile(join(directory, 'x.car'), new Uint8Array(await new Response(car).arrayBuffer()));
   for (const password of [{}, { SEALPIN_PASSWORD: 'some long password' }]) {

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { open, passwordIdentity } from '../../shared/crypto/index.ts';
-import { carOf, cidBuilder, hashingStream } from '../../shared/ipfs/index.ts';
+import { carOf } from '../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../testkit/cid.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { atTerminal, missingTerminal } from './pty.ts';
 import { temporaryDirectory } from './world.ts';
@@ -20,9 +21,7 @@ async function service() {
     'POST /v1/storage/plain': async (request, response, seen) => {
       await drain(request, seen);
       stored.push(seen.body);
-      const { stream, result } = hashingStream(new Blob([new Uint8Array(seen.body)]).stream());
-      for await (const _ of stream);
-      json(response, 201, storedFile((await result).cid, seen.body.length));
+      json(response, 201, storedFile(await cidOfBytes(seen.body), seen.body.length));
     },
   });
   return { stored, env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: someApiKey } };
@@ -30,9 +29,7 @@ async function service() {
 
 /** The CAR of a blob of one block, as a gateway gives it. */
 async function carOfBytes(bytes: Buffer): Promise<{ blobId: string; car: Buffer }> {
-  const builder = cidBuilder({});
-  await builder.write(bytes);
-  const { cid } = await builder.finish();
+  const cid = await cidOfBytes(bytes);
   const source = { id: 'memory', block: async () => new Uint8Array(bytes) };
   return { blobId: cid, car: Buffer.from(await new Response(carOf(cid, [source])).arrayBuffer()) };
 }

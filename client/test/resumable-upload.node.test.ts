@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
-import { hashingStream } from '../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../testkit/cid.ts';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
 import {
@@ -43,12 +43,6 @@ const sourceOf = (bytes: Uint8Array) => ({
   },
 });
 
-async function cidOf(bytes: Uint8Array): Promise<string> {
-  const { stream, result } = hashingStream(new Blob([new Uint8Array(bytes)]).stream());
-  for await (const _ of stream);
-  return (await result).cid;
-}
-
 describe.runIf(hasTusd())('an upload', () => {
   let service: TusdService;
   beforeAll(async () => {
@@ -74,7 +68,7 @@ describe.runIf(hasTusd())('an upload', () => {
       ...o,
     };
     const transport = overFetch(url);
-    const cid = await cidOf(data);
+    const cid = await cidOfBytes(data);
     const id = await createUpload(transport, { bytes: data.length, cid, idempotencyKey: crypto.randomUUID() }, options);
     const sent = sendUpload(transport, id, sourceOf(data), options);
     // The test looks at the failure later.

@@ -11,7 +11,6 @@ export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } fr
 export { sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
 export { carReader, type CarBlock } from './car-reader.ts';
-export { hashingStream, type HashingStream } from './hashing-stream.ts';
 export { type BlockSource } from './block-source.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
 export { carHeader, carOf, carSection, fileFromCar, type CarOptions } from './car.ts';

@@ -234,12 +234,17 @@ export class Account extends DurableObject<AccountEnv> {
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
       const result = await refer(this.env, { ...part, fileId: part.id, account: account.id });
-      if (!result.ok) {
-        this.#uploads.withdrawPart(part.id);
-        await this.#flushSoon();
-      }
+      if (!result.ok) await this.withdrawPart(part.id);
       return result;
     });
+  }
+
+  /** Releases a part that is known not to be pinned. */
+  async withdrawPart(id: string): Promise<Result> {
+    if (this.#row.open === undefined) return { ok: true };
+    this.#uploads.withdrawPart(id);
+    await this.#flushSoon();
+    return { ok: true };
   }
 
   /** Records that a part is pinned. It then stays for an hour, and longer with each part that follows. */
@@ -247,9 +252,7 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#as(hash, 'write', () => this.#uploads.commitPart(part) ?? { ok: true });
   }
 
-  /**
-   * Writes the pending row, then the reference, before the file is pinned. From here on, row and reference say what to undo.
-   */
+  /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
   prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
@@ -276,10 +279,7 @@ export class Account extends DurableObject<AccountEnv> {
     return failure ?? { ok: true };
   }
 
-  /**
-   * Undoes a pending upload that is known to have failed. One whose outcome is unknown is left to the sweep: the service may
-   * still be about to pin it.
-   */
+  /** Undoes a pending upload that is known to have failed. Where the service may still be about to pin it, the sweep does. */
   async abort(fileId: string): Promise<Result> {
     if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId));
     return { ok: true };

@@ -106,7 +106,7 @@ export class Parts {
     );
   }
 
-  /** Releases a part whose pin was never asked for, at once. */
+  /** Releases a part that is known not to be pinned, at once. */
   withdraw(id: string, nowMs: number): void {
     this.#sql.exec('UPDATE part SET due = ? WHERE id = ?', nowMs, id);
     this.sweep(nowMs);

@@ -71,7 +71,7 @@ export class PendingUploads {
     this.#stores.parts.intend(part, nowMs + pendingMs);
   }
 
-  /** Releases a part that is not going to be pinned. */
+  /** Releases a part that is known not to be pinned. */
   withdrawPart(id: string): void {
     const { storage, parts, now } = this.#stores;
     storage.transactionSync(() => parts.withdraw(id, now()));

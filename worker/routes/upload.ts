@@ -179,14 +179,14 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
       service,
       signal,
       turns: leafTurns,
-      keep: (part, signal) => keepPart(uploads, part, signal),
+      keep: (sent, signal) => keepPart(uploads, sent, signal),
       now: Date.now,
     });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
-    await pinPlanned(service, sent, plan, signal);
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
     return { record: { ...file, createdAt }, about, digest: await body.digest() };
   } catch (error) {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
-import { hashingStream } from '../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../testkit/cid.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
@@ -50,9 +50,7 @@ beforeEach(async () => {
 
 async function setBytes(words: number): Promise<void> {
   bytes = `bytes ${String(count).padStart(4)} `.repeat(words);
-  const { stream, result } = hashingStream(new Blob([bytes]).stream());
-  await stream.pipeTo(new WritableStream());
-  ({ cid } = await result);
+  cid = await cidOfBytes(Buffer.from(bytes));
 }
 
 const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
@@ -286,6 +284,21 @@ describe('the pinning service', () => {
     expect(await afterSweep()).toEqual(nothing);
   });
 
+  it('S82: has lost blocks before it pinned them: nothing is left, at once', async () => {
+    await setBytes(1_600_000);
+    for (const nth of [1, 2]) {
+      let seen = 0;
+      const lost = JSON.stringify({ Message: 'pin: block was not found locally (offline)', Code: 0, Type: 'error' });
+      answering('pin/add', async (turn) =>
+        (seen += 1) === nth ? turn.answer(500, lost, json) : (await turn.pass()).deliver(),
+      );
+      expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+      expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+    }
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
   it.each([
     ['has received other blocks', 'dag/import', { Stats: { BlockCount: 2 } }],
     ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],
@@ -321,10 +334,8 @@ it('a request for something that does not exist writes nothing', async () => {
   const stranger = await accountObject(service, 'A'.repeat(22));
   expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
   expect(await stranger.tables()).toBe(0);
-  const { stream, result } = hashingStream(new Blob(['nowhere']).stream());
-  await stream.pipeTo(new WritableStream());
-  const unknown = await result;
-  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown.cid}`))).toEqual([404, 'not_found']);
-  const before = await (await pinObject(service, unknown.cid)).rows('pin');
-  expect(before.filter((row) => row['cid'] === unknown.cid)).toEqual([]);
+  const unknown = await cidOfBytes(Buffer.from('nowhere'));
+  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown}`))).toEqual([404, 'not_found']);
+  const before = await (await pinObject(service, unknown)).rows('pin');
+  expect(before.filter((row) => row['cid'] === unknown)).toEqual([]);
 });

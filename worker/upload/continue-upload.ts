@@ -18,7 +18,7 @@ import { atServices } from '../pinning/unavailable.ts';
 import type { ArrivingBody } from './body.ts';
 import { withBody } from './checked-body.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
-import { partWriter, type Part } from './part-writer.ts';
+import { partWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from './tus-headers.ts';
@@ -140,15 +140,22 @@ class Continuation {
   }
 
   /** Pins a part, with its row from before, and records how far the upload has come. */
-  async #save(seal: UploadSeal, part: Part | undefined, state: LeafState, ending: Ending | undefined): Promise<void> {
+  async #save(
+    seal: UploadSeal,
+    sent: SentPart | undefined,
+    state: LeafState,
+    ending: Ending | undefined,
+  ): Promise<void> {
     const { caller, upload, lease, service } = this.#o;
     const { uploadId, mode } = upload;
     const { uploads } = caller.account;
-    const partId = part && crypto.randomUUID();
-    if (part !== undefined && partId !== undefined) {
+    const partId = sent && crypto.randomUUID();
+    if (sent !== undefined && partId !== undefined) {
+      const { part, held } = sent;
       const row = { ...part, id: partId, uploadId, service: service.id };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
-      await pinPlanned(service, part, plan, this.#stop.signal);
+      const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
+      await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal });
     }
     const { offset, rest, tail, beginning } = state;
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));

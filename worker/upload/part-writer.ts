@@ -14,7 +14,7 @@ const partLeaves = 16;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 
-/** A part whose blocks the service holds, not pinned yet. */
+/** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
   /** Of the node above the leaves; of the leaf itself, where there is one only. */
   cid: string;
@@ -25,6 +25,9 @@ export type Part = {
   /** Bytes of its leaves: a multiple of 1 MiB, unless it holds the last leaf of the file. */
   bytes: number;
 };
+
+/** A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. */
+export type SentPart = { part: Part; held: Promise<void> };
 
 export type PartWriterOptions = {
   service: PinningService;
@@ -43,14 +46,20 @@ export type PartWriterOptions = {
 
 /** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
 export interface PartWriter {
-  /** Sends a leaf. All but the last one of the file have 1 MiB. The bytes are used up. */
-  add(leaf: Uint8Array): Promise<void>;
+  /**
+   * Sends a leaf: resolves once the leaf before it is sent and this one is on its way, `sent` once the network has taken it. All but
+   * the last one of the file have 1 MiB. The bytes are used up.
+   */
+  add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
   /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
   isDue(): boolean;
   /** When the open part is due at the latest, in ms; undefined where none is open. */
   dueAt(): number | undefined;
-  /** Ends the open part; undefined where none is open. The next leaf opens another one. */
-  close(): Promise<Part | undefined>;
+  /**
+   * Ends the open part; undefined where none is open. The next leaf opens another one, and is sent while the service still writes this
+   * one.
+   */
+  close(): Promise<SentPart | undefined>;
   /** Ends the import that is open. */
   abort(reason: unknown): void;
 }
@@ -61,6 +70,7 @@ type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[];
 export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: PartWriterOptions): PartWriter {
   let next = firstLeaf;
   let open: OpenPart | undefined;
+  let sent: Promise<void> = Promise.resolve();
 
   const isFull = (): boolean => open !== undefined && open.digests.length >= partLeaves;
 
@@ -71,11 +81,15 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
       const dueAt = now() + partMs;
       const digest = await sha256(leaf);
       await beforeLeaf?.(next, digest);
+      await sent;
       open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, dueAt };
-      await open.blocks.write(cidOf('raw', digest), leaf);
+      sent = open.blocks.write(cidOf('raw', digest), leaf);
+      // Where it fails, the next step does.
+      sent.catch(() => undefined);
       open.digests.push(digest);
       open.bytes += bytes;
       next += 1;
+      return { sent };
     },
 
     isDue: () => isFull() || (open !== undefined && now() >= open.dueAt),
@@ -83,12 +97,14 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
 
     async close() {
       if (open === undefined) return undefined;
-      const { blocks, bytes, ...part } = open;
-      const digests = concat(...part.digests);
+      const { blocks, firstLeaf, bytes } = open;
+      const digests = concat(...open.digests);
+      await sent;
       const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
-      await blocks.finish();
+      const held = blocks.finish();
+      held.catch(() => undefined);
       open = undefined;
-      return { cid: root.text, firstLeaf: part.firstLeaf, digests, bytes };
+      return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
     },
 
     abort(reason) {

@@ -1,9 +1,11 @@
 /** Pinning with a row from before: the row is written, then the service is asked, then the row is committed. */
+import { isSealpinError } from '../../shared/errors.ts';
+import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account.ts';
 import type { PinPlan } from '../objects/pin.ts';
 import { unwrap } from '../objects/result.ts';
 import type { PinningService } from '../pinning/contract.ts';
-import type { Part } from './part-writer.ts';
+import type { Part, SentPart } from './part-writer.ts';
 
 /** The upload that parts belong to. */
 export type PartOwner = {
@@ -14,29 +16,45 @@ export type PartOwner = {
   service: PinningService;
 };
 
+type PinOptions = { held?: Promise<void>; plan: PinPlan; withdraw(): Promise<unknown>; signal: AbortSignal };
+
 /**
- * Pins what a service holds, unless it has our pin of it already.
+ * Pins what a service holds, unless it has our pin of it already. The rows that say so are written.
  * @param o.bytes below the CID
- * @param plan what `Pin` says about the pins that are there
- * @throws what `PinningService.pin` throws
+ * @param o.held resolves once the service has them; left out, it has
+ * @param o.plan what `Pin` says about the pins that are there
+ * @param o.withdraw undoes the rows. Called where it is known that nothing was pinned; otherwise the service may still be about to
+ *   pin it, and the sweep undoes them
+ * @throws what `held`, and what `PinningService.pin` throws
  */
 export async function pinPlanned(
   service: PinningService,
-  { cid, bytes }: { cid: string; bytes: number },
-  { beside, pinned }: PinPlan,
-  signal: AbortSignal,
+  { cid, bytes }: Pick<Part, 'cid' | 'bytes'>,
+  { held, plan, withdraw, signal }: PinOptions,
 ): Promise<void> {
-  if (!pinned) await service.pin(cid, { bytes, beside, signal });
+  const { beside, pinned } = plan;
+  let isAsked = false;
+  try {
+    await held;
+    isAsked = true;
+    if (!pinned) await service.pin(cid, { bytes, beside, signal });
+  } catch (error) {
+    const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
+    // It runs out by itself, so a failure here does not hide the error of the pin.
+    if (!isAsked || isMissing)
+      await withdraw().catch((failure: unknown) => log({ event: 'pin.withdraw', error: errorText(failure) }));
+    throw error;
+  }
 }
 
-/** Makes a part stay until the upload ends. @throws what the account and the service report */
+/** Makes a part stay until the upload ends, once the service holds it. @throws what the account and the service report */
 export async function keepPart(
   { account, hash, uploadId, service }: PartOwner,
-  part: Part,
+  { part, held }: SentPart,
   signal: AbortSignal,
 ): Promise<void> {
   const id = crypto.randomUUID();
   const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id }));
-  await pinPlanned(service, part, plan, signal);
+  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal });
   await unwrap(account.commitPart(hash, { id, uploadId }));
 }

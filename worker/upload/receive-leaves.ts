@@ -2,12 +2,15 @@
 import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
-import type { Part, PartWriter } from './part-writer.ts';
+import type { PartWriter, SentPart } from './part-writer.ts';
 import { settlesBefore } from './send-file.ts';
 import type { Turns } from './turns.ts';
 
-/** Bytes of one read: half a leaf, so that a read ends one leaf at most, and no part gets more leaves than it may. */
-const readBytes = 512 * 1024;
+/**
+ * Bytes of one read: 1 MiB less two chunks of a payload, so that with what encryption adds, and the rest of a chunk from before, a
+ * read ends one leaf at most, and no part gets more leaves than it may.
+ */
+const readBytes = 1024 * 1024 - 2 * 16_384;
 /** How long bytes may have arrived before they are recorded, in ms. */
 const saveMs = 5000;
 
@@ -24,7 +27,7 @@ export type ReceiveOptions = {
   /** Called before a leaf is sent or stored as the last one, as the writer does for the others. */
   beforeLeaf?: ((index: number, digest: Uint8Array) => Promise<void>) | undefined;
   /** Records how far the upload has come, with the part that holds what is new. @param isLast whether every byte has arrived */
-  save(part: Part | undefined, state: LeafState, isLast: boolean): Promise<void>;
+  save(part: SentPart | undefined, state: LeafState, isLast: boolean): Promise<void>;
   turns: Turns;
   /** The clock, in ms. */
   now(): number;
@@ -50,16 +53,17 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
-  /** Makes leaves and sends them, in a turn. */
+  /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */
   async function send(make: () => Promise<Uint8Array[]>): Promise<void> {
     const turn = await turns.take();
+    let last: Promise<void> = Promise.resolve();
     try {
       for (const leaf of await make()) {
-        await writer.add(leaf);
+        ({ sent: last } = await writer.add(leaf));
         leaves += 1;
       }
     } finally {
-      turn.end();
+      void last.catch(() => undefined).finally(() => turn.end());
     }
   }
 

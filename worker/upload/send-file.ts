@@ -3,15 +3,15 @@ import { leafBytes } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { PinningService } from '../pinning/contract.ts';
-import { importRoot, partWriter, type Part } from './part-writer.ts';
+import { importRoot, partWriter, type Part, type SentPart } from './part-writer.ts';
 import type { Turns } from './turns.ts';
 
 export type SendOptions = {
   service: PinningService;
   /** Ends the upload. */
   signal: AbortSignal;
-  /** Makes a part stay: it has a row from before it is pinned. */
-  keep(part: Part, signal: AbortSignal): Promise<void>;
+  /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */
+  keep(sent: SentPart, signal: AbortSignal): Promise<void>;
   /** How many leaves all uploads may have in work at once. */
   turns: Turns;
   /** The clock, in ms. */
@@ -45,11 +45,11 @@ export async function sendFile(
 
   /** Ends the open part. It is kept while the next one is sent, so that there are never more than two. */
   async function closePart(): Promise<void> {
-    const part = await writer.close();
-    if (part === undefined) return;
-    parts.push(part);
+    const sent = await writer.close();
+    if (sent === undefined) return;
+    parts.push(sent.part);
     await keeping;
-    keeping = keep(part, signal);
+    keeping = keep(sent, signal);
     // It may fail while the upload waits for bytes, which then nobody wants.
     keeping.catch((error: unknown) => stop.abort(error));
   }
@@ -78,7 +78,8 @@ export async function sendFile(
       if (length === 0 && !isFirst) return false;
       // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
       if (writer.isDue()) await closePart();
-      await writer.add(leaf);
+      const { sent } = await writer.add(leaf);
+      await sent;
       return length === leafBytes;
     } finally {
       turn.end();
@@ -88,8 +89,8 @@ export async function sendFile(
   try {
     for (let isFirst = true; await passLeaf(isFirst);) isFirst = false;
     const last = await writer.close();
-    if (last !== undefined) parts.push(last);
-    await keeping;
+    if (last !== undefined) parts.push(last.part);
+    await Promise.all([keeping, last?.held]);
     const digests = concat(...parts.map((part) => part.digests));
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
     const [only, ...others] = parts;

@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 
-/** Leaves that an isolate reads, hashes and sends at once: with 12 the memory of 32 uploads was 30 MiB more, and none was faster. */
+/** Leaves that an isolate reads, hashes and sends at once. Each is several times 1 MiB in memory, with the copies on its way. */
 const leavesAtOnce = 6;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;

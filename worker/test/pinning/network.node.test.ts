@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, open, passwordIdentity, passwordRecipient } from '../../../shared/crypto/index.ts';
-import { gateway, hashingStream, openFile } from '../../../shared/ipfs/index.ts';
+import { gateway, openFile } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../world.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
@@ -14,9 +15,9 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];
   const encrypted = await encrypt(new Blob([plaintext]).stream(), { format: 'sealpin', recipients });
-  const { stream, result } = hashingStream(encrypted.stream);
+  const { stream } = encrypted;
   const bytes = Buffer.from(await new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer());
-  return { bytes, cid: (await result).cid };
+  return { bytes, cid: await cidOfBytes(bytes) };
 }
 
 async function decrypted(bytes: ReadableStream<Uint8Array>, password: string): Promise<Buffer> {

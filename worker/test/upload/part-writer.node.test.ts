@@ -31,19 +31,21 @@ it('a part has at most 16 leaves, and the root above the parts is the one of the
   const leaves = Array.from({ length: 18 }, (_, index) => randomBytes(index === 17 ? 5 : leafBytes));
   const digests = concat(...(await Promise.all(leaves.map((leaf) => sha256(leaf)))));
   const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
-  const parts = [];
+  const sent = [];
   for (const leaf of leaves) {
-    if (writer.isDue()) parts.push((await writer.close())!);
+    if (writer.isDue()) sent.push((await writer.close())!);
     await writer.add(leaf);
   }
-  parts.push((await writer.close())!);
+  sent.push((await writer.close())!);
   expect(await writer.close()).toBeUndefined();
+  const parts = sent.map(({ part }) => part);
   expect(parts.map(({ firstLeaf, bytes }) => [firstLeaf, bytes])).toEqual([
     [0, 16 * leafBytes],
     [16, leafBytes + 5],
   ]);
   expect(concat(...parts.map((part) => part.digests))).toEqual(digests);
   for (const part of parts) expect(part.cid).toBe((await treeOf(part.digests, part.bytes)).text);
+  await Promise.all(sent.map(({ held }) => held));
   const bytes = 17 * leafBytes + 5;
   const root = await importRoot(service, { digests, bytes, signal });
   expect(root).toBe((await treeOf(digests, bytes)).text);
@@ -61,10 +63,38 @@ it('a part is due 5 s after its first leaf', async () => {
   expect([writer.dueAt(), writer.isDue()]).toEqual([1000 + partMs, false]);
   nowMs += 1;
   expect(writer.isDue()).toBe(true);
-  expect(await writer.close()).toMatchObject({ firstLeaf: 7, bytes: 2 * leafBytes });
+  expect(await writer.close()).toMatchObject({ part: { firstLeaf: 7, bytes: 2 * leafBytes } });
   expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
   await writer.add(randomBytes(1));
-  expect(await writer.close()).toMatchObject({ firstLeaf: 9, bytes: 1 });
+  expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
+});
+
+it('a leaf is taken note of while the one before it is sent, and is sent after it', async () => {
+  const { promise: taken, resolve: take } = Promise.withResolvers<void>();
+  let writes = 0;
+  const slow: PinningService = {
+    ...service,
+    importBlocks: (signal) => ({
+      ...service.importBlocks(signal),
+      write() {
+        writes += 1;
+        return taken;
+      },
+      finish: async () => undefined,
+    }),
+  };
+  const noted: number[] = [];
+  const beforeLeaf = async (index: number): Promise<void> => void noted.push(index);
+  const writer = partWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, beforeLeaf });
+  await writer.add(randomBytes(leafBytes));
+  const second = writer.add(randomBytes(leafBytes));
+  await expect.poll(() => noted).toEqual([0, 1]);
+  expect(writes).toBe(1);
+  take();
+  await (
+    await second
+  ).sent;
+  expect(writes).toBe(2);
 });
 
 it('no byte of a leaf leaves before its digest has been taken note of', async () => {

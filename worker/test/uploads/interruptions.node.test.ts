@@ -148,6 +148,16 @@ describe.each(modes)('%s', (mode) => {
   });
 });
 
+it('a part that the service has lost before it was pinned is withdrawn at once', async () => {
+  const bytes = random(2 * mib);
+  const { path } = await create(owner.call, 'plain', bytes.length);
+  answering('pin/add', failing('pin: block was not found locally (offline)'));
+  expect(await problemOf(patch(owner.call, path, 0, bytes.subarray(0, mib)))).toEqual([503, 'pinning_unavailable']);
+  expect(await owner.object.rows('part')).toEqual([]);
+  peer.onCommand = undefined;
+  await expectStored(owner.call, await send(owner.call, path, bytes, mib), bytes);
+});
+
 /** An upload whose bytes have all arrived, with less than a leaf at the end, and whose file could not be stored yet. */
 async function unfinished(
   bytes: Uint8Array,

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import type { ResumableUpload } from '../../../shared/api.ts';
-import { cidBuilder } from '../../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
 import { bytesOf, jsonOf, type Client } from '../client.ts';
 
 export const version = { 'Tus-Resumable': '1.0.0' };
@@ -96,12 +96,6 @@ export async function send(call: Client, path: string, bytes: Uint8Array, size: 
     expect(last.headers.get('Upload-Offset')).toBe(String(Math.min(bytes.length, offset + size)));
   }
   return last;
-}
-
-async function cidOfBytes(bytes: Uint8Array): Promise<string> {
-  const builder = cidBuilder();
-  await builder.write(bytes);
-  return (await builder.finish()).cid;
 }
 
 /** Checks that a file is there, with these bytes, under the CID of what is stored. */

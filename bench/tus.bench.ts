@@ -1,0 +1,164 @@
+/** An upload in several requests (tus) next to one in one request; and a client that is slow next to one that is not. */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { rpcToken, startService, type Service } from '../testkit/service.ts';
+
+const MiB = 1024 * 1024;
+/** Of the file, and of each request of tus. */
+const fileBytes = 1024 * MiB;
+const requestBytes = 64 * MiB;
+
+export const bench: Bench = {
+  name: 'tus',
+  measures: 'uploads of 1 GiB in several requests to those in one; another client beside a slow one',
+  run,
+};
+
+async function* run(): AsyncGenerator<Figure> {
+  yield* resumed();
+  if (kuboProgram() !== undefined) yield* besideSlow();
+}
+
+/** 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service. */
+async function* resumed(): AsyncGenerator<Figure> {
+  const service = await startService({ vars: { MAX_UPLOAD_BYTES: String(fileBytes) } });
+  try {
+    const { apiKey } = await service.account();
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    for (const mode of ['plain', 'encrypted']) {
+      const timed = (store: (headers: Record<string, string>, mode: string) => Promise<string>) => async () => {
+        const begun = performance.now();
+        const fileId = await store(headers, mode);
+        const seconds = (performance.now() - begun) / 1000;
+        await ask(service, 'DELETE', `/v1/storage/${fileId}`, headers);
+        return fileBytes / MiB / seconds;
+      };
+      const { tus, post } = await interleave(
+        {
+          tus: timed((...o) => inRequests(service, ...o)),
+          post: timed((...o) => inOne(service, ...o)),
+        },
+        3,
+      );
+      yield {
+        figure: `tus, 1 GiB ${mode} in requests of 64 MiB`,
+        unit: 'MiB/s',
+        value: tus.median,
+        spread: tus.spread,
+        peer: named('one POST', post),
+        target: { ratio: { atLeast: 0.9 } },
+      };
+    }
+  } finally {
+    await service.close();
+  }
+}
+
+async function inOne(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
+  const about = { ...headers, 'Content-Disposition': 'attachment; filename=x', 'Content-Type': 'image/png' };
+  const { body } = await ask(service, 'POST', `/v1/storage/${mode}`, about, fileBytes);
+  return (JSON.parse(body) as { fileId: string }).fileId;
+}
+
+async function inRequests(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
+  const tus = { ...headers, 'Tus-Resumable': '1.0.0' };
+  const metadata = { 'Upload-Length': String(fileBytes), 'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n' };
+  const { location = '' } = (await ask(service, 'POST', `/v1/uploads/${mode}`, { ...tus, ...metadata })).headers;
+  let fileId: unknown;
+  for (let offset = 0; offset < fileBytes; offset += requestBytes) {
+    const part = { ...tus, 'Upload-Offset': String(offset), 'Content-Type': 'application/offset+octet-stream' };
+    ({ 'sealpin-file': fileId } = (await ask(service, 'PATCH', location, part, requestBytes)).headers);
+  }
+  // A file over 1 GiB is stored after the last response.
+  for (let state = ''; state !== 'done';)
+    ({ state } = JSON.parse((await ask(service, 'GET', location, headers)).body) as { state: string });
+  return String(fileId);
+}
+
+const block = randomBytes(MiB);
+let leaves = 0;
+
+/** Makes a request with a body of so many bytes, in which no MiB is like another. */
+async function ask(
+  { url }: Service,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  bytes = 0,
+): Promise<{ headers: IncomingMessage['headers']; body: string }> {
+  const sent = request(new URL(path, url), { method, headers: { ...headers, 'Content-Length': bytes } });
+  const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+  for (let offset = 0; offset < bytes; offset += MiB) {
+    block.writeUInt32LE((leaves += 1), 0);
+    if (!sent.write(Buffer.from(block))) await Promise.race([once(sent, 'drain'), answered]);
+  }
+  sent.end();
+  const [response] = await answered;
+  const body = Buffer.concat(await Array.fromAsync(response as AsyncIterable<Buffer>)).toString();
+  if ((response.statusCode ?? 500) >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${body}`);
+  return { headers: response.headers, body };
+}
+
+/** How long another client waits while one sends 20 kB a second and Kubo collects garbage. */
+async function* besideSlow(): AsyncGenerator<Figure> {
+  const kubo = await startKubo({ token: rpcToken });
+  const service = await startService({ node: kubo });
+  try {
+    const { apiKey } = await service.account();
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    const collect = async (): Promise<string> => {
+      const response = await fetch(`${kubo.url}/api/v0/repo/gc`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${rpcToken}` },
+      });
+      return await response.text();
+    };
+    const times: number[] = [];
+    for (let round = 0; round < 5; round += 1) {
+      const slow = trickle(service, headers);
+      // Until a part is open at Kubo.
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      const collected = collect();
+      const begun = performance.now();
+      await fetch(`${service.url}/v1/storage/plain`, { method: 'POST', headers, body: `a${round}b` });
+      times.push(performance.now() - begun);
+      await collected;
+      slow.end();
+    }
+    const { high: value, spread } = summarize(times);
+    yield {
+      figure: '3 bytes beside a slow client and a collection, the slowest of 5',
+      unit: 'ms',
+      value,
+      spread,
+      target: { value: { atMost: 1000 } },
+    };
+  } finally {
+    await service.close();
+    await kubo.close();
+  }
+}
+
+/** A client that sends a leaf and a half, and then 20 kB a second. */
+function trickle({ url }: Service, headers: Record<string, string>): { end(): void } {
+  const sent = request(`${url}/v1/storage/plain`, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Length': 9 * MiB },
+  });
+  sent.on('error', () => undefined);
+  sent.write(randomBytes(1.5 * MiB));
+  const timer = setInterval(() => sent.write(randomBytes(2000)), 100);
+  return {
+    end() {
+      clearInterval(timer);
+      sent.destroy();
+    },
+  };
+}
+
+function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
+  return { name, value: median, spread };
+}

@@ -1,0 +1,155 @@
+/** Uploads in one request, in workerd: what they cost in CPU and memory. */
+import { randomBytes } from 'node:crypto';
+import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { cpuMs, forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
+import { startService, type Service } from '../testkit/service.ts';
+import { send, startSink } from './worker-fixture.ts';
+
+const MiB = 1024 * 1024;
+
+export const bench: Bench = {
+  name: 'uploads',
+  measures: 'uploads in workerd: CPU to that of a bare loop, throughput, memory',
+  run,
+};
+
+async function* run(): AsyncGenerator<Figure> {
+  const sink = await startSink(randomBytes(1024));
+  try {
+    yield* cpu(sink.url);
+  } finally {
+    sink.process.kill();
+  }
+  yield* memory();
+}
+
+/** CPU and throughput of uploads to a pinning service that stores nothing. */
+async function* cpu(sink: string): AsyncGenerator<Figure> {
+  const raw = randomBytes(90 * MiB);
+  const json = Buffer.from(JSON.stringify({ filename: 'name', data: raw.subarray(0, 64 * MiB).toString('base64') }));
+  const service = await startService({ through: () => sink });
+  const pass = await startService({ entry: 'bench/workers/bare-workers.ts', vars: { SINK: sink } });
+  try {
+    const { apiKey } = await service.account();
+    const storing = (mode: string, body: Buffer, type: string, bytes: number) => () =>
+      stored(service, apiKey, mode, body, type, bytes);
+    const kinds = [
+      { figure: 'plain 90 MiB', run: storing('plain', raw, 'image/png', raw.length), cpu: 1.05, rate: 0.8 },
+      { figure: 'encrypted 90 MiB', run: storing('encrypted', raw, 'image/png', raw.length), cpu: 1.3, rate: 0.75 },
+      { figure: 'JSON 64 MiB', run: storing('encrypted', json, 'application/json', 64 * MiB), cpu: 1.6, rate: 0.6 },
+    ];
+    for (const { figure, run, cpu, rate } of kinds) {
+      const cpus: number[] = [];
+      const ours = async (): Promise<number> => {
+        const { cpuMs, seconds, mebibytes } = await run();
+        cpus.push(cpuMs / mebibytes);
+        return mebibytes / seconds;
+      };
+      const leastCpus: number[] = [];
+      const bare = (path: string, cpus?: number[]) => async (): Promise<number> => {
+        const cpu = cpuMs(pass.pid);
+        const begun = performance.now();
+        await send(pass.url, 'POST', path, {}, raw);
+        cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
+        return raw.length / MiB / ((performance.now() - begun) / 1000);
+      };
+      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') });
+      const used = summarize(cpus.slice(1));
+      yield {
+        figure: `CPU of ${figure}`,
+        unit: 'ms/MiB',
+        value: used.median,
+        spread: used.spread,
+        peer: named('read, hash, send and no more', summarize(leastCpus.slice(1))),
+        target: { ratio: { atMost: cpu } },
+      };
+      const { median: value, spread } = speed.ours;
+      const peer = named('a Worker that passes it on', speed.peer);
+      yield { figure, unit: 'MiB/s', value, spread, peer, target: { ratio: { atLeast: rate } } };
+    }
+  } finally {
+    await pass.close();
+    await service.close();
+  }
+}
+
+type Upload = { cpuMs: number; seconds: number; mebibytes: number };
+
+/** Stores a body and deletes it again, so that each upload is the first of its CID. */
+async function stored(
+  service: Service,
+  apiKey: string,
+  mode: string,
+  body: Buffer,
+  type: string,
+  bytes: number,
+): Promise<Upload> {
+  const headers = {
+    Authorization: `Bearer ${apiKey}`,
+    'Content-Type': type,
+    'Content-Disposition': 'attachment; filename=x',
+  };
+  const cpu = cpuMs(service.pid);
+  const begun = performance.now();
+  const file = JSON.parse(await send(service.url, 'POST', `/v1/storage/${mode}`, headers, body)) as { fileId: string };
+  const seconds = (performance.now() - begun) / 1000;
+  const used = cpuMs(service.pid) - cpu;
+  await send(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
+  return { cpuMs: used, seconds, mebibytes: bytes / MiB };
+}
+
+/** Memory of workerd above idle, with the embedded IPFS node behind it. */
+async function* memory(): AsyncGenerator<Figure> {
+  const body = randomBytes(90 * MiB);
+  const json = Buffer.from(JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }));
+  for (const [figure, count, atMost] of [
+    ['one upload', 1, 32],
+    ['eight uploads at once', 8, 96],
+    ['32 uploads at once', 32, 200],
+  ] as const) {
+    // A service for each run: workerd does not return all of its memory to the system.
+    const runs: number[] = [];
+    for (let round = 0; round < 5; round += 1) runs.push(await aboveIdle(count, body, json));
+    const { median, spread } = summarize(runs);
+    yield {
+      figure: `workerd above idle, ${figure}`,
+      unit: 'MiB',
+      value: median,
+      spread,
+      target: { value: { atMost } },
+    };
+  }
+}
+
+/** By how much the memory of workerd grows at its peak while so many uploads of all kinds run at once, in MiB. */
+async function aboveIdle(count: number, body: Buffer, json: Buffer): Promise<number> {
+  const service = await startService();
+  try {
+    const headers = {
+      Authorization: `Bearer ${(await service.account()).apiKey}`,
+      'Content-Disposition': 'attachment; filename=x',
+    };
+    const idle = residentMiB(service.pid) ?? 0;
+    forgetPeak(service.pid);
+    await Promise.all(
+      Array.from({ length: count }, (_, index) =>
+        index % 4 === 3
+          ? send(service.url, 'POST', '/v1/storage/encrypted', { ...headers, 'Content-Type': 'application/json' }, json)
+          : send(
+              service.url,
+              'POST',
+              `/v1/storage/${index % 2 === 0 ? 'encrypted' : 'plain'}`,
+              { ...headers, 'Content-Type': 'image/png' },
+              body,
+            ),
+      ),
+    );
+    return (peakMiB(service.pid) ?? 0) - idle;
+  } finally {
+    await service.close();
+  }
+}
+
+function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
+  return { name, value: median, spread };
+}
