@@ -2,7 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { encryptToKeys } from '../seal.ts';
-import { fileArg } from './args.ts';
+import { destinationFlags, fileArg } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -12,6 +12,7 @@ export const command = defineCommand({
   args: {
     file: fileArg,
     public_key_file: { type: 'positional', description: 'The recipient; add your own if you want to open it, too' },
+    ...destinationFlags,
     mix: {
       type: 'boolean',
       description: 'Allow post-quantum and classical keys together, which removes the post-quantum protection',
@@ -28,7 +29,7 @@ export const command = defineCommand({
     if (args.file === '-' && files.includes('-'))
       throw new SealpinError('usage', 'standard input cannot be both the file and a key');
     await encryptToKeys({
-      file: args.file,
+      args,
       format: 'age',
       mix: args.mix,
       context,

@@ -1,6 +1,6 @@
 import { defineCommand } from '../command.ts';
 import { encryptWithPassword } from '../seal.ts';
-import { fileArg, newPasswordFlags, passwordArg } from './args.ts';
+import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -11,6 +11,7 @@ export const command = defineCommand({
     file: fileArg,
     password: passwordArg,
     ...newPasswordFlags,
+    ...destinationFlags,
     fips: { type: 'boolean', description: 'Only algorithms that FIPS approves: PBKDF2 instead of scrypt' },
   },
   service: true,
