@@ -1,5 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { encryptToKeys } from '../seal.ts';
 import { destinationFlags, fileArg } from './args.ts';
@@ -8,10 +9,13 @@ export const command = defineCommand({
   about:
     'Prints the blob ID. Each of the private keys opens the file. The stored blob is an age file. A public key ' +
     'file is public.key from sealpin keygen, an SPKI PEM from OpenSSL (P-256), or lines with age recipients ' +
-    '(age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself instead of a file.',
+    '(age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself, or a contact (see: sealpin contact add).',
   args: {
     file: fileArg,
-    public_key_file: { type: 'positional', description: 'The recipient; add your own if you want to open it, too' },
+    public_key_file: {
+      type: 'positional',
+      description: 'The public key, or a contact; add your own if you want to open it, too',
+    },
     ...destinationFlags,
     mix: {
       type: 'boolean',
@@ -22,6 +26,7 @@ export const command = defineCommand({
   service: true,
   examples: [
     { command: 'sealpin ecc-encrypt letter.pdf bob/public.key', does: 'For Bob' },
+    { command: 'sealpin ecc-encrypt photos ann ben --output photos.age', does: 'A folder for two contacts, as a file' },
     { command: 'sealpin ecc-encrypt letter.pdf alice.key bob.key age1tag1…', does: 'For three people' },
   ],
   async run({ args, rest, context }) {
@@ -33,7 +38,7 @@ export const command = defineCommand({
       format: 'age',
       mix: args.mix,
       context,
-      recipients: async () => readRecipients(files, context),
+      recipients: async () => readRecipients(files, context, await readContacts(context)),
     });
   },
 });

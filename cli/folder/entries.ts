@@ -24,7 +24,7 @@ export type FolderEntry = Found &
 
 type Listing = { readonly path: string; readonly stats: BigIntStats; readonly names: string[] };
 
-/** What Node's decoder puts in the place of bytes that are not UTF-8. */
+/** What Node's decoder puts where bytes are not UTF-8. */
 const replacement = '\uFFFD';
 
 /**

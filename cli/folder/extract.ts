@@ -141,20 +141,13 @@ export class Extraction {
       }
       await this.#enter(names);
       const path = join(this.#here.path, last);
-      switch (header.type) {
-        case 'directory':
-          return await this.#directory(last, path, header);
-        case 'file':
-          return await this.#file(path, header, body);
-        case 'symlink':
-          if (!isInside(header.linkname ?? '', names.length))
-            throw new UnsafePath(`it is a link that leads out of the folder, or may: ${header.linkname}`);
-          return await symlink(header.linkname ?? '', path);
-        case 'link':
-          return await link(await this.#existing(header.linkname ?? ''), path);
-        default:
-          throw new UnsafePath('it is neither a file, a directory nor a link');
-      }
+      const { type, linkname = '' } = header;
+      if (type === 'directory') await this.#directory(last, path, header);
+      else if (type === 'file') await this.#file(path, header, body);
+      else if (type === 'link') await link(await this.#existing(linkname), path);
+      else if (type !== 'symlink') throw new UnsafePath('it is neither a file, a directory nor a link');
+      else if (isInside(linkname, names.length)) await symlink(linkname, path);
+      else throw new UnsafePath(`it is a link that leads, or may lead, out of the folder: ${shortened(linkname)}`);
     } catch (error) {
       throw entryFailure(header.name, error);
     }
@@ -223,7 +216,8 @@ export class Extraction {
     }
     path = join(path, names.at(-1) ?? '');
     const stats = await lstat(path).catch(() => undefined);
-    if (stats?.isFile() !== true) throw new UnsafePath(`it is a link to ${target}, which is no file before it`);
+    if (stats?.isFile() !== true)
+      throw new UnsafePath(`it is a link to ${shortened(target)}, which is no file before it`);
     return path;
   }
 }
@@ -268,13 +262,17 @@ function timeOf({ mtime }: TarHeader): Date {
 /** Why an entry cannot be extracted, with its name. */
 function entryFailure(name: string, error: unknown): unknown {
   if (error instanceof SealpinError) return error;
-  const shown = name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
+  const shown = shortened(name);
   if (error instanceof UnsafePath) return unsafe(shown, error.message, error);
   const errno = errnoOf(error);
   if (errno === undefined) return error;
   if (errno === 'EEXIST')
     return unsafe(shown, 'something of that name is there already, perhaps in other letters or another form', error);
   return writeFailure(shown, error);
+}
+
+function shortened(name: string): string {
+  return name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
 }
 
 function unsafe(name: string, why: string, cause: unknown): SealpinError {

@@ -31,7 +31,8 @@ export async function openFolder(path: string, context: Context): Promise<Input>
   const { readable, controller } = createTarPacker();
   const reader = readable.getReader();
   let isStarted = false;
-  const cancel = (reason: unknown): Promise<void> => reader.cancel(reason);
+  // After a failure there is nothing left to cancel, and the reader has got it already.
+  const cancel = (reason: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
   const stream = bytesFrom({
     async next() {
       if (!isStarted) void pack(root, path, controller, context).catch((error: unknown) => controller.error(error));
