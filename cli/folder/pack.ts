@@ -49,7 +49,7 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
   const progress = output.progress(`looking through ${shown}`);
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
-  const leaving: string[] = [];
+  let leaving: string | undefined;
   let leavingCount = 0;
   for await (const entry of entriesOf(root, shown)) {
     signal.throwIfAborted();
@@ -57,13 +57,15 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
     if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
     if (entry.type !== 'symlink' || entry.isInside) continue;
     leavingCount += 1;
-    if (leaving.length === 0) leaving.push(`${join(shown, entry.path)} -> ${entry.target}`);
+    leaving ??= `${join(shown, entry.path)} -> ${entry.target}`;
   }
   progress.done();
-  if (leavingCount > 0)
+  if (leaving !== undefined) {
+    const more = leavingCount === 1 ? '' : ` (and ${leavingCount - 1} more)`;
     output.warn(
-      `symbolic links that may lead out of ${shown}, which --extract refuses: ${leavingCount}, such as ${leaving[0]}`,
+      `symbolic links may lead out of ${shown}: ${leaving}${more}; decrypt --extract will refuse the archive`,
     );
+  }
   return bytes;
 }
 
