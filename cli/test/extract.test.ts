@@ -179,7 +179,7 @@ test.each([
 });
 
 test('memory does not grow with the number of entries', { timeout: 600_000 }, async () => {
-  const count = process.env['SEALPIN_LONG'] === '1' ? 1_000_000 : 3000;
+  const count = process.env['SEALPIN_LONG'] === '1' ? 100_000 : 3000;
   const outer = await temporaryDirectory();
   const one = Buffer.from(await packTar([directory('d'), link('d/x', 'y')]));
   let made = 0;
