@@ -1,5 +1,6 @@
-/** The work of the three encrypting commands: read, encrypt, store, remember, print the blob ID. */
-import { basename, resolve } from 'node:path';
+/** The work of the three encrypting commands: read and encrypt, then store, remember and print the blob ID, or write a file. */
+import { realpath, stat } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
 import type { Health, StoredFile } from '../shared/api.ts';
 import {
   encrypt,
@@ -11,12 +12,14 @@ import {
   type Recipient,
 } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { parseFilename } from '../shared/filename.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
 import { remember } from './history.ts';
 import { type Input, openInput } from './io/input.ts';
+import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { sizeText } from './terminal/progress.ts';
 import { type Api, api, authorizedService, type Service } from './remote/client.ts';
 import { hasSpool, type SourceMark, spoolId } from './remote/spool.ts';
@@ -32,9 +35,19 @@ type Secret = {
   readonly identity?: Identity;
 };
 
-type Sealing = {
-  /** A path, or `-`. */
+/** What the encrypting commands have in common on the command line. */
+type Arguments = {
+  /** A path, of a file or a folder, or `-`. */
   readonly file: string;
+  /** Where the container goes, a path or `-`; undefined: to the service. */
+  readonly output: string | undefined;
+  readonly force: boolean;
+  /** The name for the history. */
+  readonly name: string | undefined;
+};
+
+type Sealing = {
+  readonly args: Arguments;
   readonly format: Format;
   /** Whether post-quantum recipients may be combined with others. */
   readonly mix?: boolean;
@@ -47,14 +60,13 @@ type Sealing = {
 const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
- * Encrypts a file with the password that is given, generated or asked for, and stores it.
+ * Encrypts a file or folder with the password that is given, generated or asked for.
  *
  * @param o `args` of the command; `derivation` how the key is derived from the password
- * @throws the codes of `newPassword` and `encryptAndStore`; usage when the password is the path of a file
+ * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
  */
 export async function encryptWithPassword(o: {
-  readonly args: {
-    readonly file: string;
+  readonly args: Arguments & {
     readonly password: string | undefined;
     readonly 'password-file': string | undefined;
     readonly generate: boolean;
@@ -74,10 +86,10 @@ export async function encryptWithPassword(o: {
       identity: passwordIdentity(password),
     };
   };
-  await encryptAndStore({ file: args.file, format, context, secret });
+  await encryptOne({ args, format, context, secret });
 }
 
-/** Encrypts a file to keys and stores it. @throws the codes of `recipients` and `encryptAndStore` */
+/** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
 export async function encryptToKeys(
   o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
 ): Promise<void> {
@@ -85,18 +97,87 @@ export async function encryptToKeys(
     const recipients = await o.recipients();
     return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
   };
-  await encryptAndStore({ ...o, secret });
+  await encryptOne({ ...o, secret });
+}
+
+async function encryptOne(o: Sealing): Promise<void> {
+  const { output, force, name } = o.args;
+  if (output === undefined && force)
+    throw new SealpinError('usage', '--force is given without --output', { hint: 'what is stored replaces nothing' });
+  if (output !== undefined && (name !== undefined || o.context.service !== undefined))
+    throw new SealpinError(
+      'usage',
+      `with --output nothing is stored, so --${name === undefined ? 'service' : 'name'} has no use`,
+      { hint: 'leave one of them out' },
+    );
+  await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
+}
+
+/** Opens what is to be encrypted: a file, a pipe, or a folder as an archive. */
+async function openSource(path: string, context: Context): Promise<Input> {
+  const stats = path === '-' ? undefined : await stat(resolve(context.cwd, path)).catch(() => undefined);
+  if (stats?.isDirectory() !== true) return openInput(path, context);
+  const { openFolder } = await import('./folder/pack.ts');
+  return openFolder(path, context);
 }
 
 /**
- * Encrypts a file, stores it and prints its blob ID.
+ * Encrypts into a container file, which appears complete or not at all.
  *
- * @throws too_large before a byte is sent, if the size is known; the codes of `openInput`, `authorizedService`, `store` and `upload`
+ * @param path of the container, or `-`
+ * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
+ */
+async function encryptToFile(path: string, o: Sealing): Promise<void> {
+  const { args, context } = o;
+  const { output, signal } = context;
+  if (path === '-' && output.json)
+    throw new SealpinError('usage', '--json and the encrypted file would both go to standard output', {
+      hint: 'name a file for the output',
+    });
+  const options = { force: args.force, world: context };
+  // Checked before anything is read, and again once the input is open, which must be another file.
+  await openSink(path, options);
+  await refuseInside(args.file, path, context);
+  const input = await openSource(args.file, context);
+  let sink: Sink | undefined;
+  try {
+    sink = await openSink(path, { ...options, input: input.identity });
+    const container = await seal(input, await o.secret(), o);
+    if (container.bytes !== undefined) await sink.room(container.bytes);
+    const progress = output.progress('encrypting', container.expectedBytes);
+    const size = await writeAll(container.stream, sink, { progress, signal, onWritten: () => undefined });
+    const written = await sink.commit();
+    if (written === undefined) return;
+    output.note(`wrote ${path} (${sizeText(size)})`);
+    await output.result({ output: written, size }, []);
+  } finally {
+    await sink?.abort();
+    await input.close();
+  }
+}
+
+/** Refuses a container in the folder that it would hold. */
+async function refuseInside(source: string, path: string, { cwd }: Context): Promise<void> {
+  if (source === '-' || path === '-') return;
+  const [folder, directory] = await Promise.all(
+    [resolve(cwd, source), dirname(resolve(cwd, path))].map((each) => realpath(each).catch(() => undefined)),
+  );
+  if (folder === undefined || directory === undefined || !`${directory}/`.startsWith(`${folder}/`)) return;
+  throw new SealpinError('usage', `${path} is in the folder ${source}, which is being encrypted`, {
+    hint: 'put the output somewhere else',
+  });
+}
+
+/**
+ * Encrypts a file or folder, stores it and prints its blob ID.
+ *
+ * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
  */
 async function encryptAndStore(o: Sealing): Promise<void> {
-  const { context } = o;
+  const { context, args } = o;
   const { output } = context;
-  const input = await openInput(o.file, context);
+  const named = args.name === undefined ? undefined : parseFilename(args.name);
+  const input = await openSource(args.file, context);
   try {
     const service = await authorizedService(context);
     const routes = api(service, context);
@@ -110,11 +191,9 @@ async function encryptAndStore(o: Sealing): Promise<void> {
       });
     const secret = await o.secret();
     const file = await storeSealed(input, secret, { ...o, service, routes, limits, keyId: key.id });
-    const name = o.file === '-' ? {} : { name: basename(o.file) };
-    await keepInHistory(
-      { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size, ...name },
-      context,
-    );
+    const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
+    const { cid, fileId, size: bytes } = file;
+    await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...(name === '' ? {} : { name }) }, context);
     const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
     if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
@@ -136,7 +215,7 @@ type Destination = {
 async function storeSealed(input: Input, secret: Secret, o: Sealing & Destination): Promise<Stored> {
   const { context, limits, routes: api, service, keyId } = o;
   const { output, signal } = context;
-  const path = resolve(context.cwd, o.file);
+  const path = resolve(context.cwd, o.args.file);
   const source = markOf(path, input);
   const id = source === undefined ? crypto.randomUUID() : path;
   const uploading: Omit<Uploading, 'encrypt'> = {
@@ -151,8 +230,8 @@ async function storeSealed(input: Input, secret: Secret, o: Sealing & Destinatio
     context,
   };
   if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, uploading.id)))
-    return upload({ ...uploading, encrypt: () => seal(input.stream, input.bytes, secret, o) });
-  let container = await seal(input.stream, input.bytes, secret, o);
+    return upload({ ...uploading, encrypt: () => seal(input, secret, o) });
+  let container = await seal(input, secret, o);
   refuseLarge(container.bytes, limits.fileBytes);
   if (limits.uploadBytes > 0 && limits.requestBytes !== null) {
     const start = await startOf(container, limits.requestBytes);
@@ -160,7 +239,7 @@ async function storeSealed(input: Input, secret: Secret, o: Sealing & Destinatio
     container = start.container;
   }
   let sentBytes = 0;
-  const progress = output.progress('encrypting and storing', container.bytes);
+  const progress = output.progress('encrypting and storing', container.expectedBytes);
   const onBytes = (bytes: number): void => {
     sentBytes += bytes;
     progress.add(bytes);
@@ -177,20 +256,24 @@ async function storeSealed(input: Input, secret: Secret, o: Sealing & Destinatio
   } finally {
     progress.done();
   }
-  const again = await openInput(o.file, context);
+  const again = await openInput(o.args.file, context);
   try {
-    const encrypt = () => seal(again.stream, again.bytes, secret, o);
+    const encrypt = () => seal(again, secret, o);
     return await upload({ ...uploading, source: markOf(path, again), encrypt });
   } finally {
     await again.close();
   }
 }
 
-type Container = { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined };
+type Container = {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly bytes: number | undefined;
+  /** About how many, for the progress. */
+  readonly expectedBytes: number | undefined;
+};
 
 async function seal(
-  stream: ReadableStream<Uint8Array>,
-  bytes: number | undefined,
+  { stream, bytes, expectedBytes = bytes }: Input,
   { recipients }: Secret,
   { format, mix = false, context }: Sealing,
 ): Promise<Container> {
@@ -200,15 +283,16 @@ async function seal(
   // Pieces of one leaf of the CID, which the hashing takes without copying them together.
   const container = await encrypt(stream, { format, recipients, mix, pieceBytes: leafBytes, backend: nodeBackend });
   derivation?.done();
-  return { stream: container.stream, bytes: bytes === undefined ? undefined : container.size(bytes) };
+  const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : container.size(plain));
+  return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
 }
 
 /** Whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
 async function startOf(
-  { stream, bytes }: Container,
+  { stream, bytes, expectedBytes }: Container,
   requestBytes: number,
 ): Promise<{ readonly container: Container; readonly isAll: boolean }> {
-  if (bytes !== undefined) return { container: { stream, bytes }, isAll: bytes <= requestBytes };
+  if (bytes !== undefined) return { container: { stream, bytes, expectedBytes }, isAll: bytes <= requestBytes };
   const reader = stream.getReader();
   const begun: Uint8Array[] = [];
   let begunBytes = 0;
@@ -230,7 +314,7 @@ async function startOf(
     },
     { highWaterMark: 0 },
   );
-  return { container: { stream: whole, bytes: isAll ? begunBytes : undefined }, isAll };
+  return { container: { stream: whole, bytes: isAll ? begunBytes : undefined, expectedBytes }, isAll };
 }
 
 /** The input as it is now; undefined for a pipe. */

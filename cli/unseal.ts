@@ -6,9 +6,9 @@ import { openDownload } from './remote/kept-download.ts';
 import { release } from './io/byte-stream.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
-import { openSink, type Sink } from './io/output-file.ts';
+import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { type FileIdentity, openInput } from './io/input.ts';
-import { silentProgress, sizeText } from './terminal/progress.ts';
+import { type Progress, silentProgress, sizeText } from './terminal/progress.ts';
 import { maxTries } from './keys/passwords.ts';
 
 export type Unsealing = {
@@ -17,6 +17,8 @@ export type Unsealing = {
   /** A path, or `-`. */
   readonly outputFile: string;
   readonly force: boolean;
+  /** Whether it is a tar archive, to be extracted into a new directory `outputFile`. */
+  readonly extract: boolean;
   /** The password or keys that were given: no others are tried. */
   readonly given:
     | { readonly kind: 'password'; readonly password: string }
@@ -46,13 +48,17 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     throw new SealpinError('usage', '--json and the file would both go to standard output', {
       hint: 'name a file for the output',
     });
+  if (o.extract && (o.outputFile === '-' || o.force))
+    throw new SealpinError('usage', `--extract creates a directory: it does not go with ${o.force ? '--force' : '-'}`, {
+      hint: 'name a new directory',
+    });
   // Checked before anything is fetched, and again once the input is open, which must be another file.
-  await openSink(o.outputFile, { force: o.force, world: context });
+  await openDestination(o);
   const source = await container(o.blob, context);
-  let sink: Sink | undefined;
+  let destination: Destination | undefined;
   try {
-    sink = await openSink(o.outputFile, { force: o.force, world: context, input: source.identity });
-    if (source.bytes !== undefined) await sink.room(source.bytes);
+    destination = await openDestination(o, source.identity);
+    if (source.bytes !== undefined) await destination.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
     // A progress bar would appear in the middle of the text on the same terminal.
     const progress = () =>
@@ -62,14 +68,18 @@ export async function decryptTo(o: Unsealing): Promise<void> {
     const plaintext = await openWith(opened, o, context);
     // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by its source.
     const onWritten = opened.kind === 'plain' ? () => undefined : release;
-    const bytes = await writeAll(plaintext, sink, { progress: progress(), signal: context.signal, onWritten });
-    const path = await sink.commit();
+    const { bytes, wrote } = await destination.fill(plaintext, {
+      progress: progress(),
+      signal: context.signal,
+      onWritten,
+    });
+    const path = await destination.commit();
     if (opened.kind === 'plain') output.warn(`${o.blob} was not encrypted: it was written as it is`);
     if (path === undefined) return;
-    output.note(`wrote ${o.outputFile} (${sizeText(bytes)})`);
+    output.note(wrote);
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
-    await sink?.abort();
+    await destination?.abort();
     throw failureOf(error, o);
   } finally {
     await source.close();
@@ -168,30 +178,59 @@ async function identitiesFor(kind: 'password' | 'keys', o: Unsealing): Promise<r
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/** @returns how many bytes were written */
-async function writeAll(
-  plaintext: ReadableStream<Uint8Array>,
-  sink: Sink,
-  {
-    progress,
-    signal,
-    onWritten,
-  }: {
-    progress: { add(bytes: number): void; done(): void };
-    signal: AbortSignal;
-    onWritten(chunk: Uint8Array): void;
-  },
-): Promise<number> {
-  let bytes = 0;
-  for await (const chunk of plaintext) {
-    signal.throwIfAborted();
-    const { length } = chunk;
-    await sink.write(chunk, () => onWritten(chunk));
-    bytes += length;
-    progress.add(length);
-  }
-  progress.done();
-  return bytes;
+/** Whether bytes begin like a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
+function isTar(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
+}
+
+/** Where the plaintext goes. */
+type Destination = Pick<Sink, 'room' | 'abort'> & {
+  commit(): Promise<string | undefined>;
+  /** Writes all of it. @returns how many bytes, and the note about what was written */
+  fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
+};
+type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
+
+/** @param input what is being read, and so must not be written */
+async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Destination> {
+  const { outputFile, context } = o;
+  if (o.extract) return folderDestination(outputFile, context);
+  const sink = await openSink(outputFile, { force: o.force, world: context, input });
+  return {
+    room: (bytes) => sink.room(bytes),
+    commit: () => sink.commit(),
+    abort: () => sink.abort(),
+    async fill(plaintext, filling) {
+      let isArchive = false;
+      const onStart = (chunk: Uint8Array): void => void (isArchive = isTar(chunk) && !outputFile.endsWith('.tar'));
+      const bytes = await writeAll(plaintext, sink, { ...filling, onStart });
+      const what = isArchive ? ', a tar archive: decrypt --extract makes the folder of it' : '';
+      return { bytes, wrote: `wrote ${outputFile} (${sizeText(bytes)})${what}` };
+    },
+  };
+}
+
+async function folderDestination(path: string, context: Context): Promise<Destination> {
+  const { openExtraction } = await import('./folder/extract.ts');
+  const extraction = await openExtraction(path, context);
+  return {
+    room: (bytes) => extraction.room(bytes),
+    commit: () => extraction.commit(),
+    abort: () => extraction.abort(),
+    async fill(plaintext, { progress, signal }) {
+      const counted = plaintext.pipeThrough(
+        new TransformStream<Uint8Array, Uint8Array>({
+          transform(chunk, controller) {
+            progress.add(chunk.length);
+            controller.enqueue(chunk);
+          },
+        }),
+      );
+      const { files, bytes } = await extraction.unpack(counted, signal);
+      progress.done();
+      return { bytes, wrote: `wrote ${path} (${files} ${files === 1 ? 'file' : 'files'}, ${sizeText(bytes)})` };
+    },
+  };
 }
 
 /** The error to report, with what it means for the output file. */

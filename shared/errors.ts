@@ -192,6 +192,12 @@ const table = {
     fault: 'user',
     title: 'The container is incomplete, or has data after its end',
   },
+  archive_invalid: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The archive cannot be extracted safely',
+  },
   kdf_unavailable: {
     status: 422,
     exit: 1,

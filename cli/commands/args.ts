@@ -2,7 +2,7 @@
 import type { Args } from '../command.ts';
 
 /** What an encrypting command reads. */
-export const fileArg = { type: 'positional', description: 'The file, or - for standard input' } as const;
+export const fileArg = { type: 'positional', description: 'The file or folder, or - for standard input' } as const;
 
 /** The password as an argument: the specified form, and the least safe one. */
 export const passwordArg = {
@@ -21,6 +21,22 @@ export const blobArg = {
 export const outputFileArg = { type: 'positional', description: 'Where to write, or - for standard output' } as const;
 
 export const forceArg = { type: 'boolean', description: 'Replace the output file if it exists' } as const;
+
+export const extractArg = {
+  type: 'boolean',
+  description: 'It is a folder (a tar archive): extract it into the new directory <output_file>',
+} as const;
+
+/** Where an encrypting command puts the container. */
+export const destinationFlags = {
+  output: {
+    type: 'string',
+    valueHint: 'file',
+    description: 'Write the encrypted file here, or to stdout with -, instead of storing it. Uses no service',
+  },
+  force: { type: 'boolean', description: 'Replace the file of --output if it exists' },
+  name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it, for what has no file name' },
+} as const satisfies Args;
 
 /** The flags of the commands that open something with a password. */
 export const passwordFlags = {

@@ -1,12 +1,12 @@
 import { defineCommand } from '../command.ts';
 import { encryptWithPassword } from '../seal.ts';
-import { fileArg, newPasswordFlags, passwordArg } from './args.ts';
+import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
   about:
     'Prints the blob ID. The stored blob is an age file, which every age tool opens with the password. Otherwise ' +
     'as sealpin encrypt.',
-  args: { file: fileArg, password: passwordArg, ...newPasswordFlags },
+  args: { file: fileArg, password: passwordArg, ...newPasswordFlags, ...destinationFlags },
   service: true,
   examples: [
     { command: 'sealpin chacha-encrypt letter.pdf', does: 'Ask for a password, print the blob ID' },

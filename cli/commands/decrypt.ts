@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
-import { blobArg, forceArg, outputFileArg, passwordArg, passwordFlags } from './args.ts';
+import { blobArg, extractArg, forceArg, outputFileArg, passwordArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -16,11 +16,13 @@ export const command = defineCommand({
     output_file: outputFileArg,
     password: passwordArg,
     ...passwordFlags,
+    extract: extractArg,
     force: forceArg,
   },
   service: true,
   examples: [
     { command: 'sealpin decrypt bafkrei… letter.pdf', does: 'Ask for the password, write the file' },
+    { command: 'sealpin decrypt bafkrei… --extract photos', does: 'A folder, into the new directory photos' },
     {
       command: 'sealpin decrypt bafkrei… - --password-file pass.txt | tar -x',
       does: 'Into a pipe; exit code 1 means that it is incomplete',
@@ -36,6 +38,7 @@ export const command = defineCommand({
       blob: args.blob_id,
       outputFile: args.output_file,
       force: args.force,
+      extract: args.extract,
       given: password === undefined ? undefined : { kind: 'password', password },
       find: async (kind, failed) =>
         kind === 'password'

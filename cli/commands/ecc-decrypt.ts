@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
-import { blobArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
+import { blobArg, extractArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -15,6 +15,7 @@ export const command = defineCommand({
     output_file: outputFileArg,
     private_key_file: { type: 'positional', required: false, description: 'The private key, or - for standard input' },
     ...passwordFlags,
+    extract: extractArg,
     force: forceArg,
   },
   service: true,
@@ -32,6 +33,7 @@ export const command = defineCommand({
       blob: args.blob_id,
       outputFile: args.output_file,
       force: args.force,
+      extract: args.extract,
       given: { kind: 'keys', identities },
       find: async () => identities,
       context,

@@ -1,17 +1,22 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { encryptToKeys } from '../seal.ts';
-import { fileArg } from './args.ts';
+import { destinationFlags, fileArg } from './args.ts';
 
 export const command = defineCommand({
   about:
     'Prints the blob ID. Each of the private keys opens the file. The stored blob is an age file. A public key ' +
     'file is public.key from sealpin keygen, an SPKI PEM from OpenSSL (P-256), or lines with age recipients ' +
-    '(age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself instead of a file.',
+    '(age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself, or a contact (see: sealpin contact add).',
   args: {
     file: fileArg,
-    public_key_file: { type: 'positional', description: 'The recipient; add your own if you want to open it, too' },
+    public_key_file: {
+      type: 'positional',
+      description: 'The public key, or a contact; add your own if you want to open it, too',
+    },
+    ...destinationFlags,
     mix: {
       type: 'boolean',
       description: 'Allow post-quantum and classical keys together, which removes the post-quantum protection',
@@ -21,6 +26,7 @@ export const command = defineCommand({
   service: true,
   examples: [
     { command: 'sealpin ecc-encrypt letter.pdf bob/public.key', does: 'For Bob' },
+    { command: 'sealpin ecc-encrypt photos ann ben --output photos.age', does: 'A folder for two contacts, as a file' },
     { command: 'sealpin ecc-encrypt letter.pdf alice.key bob.key age1tag1…', does: 'For three people' },
   ],
   async run({ args, rest, context }) {
@@ -28,11 +34,11 @@ export const command = defineCommand({
     if (args.file === '-' && files.includes('-'))
       throw new SealpinError('usage', 'standard input cannot be both the file and a key');
     await encryptToKeys({
-      file: args.file,
+      args,
       format: 'age',
       mix: args.mix,
       context,
-      recipients: async () => readRecipients(files, context),
+      recipients: async () => readRecipients(files, context, await readContacts(context)),
     });
   },
 });

@@ -22,16 +22,25 @@ const table = {
     summary: 'Create a key pair',
     load: async () => (await import('./keygen.ts')).command,
   },
+  'contact add': {
+    summary: 'Give a name to a public key',
+    load: async () => (await import('./contact.ts')).add,
+  },
+  'contact list': {
+    summary: 'List contacts and the fingerprints of their keys',
+    load: async () => (await import('./contact.ts')).list,
+  },
+  'contact remove': { summary: 'Remove a contact', load: async () => (await import('./contact.ts')).remove },
   encrypt: {
-    summary: 'Encrypt a file with a password (AES-256-GCM) and store it',
+    summary: 'Encrypt a file or folder with a password (AES-256-GCM)',
     load: async () => (await import('./encrypt.ts')).command,
   },
   'chacha-encrypt': {
-    summary: 'Encrypt a file with a password (ChaCha20-Poly1305, an age file) and store it',
+    summary: 'Encrypt with a password into an age file (ChaCha20-Poly1305)',
     load: async () => (await import('./chacha-encrypt.ts')).command,
   },
   'ecc-encrypt': {
-    summary: 'Encrypt a file to public keys and store it',
+    summary: 'Encrypt to public keys or contacts, into an age file',
     load: async () => (await import('./ecc-encrypt.ts')).command,
   },
   decrypt: {

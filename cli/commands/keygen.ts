@@ -5,6 +5,7 @@ import { defineCommand } from '../command.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { writeFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';
+import { fingerprint } from '../keys/fingerprint.ts';
 import { protect } from '../keys/key-files.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
 import { newPassword } from '../keys/passwords.ts';
@@ -66,7 +67,9 @@ export const command = defineCommand({
       const publicKey = await open.commit();
       output.note(`wrote ${secret.name} (keep it secret and back it up: it cannot be recreated)`);
       output.note(`wrote ${open.name} (share it with people who will send you files)`);
-      await output.result({ recipient: pair.recipient, privateKey, publicKey }, [pair.recipient]);
+      const words = await fingerprint(pair.recipient);
+      output.note(`its fingerprint is ${words}`);
+      await output.result({ recipient: pair.recipient, fingerprint: words, privateKey, publicKey }, [pair.recipient]);
     } finally {
       await secret.abort();
       await open.abort();

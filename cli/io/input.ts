@@ -24,6 +24,8 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
+  /** About how long it will be, for the progress, where `bytes` is not known. */
+  readonly expectedBytes?: number;
   /** Which file it is, and of when; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
   readonly stream: ReadableStream<Uint8Array>;
@@ -69,9 +71,7 @@ export async function openInput(path: string, world: Pick<Environment, 'stdin' |
         'file_unreadable',
         `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
         {
-          hint: stats.isDirectory()
-            ? `pack it first: tar -c ${path} | sealpin encrypt -`
-            : 'pipe it into sealpin and name - as the file',
+          hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file',
         },
       );
     }

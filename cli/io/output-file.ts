@@ -2,18 +2,17 @@
  * The output of a command: a file that appears complete or not at all, or standard output. A file is written under a temporary
  * name in the same directory (0600), synced, and then renamed; the directory is synced after it.
  */
-import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, type FileHandle, link, lstat, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
-import { hostname } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { access, type FileHandle, link, lstat, open, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockWriter, blockWriter } from './block-writer.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from './errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
-import { sizeText } from '../terminal/progress.ts';
+import type { Progress } from '../terminal/progress.ts';
+import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from './unfinished.ts';
 
 /** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
 const blockBytes = 1024 * 1024;
@@ -102,38 +101,6 @@ async function refuseTarget(
   if (!o.force) throw new SealpinError('file_exists', `${path} exists`);
 }
 
-const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
-const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
-
-/**
- * Removes temporary files of killed processes of this machine. Those of a running process, or of another machine,
- * stay.
- */
-async function removeLeftovers(directory: string): Promise<void> {
-  const names = await readdir(directory).catch((error: unknown) => {
-    // A directory may be writable without being readable.
-    if (errnoOf(error) === 'EACCES') return [];
-    throw error;
-  });
-  for (const name of names) {
-    const [, machine, pid] = temporaryName.exec(name) ?? [];
-    if (machine !== host() || isAlive(Number(pid))) continue;
-    await rm(join(directory, name), { force: true }).catch((error: unknown) => {
-      // In a shared directory it may be another user's, or something else of that name: it stays.
-      if (!['EPERM', 'EACCES', 'ENOTDIR', 'EISDIR', 'ERR_FS_EISDIR'].includes(errnoOf(error) ?? '')) throw error;
-    });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errnoOf(error) !== 'ESRCH';
-  }
-}
-
 class FileSink implements Sink {
   readonly name: string;
   readonly #target: string;
@@ -147,19 +114,11 @@ class FileSink implements Sink {
     this.#target = target;
     this.#force = o.force;
     this.#mode = o.mode ?? 0o600;
-    this.#temporary = join(dirname(target), `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
+    this.#temporary = temporaryPath(dirname(target));
   }
 
   async room(bytes: number): Promise<void> {
-    // Some file systems do not report their size.
-    const disk = await statfs(dirname(this.#target)).catch(() => undefined);
-    if (disk === undefined || disk.blocks === 0) return;
-    const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
-    if (bytes > free)
-      throw new SealpinError(
-        'disk_full',
-        `${this.name} needs up to ${sizeText(bytes)}, and ${sizeText(free)} are free there`,
-      );
+    await checkRoom(dirname(this.#target), this.name, bytes);
   }
 
   async write(chunk: Uint8Array, onWritten?: () => void): Promise<void> {
@@ -240,20 +199,6 @@ class FileSink implements Sink {
   }
 }
 
-/** Syncs a directory, so that the names in it survive a power loss. */
-async function syncDirectory(path: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  const directory = await open(path, constants.O_RDONLY);
-  try {
-    await directory.sync();
-  } catch (error) {
-    // Some network file systems cannot sync a directory.
-    if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(errnoOf(error) ?? '')) throw error;
-  } finally {
-    await directory.close();
-  }
-}
-
 /** Anything but text: control characters other than tab, newline and carriage return. */
 const binary = /[^\P{Cc}\t\n\r]/u;
 
@@ -291,4 +236,33 @@ function standardOutput(o: SinkOptions): Sink {
       // What was written cannot be taken back; the exit code says that it is incomplete.
     },
   };
+}
+
+/**
+ * Writes all of a stream to a sink, without completing it.
+ *
+ * @param o `onStart` gets the first chunk before it is written, `onWritten` each one once its memory is no longer needed
+ * @returns how many bytes were written
+ */
+export async function writeAll(
+  stream: ReadableStream<Uint8Array>,
+  sink: Sink,
+  o: {
+    progress: Progress;
+    signal: AbortSignal;
+    onStart?(chunk: Uint8Array): void;
+    onWritten(chunk: Uint8Array): void;
+  },
+): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of stream) {
+    o.signal.throwIfAborted();
+    const { length } = chunk;
+    if (bytes === 0) o.onStart?.(chunk);
+    await sink.write(chunk, () => o.onWritten(chunk));
+    bytes += length;
+    o.progress.add(length);
+  }
+  o.progress.done();
+  return bytes;
 }

@@ -12,6 +12,7 @@ type Paths = {
   readonly history: string;
   readonly uploads: string;
   readonly downloads: string;
+  readonly contacts: string;
 };
 
 /** The files in a data directory; its `local/` belongs to the local service. */
@@ -24,6 +25,7 @@ export function pathsIn(dataDir: string): Paths {
     history: join(dataDir, 'history'),
     uploads: join(dataDir, 'uploads'),
     downloads: join(dataDir, 'downloads'),
+    contacts: join(dataDir, 'contacts'),
   };
 }
 

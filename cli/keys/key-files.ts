@@ -1,4 +1,6 @@
 /** Key files: public ones to encrypt to, private ones to open with. */
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { nodeBackend } from './node-backend.ts';
 import {
   encrypt,
@@ -16,23 +18,37 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
+import { suggestion } from '../terminal/suggestion.ts';
+import type { Contacts } from './contacts.ts';
 import { askPassword, maxTries } from './passwords.ts';
 
 /** Room for a thousand keys; a longer file is the wrong one. */
 const limitBytes = 1024 * 1024;
 
+/** A recipient, or the text of an SSH key, which the parser refuses with the reason. */
+const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
+
 /**
- * The recipients in public key files; an argument that is itself a recipient (`age1…`) is taken as one.
+ * The recipients that arguments name: public key files, contacts, and recipients themselves (`age1…`).
  *
- * @throws key_invalid with the name of the file, file_unreadable
+ * @param contacts without them, names of contacts are not known
+ * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is both a file and a contact
  */
-export async function readRecipients(files: readonly string[], context: Context): Promise<Recipient[]> {
+export async function readRecipients(
+  names: readonly string[],
+  context: Context,
+  contacts: Contacts = new Map(),
+): Promise<Recipient[]> {
   const recipients: Recipient[] = [];
-  for (const file of files) {
+  for (const file of names) {
     refusePasted(file, 'expected public keys, got a private key');
-    if (/^age1[0-9a-z]+$/.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
-    else {
-      const text = await publicKeyText(file, context);
+    const contact = contacts.get(file.normalize('NFC'));
+    if (recipientText.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
+    else if (contact !== undefined) {
+      await refuseFileOfThatName(file, context);
+      recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text))));
+    } else {
+      const text = await publicKeyText(file, context, contacts);
       recipients.push(...parsing(file, () => parseRecipients(text)));
     }
   }
@@ -130,16 +146,29 @@ function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
   return new Blob([new Uint8Array(bytes)]).stream();
 }
 
-async function publicKeyText(path: string, context: Context): Promise<string> {
+async function publicKeyText(path: string, context: Context, contacts: Contacts): Promise<string> {
   try {
     return decode(path, await readKeyFile(path, 'a public key', context));
   } catch (error) {
     if (!isMissing(error)) throw error;
-    throw new SealpinError('key_invalid', error.message, {
-      hint: 'name a file with a public key, or give a recipient itself: age1…',
+    throw new SealpinError('key_invalid', `there is no file ${path}, and no contact of that name`, {
+      hint: suggestion(path, [...contacts.keys()]) ?? 'name a public key file, a contact, or a recipient itself: age1…',
       cause: error,
     });
   }
+}
+
+/** Which of the two keys is meant decides who can read the file: that is not guessed. */
+async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
+  const found = await stat(resolve(cwd, name)).catch(() => undefined);
+  if (found === undefined) return;
+  throw new SealpinError(
+    'usage',
+    `${name} is a contact, and also a ${found.isDirectory() ? 'directory' : 'file'} here`,
+    {
+      hint: `for the file write ./${name}; for the contact change to another directory`,
+    },
+  );
 }
 
 /** A recipient as it is shown in a message: some are 2,000 characters long. */

@@ -18,7 +18,9 @@ const byReason: Readonly<Record<Reason, string>> = {
   is_public: 'name private.key',
   is_private: 'name public.key, and keep private.key to yourself',
   is_protected: 'remove its password with: openssl pkey -in <file> -out <new file>',
-  is_ssh: 'ask its owner for a key of sealpin keygen or age-keygen',
+  is_ssh:
+    'an SSH key is made to sign, and Sealpin does not encrypt to such keys: ask its owner for one of sealpin keygen or ' +
+    'age-keygen',
   unsupported_key: 'P-256 keys and age keys work; the owner of this one can make such a pair with: sealpin keygen',
   not_a_key: 'a key file has PEM blocks or lines such as age1… in it; sealpin keygen makes a pair',
   incomplete: 'copy all of the link, between quotes, or ask its sender for it again',
@@ -38,6 +40,8 @@ const byReason: Readonly<Record<Reason, string>> = {
 const byCode: Readonly<Partial<Record<Code, string>>> = {
   file_exists: 'use --force to replace it',
   content_mismatch: 'ask another service or gateway for the same blob ID',
+  archive_invalid:
+    'nothing was extracted; without --extract the archive itself is written, to look into with other tools',
   unsupported_version: 'a newer sealpin may be able to read it',
   service_unreachable: 'start one with: sealpin start --detach (or name one with --service)',
   already_running: 'see: sealpin status',

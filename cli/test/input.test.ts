@@ -69,7 +69,7 @@ describe('S54: what is no regular file', () => {
     await expect(openInput('dir', worldIn(directory))).rejects.toMatchObject({
       code: 'file_unreadable',
       message: 'dir is a directory',
-      hint: 'pack it first: tar -c dir | sealpin encrypt -',
+      hint: 'name a file in it',
     });
   });
 

@@ -286,7 +286,10 @@ describe('a hint does not lead in a circle', () => {
       says: 'hint: name a file with a password in it, or - for standard input\n',
     },
     { argv: ['decrypt', './in', '/dev/null'], says: 'hint: name - for the standard output\n' },
-    { argv: ['ecc-encrypt', 'in', 'bob'], says: 'hint: name a file with a public key, or give a recipient itself' },
+    {
+      argv: ['ecc-encrypt', 'in', 'bob'],
+      says: 'hint: name a public key file, a contact, or a recipient itself: age1',
+    },
   ])('$argv', async ({ argv, says }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'x');

@@ -197,15 +197,16 @@ test('S50: what a killed sealpin left is removed by the next one; what a running
   expect((await readdir(directory)).toSorted()).toEqual([elsewhere, alien, running, 'out'].toSorted());
 });
 
-test('S50: what only looks like a leftover, and cannot be removed, is ignored', async () => {
+test('S50: a directory that a killed extraction left is removed, with all in it', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');
   const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
   const name = `.sealpin-${machine}-${child.pid}-0123456789abcdef.tmp`;
-  await mkdir(join(directory, name));
+  await mkdir(join(directory, name, 'closed'), { recursive: true });
+  await writeFile(join(directory, name, 'closed', 'x'), 'x', { mode: 0o400 });
   await write(directory, 'out', 'y');
-  expect((await readdir(directory)).toSorted()).toEqual([name, 'out'].toSorted());
+  expect(await readdir(directory)).toEqual(['out']);
 });
 
 describe('S55: standard output', () => {

@@ -1,0 +1,36 @@
+/** Names and links in an archive, which anyone may have written: which of them stay in the folder. */
+import { sep } from 'node:path';
+
+/** A path in an archive that must not be used, and why. */
+export class UnsafePath extends Error {}
+
+/**
+ * The names on the way to an entry, from the folder that is extracted into; none for the folder itself.
+ *
+ * @throws UnsafePath for an absolute path, one with `..`, and one that is not what the archive's writer had
+ */
+export function namesOf(path: string): string[] {
+  if (path.startsWith('/')) throw new UnsafePath('its path is absolute');
+  if (path.includes('\0')) throw new UnsafePath('its name has a NUL in it');
+  if (path.includes('\uFFFD')) throw new UnsafePath('its name is not UTF-8');
+  // On Windows a backslash separates, and a colon names a drive or a stream.
+  if (sep === '\\' && /[\\:]/.test(path)) throw new UnsafePath('its name is not valid on Windows');
+  const names = path.split('/').filter((name) => name !== '' && name !== '.');
+  if (names.includes('..')) throw new UnsafePath('its path has .. in it');
+  return names;
+}
+
+/**
+ * Whether the target of a symbolic link stays in the folder, whatever other links are there: `..` may only come first, where
+ * it starts from a real directory, and not more often than the link is deep.
+ *
+ * @param depth how many directories are between the folder and the link
+ */
+export function isInside(target: string, depth: number): boolean {
+  if (target === '' || target.startsWith('/') || target.includes('\0')) return false;
+  if (sep === '\\' && /[\\:]/.test(target)) return false;
+  const names = target.split('/').filter((name) => name !== '' && name !== '.');
+  const down = names.findIndex((name) => name !== '..');
+  const ups = down < 0 ? names.length : down;
+  return ups <= depth && !names.slice(ups).includes('..');
+}

@@ -1,0 +1,287 @@
+/**
+ * Extracting a tar archive that anyone may have written. It goes into a temporary directory of our own, where nothing that the
+ * archive made is ever followed or replaced, and gets its name when all of it is there.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, rm, symlink, utimes } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Environment } from '../context.ts';
+import { errnoOf, writeFailure } from '../io/errno.ts';
+import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
+import { isInside, namesOf, UnsafePath } from './archive-path.ts';
+
+/** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
+const permissions = 0o777;
+/** The user can always get into what was extracted, and remove it. */
+const ownDirectory = 0o700;
+/** Files that are synced and closed while the next ones are written. */
+const maxClosing = 16;
+/** A longer name of an entry is cut in a message. */
+const shownLength = 120;
+/** The end of the year 9999, in milliseconds since 1970. */
+const latestMs = 253_402_300_799_000;
+
+export type Extracted = { readonly files: number; readonly bytes: number };
+
+/** A directory that entries are written into; its time is set again when that has ended. */
+type Directory = { readonly name: string; readonly path: string; mtime: Date };
+
+/**
+ * Checks that a directory can be created, before any work is done for it; nothing is created yet. An empty one may exist.
+ *
+ * @param path as given
+ * @throws file_exists, file_unwritable
+ */
+export async function openExtraction(path: string, world: Pick<Environment, 'cwd'>): Promise<Extraction> {
+  const target = resolve(world.cwd, path);
+  await refuseTarget(path, target);
+  return new Extraction(path, target);
+}
+
+async function refuseTarget(path: string, target: string): Promise<void> {
+  try {
+    if ((await readdir(target)).length === 0) return;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return;
+    if (errnoOf(error) === 'ENOTDIR') throw new SealpinError('file_exists', `${path} exists`, { hint: newName });
+    throw writeFailure(path, error);
+  }
+  throw new SealpinError('file_exists', `the directory ${path} exists and is not empty`, { hint: newName });
+}
+
+const newName = 'choose a new name: an archive is not extracted over what is there';
+
+export class Extraction {
+  /** The path as given, for messages. */
+  readonly name: string;
+  readonly #target: string;
+  readonly #temporary: string;
+  readonly #open: Directory[] = [];
+  #root: Directory;
+  readonly #closing = new Set<Promise<void>>();
+  #failure: { readonly cause: unknown } | undefined;
+
+  constructor(name: string, target: string) {
+    this.name = name;
+    this.#target = target;
+    this.#temporary = temporaryPath(dirname(target));
+    this.#root = { name: '', path: this.#temporary, mtime: new Date() };
+  }
+
+  /** @throws disk_full when the disk has no room for so many bytes */
+  async room(bytes: number): Promise<void> {
+    await checkRoom(dirname(this.#target), this.name, bytes);
+  }
+
+  /**
+   * Writes all that is in an archive, and reads the stream to its end.
+   *
+   * @param signal stops it
+   * @throws archive_invalid for what is not a tar archive, or would leave the directory; file_unwritable, disk_full and the errors of
+   *   the stream
+   */
+  async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<Extracted> {
+    let files = 0;
+    let bytes = 0;
+    try {
+      await removeLeftovers(dirname(this.#target));
+      await mkdir(this.#temporary, { mode: ownDirectory });
+    } catch (error) {
+      throw writeFailure(this.name, error);
+    }
+    try {
+      for await (const entry of archive.pipeThrough(createTarDecoder({ strict: true }))) {
+        signal.throwIfAborted();
+        await this.#entry(entry);
+        if (entry.header.type !== 'directory') files += 1;
+        bytes += entry.header.size;
+      }
+      while (this.#open.length > 0) await this.#leave();
+      await this.#closed(0);
+    } catch (error) {
+      throw archiveFailure(error, signal);
+    }
+    return { files, bytes };
+  }
+
+  /** Gives the directory its name. @returns its absolute path */
+  async commit(): Promise<string> {
+    try {
+      await utimes(this.#temporary, this.#root.mtime, this.#root.mtime);
+      // An empty directory only is replaced: the system refuses any other.
+      await rename(this.#temporary, this.#target);
+      await syncDirectory(dirname(this.#target));
+      return this.#target;
+    } catch (error) {
+      if (['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(errnoOf(error) ?? ''))
+        throw new SealpinError('file_exists', `${this.name} was created while this was running`, {
+          hint: newName,
+          cause: error,
+        });
+      throw writeFailure(this.name, error);
+    }
+  }
+
+  /** Removes what was written. */
+  async abort(): Promise<void> {
+    await Promise.all(this.#closing);
+    await rm(this.#temporary, { force: true, recursive: true });
+  }
+
+  async #entry({ header, body }: ParsedTarEntry): Promise<void> {
+    try {
+      const names = namesOf(header.name);
+      const last = names.pop();
+      if (last === undefined) {
+        if (header.type !== 'directory') throw new UnsafePath('it has no name');
+        this.#root.mtime = timeOf(header);
+        return;
+      }
+      await this.#enter(names);
+      const path = join(this.#here.path, last);
+      const { type, linkname = '' } = header;
+      if (type === 'directory') await this.#directory(last, path, header);
+      else if (type === 'file') await this.#file(path, header, body);
+      else if (type === 'link') await link(await this.#existing(linkname), path);
+      else if (type !== 'symlink') throw new UnsafePath('it is neither a file, a directory nor a link');
+      else if (isInside(linkname, names.length)) await symlink(linkname, path);
+      else throw new UnsafePath(`it is a link that leads, or may lead, out of the folder: ${shortened(linkname)}`);
+    } catch (error) {
+      throw entryFailure(header.name, error);
+    }
+  }
+
+  get #here(): Directory {
+    return this.#open.at(-1) ?? this.#root;
+  }
+
+  /** Makes a directory the current one, and creates what is missing of it. Each part of its path is a real directory. */
+  async #enter(names: readonly string[]): Promise<void> {
+    const shared = names.findIndex((name, index) => this.#open[index]?.name !== name);
+    const kept = shared < 0 ? names.length : shared;
+    while (this.#open.length > kept) await this.#leave();
+    for (const name of names.slice(kept)) {
+      const path = join(this.#here.path, name);
+      await makeDirectory(path, ownDirectory);
+      this.#open.push({ name, path, mtime: (await directoryStats(path)).mtime });
+    }
+  }
+
+  /** Sets the time of the current directory, which changed with each entry in it. */
+  async #leave(): Promise<void> {
+    const left = this.#open.pop();
+    if (left !== undefined) await utimes(left.path, left.mtime, left.mtime);
+  }
+
+  async #directory(name: string, path: string, header: TarHeader): Promise<void> {
+    await makeDirectory(path, permissionsOf(header) | ownDirectory);
+    await directoryStats(path);
+    this.#open.push({ name, path, mtime: timeOf(header) });
+  }
+
+  async #file(path: string, header: TarHeader, body: ReadableStream<Uint8Array>): Promise<void> {
+    if (Object.keys(header.pax ?? {}).some((key) => key.startsWith('GNU.sparse.')))
+      throw new UnsafePath('it is a sparse file, which is not supported');
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+    const file = await open(path, flags, permissionsOf(header));
+    try {
+      for await (const chunk of body) await writeWhole(file, chunk);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    const closing = finish(file, timeOf(header)).catch((cause: unknown) => {
+      this.#failure ??= { cause: writeFailure(header.name, cause) };
+    });
+    this.#closing.add(closing);
+    void closing.then(() => this.#closing.delete(closing));
+    await this.#closed(maxClosing);
+  }
+
+  /** Waits until no more than so many files are being closed. */
+  async #closed(count: number): Promise<void> {
+    while (this.#closing.size > count) await Promise.race(this.#closing);
+    if (this.#failure !== undefined) throw this.#failure.cause;
+  }
+
+  /** The path of a file that was extracted before, which no symbolic link leads to. */
+  async #existing(target: string): Promise<string> {
+    const names = namesOf(target);
+    let path = this.#temporary;
+    for (const name of names.slice(0, -1)) {
+      path = join(path, name);
+      await directoryStats(path);
+    }
+    path = join(path, names.at(-1) ?? '');
+    const stats = await lstat(path).catch(() => undefined);
+    if (stats?.isFile() !== true)
+      throw new UnsafePath(`it is a link to ${shortened(target)}, which is no file before it`);
+    return path;
+  }
+}
+
+async function makeDirectory(path: string, mode: number): Promise<void> {
+  try {
+    await mkdir(path, { mode });
+  } catch (error) {
+    // An archive may name a directory twice, or after what is in it.
+    if (errnoOf(error) !== 'EEXIST') throw error;
+  }
+}
+
+async function directoryStats(path: string): Promise<{ readonly mtime: Date }> {
+  const stats = await lstat(path);
+  if (!stats.isDirectory()) throw new UnsafePath('its path goes through a link or a file');
+  return stats;
+}
+
+async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let done = 0; done < chunk.length;) done += (await file.write(chunk, done)).bytesWritten;
+}
+
+async function finish(file: FileHandle, mtime: Date): Promise<void> {
+  try {
+    await file.utimes(mtime, mtime);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+}
+
+function permissionsOf({ mode = 0 }: TarHeader): number {
+  return mode & permissions;
+}
+
+function timeOf({ mtime }: TarHeader): Date {
+  const time = mtime?.getTime() ?? Number.NaN;
+  return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));
+}
+
+/** Why an entry cannot be extracted, with its name. */
+function entryFailure(name: string, error: unknown): unknown {
+  if (error instanceof SealpinError) return error;
+  const shown = shortened(name);
+  if (error instanceof UnsafePath) return unsafe(shown, error.message, error);
+  const errno = errnoOf(error);
+  if (errno === undefined) return error;
+  if (errno === 'EEXIST')
+    return unsafe(shown, 'something of that name is there already, perhaps in other letters or another form', error);
+  return writeFailure(shown, error);
+}
+
+function shortened(name: string): string {
+  return name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
+}
+
+function unsafe(name: string, why: string, cause: unknown): SealpinError {
+  return new SealpinError('archive_invalid', `${name} in the archive is not extracted: ${why}`, { cause });
+}
+
+/** The failures of the parser have no class of their own; those of the stream are ours. */
+function archiveFailure(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted || error instanceof SealpinError || !(error instanceof Error) || errnoOf(error) !== undefined)
+    return error;
+  return new SealpinError('archive_invalid', 'it is not a tar archive, or one that is damaged', { cause: error });
+}

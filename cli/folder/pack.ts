@@ -1,0 +1,122 @@
+/** A folder as one tar archive, made while it is read. */
+import { realpath } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { createTarPacker, type TarPackController } from 'modern-tar';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { bytesFrom } from '../io/byte-stream.ts';
+import { readFailure } from '../io/errno.ts';
+import { type Input, openInput } from '../io/input.ts';
+import { entriesOf, type FolderEntry } from './entries.ts';
+
+/** A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024, pax). */
+const blockBytes = 512;
+const readBytes = 1024 * 1024;
+/** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
+const permissions = 0o777;
+
+/**
+ * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without owners. All of it is looked
+ * through first, so that what cannot be archived is refused before anything is sent.
+ *
+ * The stream fails with file_changed when a file or directory changes while it is read.
+ *
+ * @throws the codes of `entriesOf`
+ */
+export async function openFolder(path: string, context: Context): Promise<Input> {
+  const root = await realpath(resolve(context.cwd, path)).catch((error: unknown) => {
+    throw readFailure(path, error);
+  });
+  const expectedBytes = await lookThrough(root, path, context);
+  const { readable, controller } = createTarPacker();
+  const reader = readable.getReader();
+  let isStarted = false;
+  // After a failure there is nothing left to cancel, and the reader has got it already.
+  const cancel = (reason: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
+  const stream = bytesFrom({
+    async next() {
+      if (!isStarted) void pack(root, path, controller, context).catch((error: unknown) => controller.error(error));
+      isStarted = true;
+      return (await reader.read()).value;
+    },
+    cancel,
+  });
+  return { name: path, bytes: undefined, expectedBytes, identity: undefined, stream, close: () => cancel(undefined) };
+}
+
+/** Finds out how long the archive will be, but for long names, and warns of what `--extract` would refuse. */
+async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
+  const progress = output.progress(`looking through ${shown}`);
+  // Two blocks of zeros end an archive.
+  let bytes = 2 * blockBytes;
+  let leaving: string | undefined;
+  let leavingCount = 0;
+  for await (const entry of entriesOf(root, shown)) {
+    signal.throwIfAborted();
+    bytes += blockBytes;
+    if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
+    if (entry.type !== 'symlink' || entry.isInside) continue;
+    leavingCount += 1;
+    leaving ??= `${join(shown, entry.path)} -> ${entry.target}`;
+  }
+  progress.done();
+  if (leaving !== undefined) {
+    const more = leavingCount === 1 ? '' : ` (and ${leavingCount - 1} more)`;
+    output.warn(
+      `symbolic links may lead out of ${shown}: ${leaving}${more}; decrypt --extract will refuse the archive`,
+    );
+  }
+  return bytes;
+}
+
+async function pack(root: string, shown: string, controller: TarPackController, context: Context): Promise<void> {
+  for await (const entry of entriesOf(root, shown)) {
+    if (entry.type === 'file') {
+      await packFile(entry, join(shown, entry.path), controller, context);
+      continue;
+    }
+    const isDirectory = entry.type === 'directory';
+    const name = isDirectory ? `${entry.path === '' ? '.' : entry.path}/` : entry.path;
+    const link = entry.type === 'symlink' ? { linkname: entry.target } : {};
+    await controller.add({ ...headerOf(entry), name, type: entry.type, size: 0, ...link }).close();
+  }
+  controller.finalize();
+}
+
+/** The part of a header that all types share. Owners are left out: the archive is for someone else's machine. */
+function headerOf({ stats }: FolderEntry): { mode: number; mtime: Date; uid: number; gid: number } {
+  return {
+    mode: Number(stats.mode) & permissions,
+    // The format has no times before 1970.
+    mtime: new Date(Math.max(0, Number(stats.mtimeMs))),
+    uid: 0,
+    gid: 0,
+  };
+}
+
+async function packFile(
+  entry: FolderEntry,
+  shown: string,
+  controller: TarPackController,
+  context: Context,
+): Promise<void> {
+  const input = await openInput(shown, context);
+  try {
+    const { identity, bytes } = input;
+    // A link or a pipe may have taken its place since it was found.
+    if (bytes === undefined || identity?.ino !== entry.stats.ino || identity.dev !== entry.stats.dev)
+      throw new SealpinError('file_changed', `${shown} was replaced while the folder was read`);
+    const writer = controller.add({ ...headerOf(entry), name: entry.path, type: 'file', size: bytes }).getWriter();
+    const reader = input.stream.getReader({ mode: 'byob' });
+    for (let left = bytes; ;) {
+      // Of the size that is needed: what waits in the archive keeps the whole buffer. The end is read with one byte.
+      const { done, value } = await reader.read(new Uint8Array(Math.max(1, Math.min(left, readBytes))));
+      if (done) break;
+      left -= value.length;
+      await writer.write(value);
+    }
+    await writer.close();
+  } finally {
+    await input.close();
+  }
+}

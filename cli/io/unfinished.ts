@@ -1,0 +1,75 @@
+/** What an output is on the disk before it has its name: a file or directory beside it, which a killed process leaves behind. */
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, readdir, rm, statfs } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { SealpinError } from '../../shared/errors.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { errnoOf } from './errno.ts';
+
+const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
+const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
+
+/** A new name in a directory, for an output that is not complete yet. */
+export function temporaryPath(directory: string): string {
+  return join(directory, `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
+}
+
+/**
+ * Removes temporary files and directories of killed processes of this machine. Those of a running process, or of another
+ * machine, stay.
+ */
+export async function removeLeftovers(directory: string): Promise<void> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    // A directory may be writable without being readable.
+    if (errnoOf(error) === 'EACCES') return [];
+    throw error;
+  });
+  for (const name of names) {
+    const [, machine, pid] = temporaryName.exec(name) ?? [];
+    if (machine !== host() || isAlive(Number(pid))) continue;
+    await rm(join(directory, name), { force: true, recursive: true }).catch((error: unknown) => {
+      // In a shared directory it may be another user's: it stays.
+      if (!['EPERM', 'EACCES', 'ENOTDIR'].includes(errnoOf(error) ?? '')) throw error;
+    });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errnoOf(error) !== 'ESRCH';
+  }
+}
+
+/**
+ * Checks that the disk under a directory has room.
+ *
+ * @param name of the output, for the message
+ * @throws disk_full
+ */
+export async function checkRoom(directory: string, name: string, bytes: number): Promise<void> {
+  // Some file systems do not report their size.
+  const disk = await statfs(directory).catch(() => undefined);
+  if (disk === undefined || disk.blocks === 0) return;
+  const free = (process.getuid?.() === 0 ? disk.bfree : disk.bavail) * disk.bsize;
+  if (bytes > free)
+    throw new SealpinError('disk_full', `${name} needs up to ${sizeText(bytes)}, and ${sizeText(free)} are free there`);
+}
+
+/** Syncs a directory, so that the names in it survive a power loss. */
+export async function syncDirectory(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const directory = await open(path, constants.O_RDONLY);
+  try {
+    await directory.sync();
+  } catch (error) {
+    // Some network file systems cannot sync a directory.
+    if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(errnoOf(error) ?? '')) throw error;
+  } finally {
+    await directory.close();
+  }
+}
