@@ -5,11 +5,13 @@ import {
   type OpenedAt,
   type RandomAccess,
 } from '../shared/crypto/index.ts';
+import { OpenedShare } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { IpfsFile } from '../shared/ipfs/index.ts';
-import { parseLink, type Link } from '../shared/link/index.ts';
+import { openParcel, parseLink, type Link } from '../shared/link/index.ts';
 import { openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
+import { serviceHttp } from './service-http.ts';
 import { abortable, contentOf, type Content } from './web-bytes.ts';
 
 /** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
@@ -44,10 +46,11 @@ export type ReceiveOptions = {
 };
 
 /**
- * Receives what a link of a service leads to.
+ * Receives what a link of a service leads to. Of a share that counts as one of its opens, at once: a wrong password has used it up, too.
  * @param link as it came, also where a mail program has changed it
  * @throws SealpinError `link_invalid` (also for the link of an inbox), `unsupported_version`, `wrong_kind` when a password or key is
- *   needed, `password_invalid`, `key_invalid`
+ *   needed, `decrypt_failed` for a wrong password, `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a
+ *   share that there is not, or not any more, `service_unreachable`, `service_answer`
  * @example
  * const { files } = await receive('https://sealpin.example/b#bafkrei….…');
  * for (const file of files) await save(await (await file.open()).blob(file.type));
@@ -60,8 +63,21 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
       reason: 'not_a_link',
       hint: 'ask its sender for the link of the files',
     });
-  if (parsed.kind === 'share') throw new SealpinError('not_found');
+  if (parsed.kind === 'share') {
+    const { files, ...words } = await openParcel(await recordOf(parsed, o), { secret: parsed.secret, password: o.password });
+    return { ...words, files: files.map(({ fileKey, ...file }) => fileOf(file, { with: { fileKey }, from })) };
+  }
   return { files: [fileOf({ cid: parsed.cid }, { with: credentialsOf(parsed, o), from })] };
+}
+
+/** The record of a share, which the service hands out so often, and counts. */
+async function recordOf(
+  { service, id }: Extract<Link, { kind: 'share' }>,
+  { signal }: ReceiveOptions,
+): Promise<Uint8Array> {
+  const path = `v1/shares/${id}/open`;
+  const { record } = await serviceHttp({ service }).json(OpenedShare, { method: 'POST', path, signal });
+  return Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
 }
 
 /** What opens the blob of a link. */

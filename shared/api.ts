@@ -316,6 +316,10 @@ export const NewAccountResponse = v.object({
 });
 export type NewAccountResponse = v.InferOutput<typeof NewAccountResponse>;
 
+/** What the service hands out of a share; `record` in base64. */
+export const OpenedShare = v.object({ record: v.pipe(v.string(), v.base64()), opensLeft: Count });
+export type OpenedShare = v.InferOutput<typeof OpenedShare>;
+
 /**
  * Validates a response of a service.
  * @param shape what the response has to be
