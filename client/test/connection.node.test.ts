@@ -1,5 +1,6 @@
 /** The SDK against the service. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { equal } from '../../testkit/assertions.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { cidOf, connect, fetchBlob, seal, SealpinError, type Connection, type Source } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
@@ -35,7 +36,7 @@ describe('files', () => {
     expect(file).toMatchObject({ mode: 'encrypted', filename: "it's ☃ (1).txt", contentType: 'text/plain', size: 5 });
     const served = await connection.get(file.fileId);
     expect(served).toMatchObject({ size: 5, type: 'text/plain' });
-    expect(await served.bytes()).toEqual(new TextEncoder().encode('hello'));
+    equal(await served.bytes(), new TextEncoder().encode('hello'));
   });
 
   test('keep the name and the type of a File', async () => {
@@ -49,7 +50,7 @@ describe('files', () => {
     expect(file).toMatchObject({ mode: 'plain', size, cid: await cidOf(bytes) });
     const blob = await fetchBlob(file.cid, { from: service.url });
     expect(blob.size).toBe(size);
-    expect(await blob.bytes()).toEqual(bytes);
+    equal(await blob.bytes(), bytes);
   });
 
   test('may be streams that are longer than what is buffered', async () => {
@@ -77,7 +78,7 @@ describe('files', () => {
     expect(file.cid).toBe(await cidOf(bytes));
     expect(progress).toEqual([0, 16 * mib, 18 * mib]);
     const end = await connection.get(file.fileId, { start: 18 * mib - 3 });
-    expect(await end.bytes()).toEqual(new Uint8Array([17, 17, 17]));
+    equal(await end.bytes(), new Uint8Array([17, 17, 17]));
   });
 
   test('of a seal can be sent as they are', async () => {
@@ -101,9 +102,9 @@ describe('ranges', () => {
       const part = await connection.get(fileId, range);
       const expected = bytes.slice(range.start, range.end);
       expect(part.size).toBe(expected.length);
-      expect(await part.bytes()).toEqual(expected);
+      equal(await part.bytes(), expected);
       if (mode === 'plain')
-        expect(await (await fetchBlob(cid, { from: service.url, ...range })).bytes()).toEqual(expected);
+        equal(await (await fetchBlob(cid, { from: service.url, ...range })).bytes(), expected);
     }
   });
 

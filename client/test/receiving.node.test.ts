@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
+import { equal } from '../../testkit/assertions.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
@@ -42,9 +43,9 @@ test('a blob link opens the file, whole and in part', async () => {
     expect(files[0]?.cid).toBe(cid);
     const whole = await files[0]!.open();
     expect(whole.size).toBe(plaintext.length);
-    expect(await whole.bytes()).toEqual(plaintext);
+    equal(await whole.bytes(), plaintext);
     for (const range of [{ start: 0, end: 5 }, { start: 1_048_500, end: 1_048_600 }, { start: 2_499_990 }, { start: 7, end: 7 }])
-      expect(await (await files[0]!.open(range)).bytes()).toEqual(plaintext.slice(range.start, range.end));
+      equal(await (await files[0]!.open(range)).bytes(), plaintext.slice(range.start, range.end));
     await expect(files[0]!.open({ end: plaintext.length + 1 })).rejects.toMatchObject({ code: 'range_not_satisfiable' });
   }
 });
@@ -53,7 +54,7 @@ test('a blob link without a file key needs a key, and a wrong one opens nothing'
   const { cid } = stored[0]!;
   const link = printLink({ kind: 'blob', service: root, cid });
   const { files } = await receive(link, { keys: keys.privateKey });
-  expect(await (await files[0]!.open({ end: 3 })).bytes()).toEqual(plaintext.slice(0, 3));
+  equal(await (await files[0]!.open({ end: 3 })).bytes(), plaintext.slice(0, 3));
   await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind' });
   const other = await receive(link, { keys: (await generateKeys()).privateKey });
   await expect(other.files[0]!.open()).rejects.toMatchObject({ code: 'decrypt_failed' });
@@ -70,7 +71,7 @@ test('files come from other places where they are named', async () => {
   const link = printLink({ kind: 'blob', service: 'http://127.0.0.1:9/', cid, fileKey });
   await expect((await receive(link)).files[0]!.open()).rejects.toMatchObject({ code: 'service_unreachable' });
   const { files } = await receive(link, { from: ['http://127.0.0.1:9/', service.url] });
-  expect(await (await files[0]!.open()).bytes()).toEqual(plaintext);
+  equal(await (await files[0]!.open()).bytes(), plaintext);
 });
 
 test('links that are incomplete, of another program or for sending are refused', async () => {
@@ -113,7 +114,7 @@ test('a share link opens every file of the parcel, and asks for the record once'
   const received = await receive(link, { from: service.url });
   expect(received).toMatchObject({ note: 'As promised.', from: 'Ann' });
   expect(received.files).toMatchObject(stored.map((_, index) => ({ name: `${index}.bin`, type: 'a/b', size: plaintext.length })));
-  for (const file of received.files) expect(await (await file.open()).bytes()).toEqual(plaintext);
+  for (const file of received.files) equal(await (await file.open()).bytes(), plaintext);
   expect(JSON.stringify(received)).not.toContain('fileKey');
   expect(seen).toEqual([`POST /v1/shares/${shareId}/open`]);
   await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
