@@ -1,10 +1,5 @@
 /** Receiving what a link leads to (docs/links.md). */
-import {
-  openAt,
-  openAtWithFileKey,
-  type OpenedAt,
-  type RandomAccess,
-} from '../shared/crypto/index.ts';
+import { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from '../shared/crypto/index.ts';
 import { OpenedShare } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { IpfsFile } from '../shared/ipfs/index.ts';
@@ -64,7 +59,10 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
       hint: 'ask its sender for the link of the files',
     });
   if (parsed.kind === 'share') {
-    const { files, ...words } = await openParcel(await recordOf(parsed, o), { secret: parsed.secret, password: o.password });
+    const { files, ...words } = await openParcel(await recordOf(parsed, o), {
+      secret: parsed.secret,
+      password: o.password,
+    });
     return { ...words, files: files.map(({ fileKey, ...file }) => fileOf(file, { with: { fileKey }, from })) };
   }
   return { files: [fileOf({ cid: parsed.cid }, { with: credentialsOf(parsed, o), from })] };

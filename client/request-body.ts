@@ -16,7 +16,7 @@ export type Body = {
 };
 
 /** A stream of up to this size is read before it is sent, so that its CID goes with it. */
-export const bufferedBytes = 32 * 1024 * 1024;
+const bufferedBytes = 32 * 1024 * 1024;
 
 /**
  * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer ones are sent as they come.
@@ -60,9 +60,13 @@ export async function bodyOf(source: Source, o: { cid: boolean; signal: AbortSig
   }
   if (!sendsStreams()) {
     stop();
-    throw new SealpinError('too_large', `This browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`, {
-      hint: 'give a Blob: put takes it as it is, and upload sends it in parts',
-    });
+    throw new SealpinError(
+      'too_large',
+      `This browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
+      {
+        hint: 'give a Blob: put takes it as it is, and upload sends it in parts',
+      },
+    );
   }
   const body = new ReadableStream<Uint8Array>(
     {

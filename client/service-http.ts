@@ -9,7 +9,7 @@ import { isLoopback } from './loopback.ts';
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
 /** One request; `path` is relative to the URL of the service. */
-export type ServiceRequest = {
+type ServiceRequest = {
   readonly method?: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
@@ -55,9 +55,12 @@ export function serviceHttp({
 }): ServiceHttp {
   const root = parseService(service);
   const { host } = root;
-  if (apiKey !== undefined && !isApiKeyText(apiKey)) throw new SealpinError('unauthorized', 'The text is not an API key');
+  if (apiKey !== undefined && !isApiKeyText(apiKey))
+    throw new SealpinError('unauthorized', 'The text is not an API key');
   if (apiKey !== undefined && root.protocol === 'http:' && !isLoopback(root))
-    throw new SealpinError('invalid_request', `The API key would be sent to ${host} unencrypted`, { hint: 'use https:' });
+    throw new SealpinError('invalid_request', `The API key would be sent to ${host} unencrypted`, {
+      hint: 'use https:',
+    });
 
   async function send({ method = 'GET', path, query = {}, headers, body, signal }: ServiceRequest): Promise<Response> {
     signal?.throwIfAborted();
@@ -166,7 +169,10 @@ function parseService(service: string | URL): URL {
   const url = URL.canParse(service) ? new URL(service) : undefined;
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (url === undefined || !isWeb || `${url.username}${url.password}${url.search}${url.hash}` !== '')
-    throw new SealpinError('invalid_request', 'service must be an https: URL without user, password, query and fragment');
+    throw new SealpinError(
+      'invalid_request',
+      'service must be an https: URL without user, password, query and fragment',
+    );
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }

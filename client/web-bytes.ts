@@ -63,7 +63,9 @@ export function openSource(source: Source): { stream: ReadableStream<Uint8Array>
   if (source instanceof Blob) return { stream: source.stream(), size: source.size };
   if (source instanceof ReadableStream) return { stream: source, size: undefined };
   if (!(source instanceof Response))
-    throw new TypeError('the source must be a Uint8Array, an ArrayBuffer, a string, a Blob, a Response or a ReadableStream');
+    throw new TypeError(
+      'the source must be a Uint8Array, an ArrayBuffer, a string, a Blob, a Response or a ReadableStream',
+    );
   if (source.ok) return { stream: source.body ?? streamOf(new Uint8Array()), size: undefined };
   source.body?.cancel().catch(() => undefined);
   throw new SealpinError('service_answer', `The response has status ${source.status}, and not the bytes of a file`);

@@ -2,17 +2,22 @@
 import { webBackend, type Backend } from '../shared/crypto/index.ts';
 import type { Tool } from './assertions.ts';
 
+type Suite = (tool: Tool, backend: Backend) => void;
+
 export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
 
 /** Lets a page run suites by name, as `sealpin.run`, and tell their names. */
-export function exposeSuites(suites: Record<string, (tool: Tool, backend: Backend) => void>): void {
-  Object.assign(globalThis, {
-    sealpin: { suites: Object.keys(suites), run: (name: string) => run(suites[name]!) },
-  });
+export function exposeSuites(suites: Record<string, Suite>): void {
+  const run = async (name: string): Promise<Outcome> => {
+    const suite = suites[name];
+    if (suite === undefined) throw new TypeError(`there is no suite ${name}`);
+    return outcomeOf(suite);
+  };
+  Object.assign(globalThis, { sealpin: { suites: Object.keys(suites), run } });
 }
 
 /** Runs one suite, test after test. */
-async function run(suite: (tool: Tool, backend: Backend) => void): Promise<Outcome> {
+async function outcomeOf(suite: Suite): Promise<Outcome> {
   const tests: [string, () => void | Promise<void>][] = [];
   const outcome: Outcome = { passed: [], failed: [], notes: [] };
   suite(

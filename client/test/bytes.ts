@@ -2,7 +2,9 @@
 
 /** Bytes that repeat at no offset that a format has. */
 export function pattern(length: number): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 8) * 7) & 255);
+  const bytes = new Uint8Array(length);
+  for (let index = 0; index < length; index += 1) bytes[index] = index * 31 + (index >> 8) * 7;
+  return bytes;
 }
 
 export type Watched = { stream: ReadableStream<Uint8Array>; cancelled: unknown[] };

@@ -20,7 +20,7 @@ afterAll(() => service.close());
 
 /** A stream of so many MiB. */
 function streamOf(count: number): ReadableStream<Uint8Array> {
-  return watched(Array.from({ length: count }, (_, index) => pattern(mib).fill(index))).stream;
+  return watched(Array.from({ length: count }, (_, index) => new Uint8Array(mib).fill(index))).stream;
 }
 
 describe('files', () => {
@@ -44,14 +44,17 @@ describe('files', () => {
     expect(file).toMatchObject({ filename: 'a.csv', contentType: 'text/csv' });
   });
 
-  test.each([0, 1, mib, 3 * mib + 1])('that are stored as they are have the blob ID of cidOf: %i bytes', async (size) => {
-    const bytes = pattern(size);
-    const file = await connection.put(bytes, { mode: 'plain' });
-    expect(file).toMatchObject({ mode: 'plain', size, cid: await cidOf(bytes) });
-    const blob = await fetchBlob(file.cid, { from: service.url });
-    expect(blob.size).toBe(size);
-    equal(await blob.bytes(), bytes);
-  });
+  test.each([0, 1, mib, 3 * mib + 1])(
+    'that are stored as they are have the blob ID of cidOf: %i bytes',
+    async (size) => {
+      const bytes = pattern(size);
+      const file = await connection.put(bytes, { mode: 'plain' });
+      expect(file).toMatchObject({ mode: 'plain', size, cid: await cidOf(bytes) });
+      const blob = await fetchBlob(file.cid, { from: service.url });
+      expect(blob.size).toBe(size);
+      equal(await blob.bytes(), bytes);
+    },
+  );
 
   test('may be streams that are longer than what is buffered', async () => {
     const file = await connection.put(streamOf(34), { mode: 'plain' });
@@ -72,7 +75,7 @@ describe('files', () => {
   });
 
   test('are sent in parts', async () => {
-    const bytes = new Blob(Array.from({ length: 18 }, (_, index) => pattern(mib).fill(index)));
+    const bytes = new Blob(Array.from({ length: 18 }, (_, index) => new Uint8Array(mib).fill(index)));
     const progress: number[] = [];
     const file = await connection.upload(bytes, { onProgress: (offset) => progress.push(offset) });
     expect(file.cid).toBe(await cidOf(bytes));
@@ -103,28 +106,27 @@ describe('ranges', () => {
       const expected = bytes.slice(range.start, range.end);
       expect(part.size).toBe(expected.length);
       equal(await part.bytes(), expected);
-      if (mode === 'plain')
-        equal(await (await fetchBlob(cid, { from: service.url, ...range })).bytes(), expected);
+      if (mode === 'plain') equal(await (await fetchBlob(cid, { from: service.url, ...range })).bytes(), expected);
     }
   });
 
-  test.each([
-    { start: 5, end: 4 },
-    { start: -1 },
-    { end: 1.5 },
-    { end: 11 },
-    { start: 11 },
-  ])('outside of the file are refused: %j', async (range) => {
-    const { fileId, cid } = await connection.put(pattern(10), { mode: 'plain' });
-    const code = 'range_not_satisfiable';
-    await expect(connection.get(fileId, range)).rejects.toMatchObject({ code });
-    await expect(fetchBlob(cid, { from: service.url, ...range })).rejects.toMatchObject({ code });
-  });
+  test.each([{ start: 5, end: 4 }, { start: -1 }, { end: 1.5 }, { end: 11 }, { start: 11 }])(
+    'outside of the file are refused: %j',
+    async (range) => {
+      const { fileId, cid } = await connection.put(pattern(10), { mode: 'plain' });
+      const code = 'range_not_satisfiable';
+      await expect(connection.get(fileId, range)).rejects.toMatchObject({ code });
+      await expect(fetchBlob(cid, { from: service.url, ...range })).rejects.toMatchObject({ code });
+    },
+  );
 });
 
 describe('what the service refuses', () => {
   test('has its code, its words and its hint', async () => {
-    const stranger = connect({ service: service.url, apiKey: `${apiKey.slice(0, -1)}${apiKey.endsWith('0') ? '1' : '0'}` });
+    const stranger = connect({
+      service: service.url,
+      apiKey: `${apiKey.slice(0, -1)}${apiKey.endsWith('0') ? '1' : '0'}`,
+    });
     const error = await thrownBy(() => stranger.list());
     expect(error).toBeInstanceOf(SealpinError);
     expect(error).toMatchObject({ code: 'unauthorized', hint: expect.any(String) });
@@ -132,13 +134,17 @@ describe('what the service refuses', () => {
     await expect(connection.list({ limit: 1000 })).rejects.toMatchObject({ code: 'invalid_request' });
     await expect(connection.put('x')).rejects.toMatchObject({ code: 'invalid_filename' });
     await expect(connection.put('x', { name: 'a/b' })).rejects.toMatchObject({ code: 'invalid_filename' });
-    await expect(fetchBlob(await cidOf('never stored'), { from: service.url })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(fetchBlob(await cidOf('never stored'), { from: service.url })).rejects.toMatchObject({
+      code: 'not_found',
+    });
     await expect(fetchBlob('nonsense', { from: service.url })).rejects.toMatchObject({ code: 'invalid_cid' });
   });
 
   test('is JSON as a type, which the service would take apart', async () => {
     for (const source of [new File(['{}'], 'a.json', { type: 'application/json' }), '{}'])
-      await expect(connection.put(source, { name: 'a.json', type: 'application/json; charset=utf-8' })).rejects.toMatchObject({
+      await expect(
+        connection.put(source, { name: 'a.json', type: 'application/json; charset=utf-8' }),
+      ).rejects.toMatchObject({
         code: 'unsupported_media_type',
       });
   });

@@ -56,7 +56,9 @@ describe('the API key', () => {
     );
     for (const call of calls(connect({ service: url, apiKey })))
       expect(await thrownBy(call)).toMatchObject({ code: 'service_answer', reason: 'redirected' });
-    await expect(fetchBlob('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku', { from: url })).rejects.toThrow();
+    await expect(
+      fetchBlob('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku', { from: url }),
+    ).rejects.toThrow();
     expect(elsewhere.requests).toEqual([]);
   });
 
@@ -69,7 +71,11 @@ describe('the API key', () => {
       apiKey,
       fetch: (url, init) => {
         urls.push(url.href);
-        headers.push(...Object.entries(init.headers as Record<string, string>).flatMap(([name, value]) => value.includes(apiKey) ? [name] : []));
+        headers.push(
+          ...Object.entries(init.headers as Record<string, string>).flatMap(([name, value]) =>
+            value.includes(apiKey) ? [name] : [],
+          ),
+        );
         return fetch(url, init);
       },
     });
@@ -89,7 +95,12 @@ describe('the API key', () => {
     const code = 'invalid_request';
     for (const url of ['http://sealpin.example', 'http://10.0.0.1:7420', 'http://localhost.example'])
       expect(() => connect({ service: url, apiKey })).toThrow(expect.objectContaining({ code }));
-    for (const url of ['nonsense', 'ftp://sealpin.example', 'https://a:b@sealpin.example', 'https://sealpin.example/?x'])
+    for (const url of [
+      'nonsense',
+      'ftp://sealpin.example',
+      'https://a:b@sealpin.example',
+      'https://sealpin.example/?x',
+    ])
       expect(() => connect({ service: url })).toThrow(expect.objectContaining({ code }));
     for (const url of ['https://sealpin.example/below', 'http://localhost:7420', 'http://127.0.0.2', 'http://[::1]:1'])
       connect({ service: url, apiKey });
@@ -107,7 +118,12 @@ describe('what is not a service', () => {
     ['an HTML page', 200, '<html>', 'service_answer'],
     ['JSON of another shape', 200, '{"files": 5}', 'service_answer'],
     ['a refusal without a reason', 500, 'oops', 'service_answer'],
-    ['a code that is not known', 400, JSON.stringify({ type: 'x', title: 'T', status: 400, code: 'new' }), 'service_answer'],
+    [
+      'a code that is not known',
+      400,
+      JSON.stringify({ type: 'x', title: 'T', status: 400, code: 'new' }),
+      'service_answer',
+    ],
     ['a refusal of another kind', 404, '{}', 'service_answer'],
   ])('is recognized: %s', async (_, status, body, code) => {
     const { url } = await peer((_request, response) => response.writeHead(status).end(body));
@@ -115,7 +131,9 @@ describe('what is not a service', () => {
   });
 
   test('that is not there is unreachable, and says how long to wait when it says so', async () => {
-    await expect(connect({ service: 'http://127.0.0.1:9' }).list()).rejects.toMatchObject({ code: 'service_unreachable' });
+    await expect(connect({ service: 'http://127.0.0.1:9' }).list()).rejects.toMatchObject({
+      code: 'service_unreachable',
+    });
     const problem = JSON.stringify({ type: 'x', title: 'T', status: 429, code: 'rate_limited', hint: 'wait' });
     const { url } = await peer((_, response) => response.writeHead(429, { 'Retry-After': '7' }).end(problem));
     await expect(connect({ service: url }).list()).rejects.toMatchObject({
@@ -130,7 +148,9 @@ describe('what is not a service', () => {
     const { url } = await peer((_, response) => response.writeHead(201).end(JSON.stringify(file)));
     const liar = connect({ service: url, apiKey });
     await expect(liar.put('mine', { mode: 'plain' })).rejects.toMatchObject({ code: 'cid_mismatch' });
-    await expect(liar.put(new Blob(['mine']).stream(), { mode: 'plain' })).rejects.toMatchObject({ code: 'cid_mismatch' });
+    await expect(liar.put(new Blob(['mine']).stream(), { mode: 'plain' })).rejects.toMatchObject({
+      code: 'cid_mismatch',
+    });
   });
 });
 
@@ -158,13 +178,13 @@ describe('gateways', () => {
     const { cid } = await connect({ service: service.url, apiKey }).put(bytes, { mode: 'plain' });
     const liar = await peer((request, response) => {
       const { pathname, searchParams } = new URL(request.url ?? '', 'http://x');
-      void fetch(`${service.url}${pathname}?${searchParams}`, { headers: { accept: request.headers.accept ?? '' } }).then(
-        async (answer) => {
-          const wrong = new Uint8Array(await answer.arrayBuffer());
-          wrong[wrong.length - 5]! ^= 1;
-          response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' }).end(wrong);
-        },
-      );
+      void fetch(`${service.url}${pathname}?${searchParams}`, {
+        headers: { accept: request.headers.accept ?? '' },
+      }).then(async (answer) => {
+        const wrong = new Uint8Array(await answer.arrayBuffer());
+        wrong[wrong.length - 5]! ^= 1;
+        response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' }).end(wrong);
+      });
     });
     const read = async (from: string[]) => (await fetchBlob(cid, { from })).bytes();
     await expect(read([liar.url])).rejects.toMatchObject({ code: 'content_mismatch' });

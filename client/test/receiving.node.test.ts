@@ -44,9 +44,16 @@ test('a blob link opens the file, whole and in part', async () => {
     const whole = await files[0]!.open();
     expect(whole.size).toBe(plaintext.length);
     equal(await whole.bytes(), plaintext);
-    for (const range of [{ start: 0, end: 5 }, { start: 1_048_500, end: 1_048_600 }, { start: 2_499_990 }, { start: 7, end: 7 }])
+    for (const range of [
+      { start: 0, end: 5 },
+      { start: 1_048_500, end: 1_048_600 },
+      { start: 2_499_990 },
+      { start: 7, end: 7 },
+    ])
       equal(await (await files[0]!.open(range)).bytes(), plaintext.slice(range.start, range.end));
-    await expect(files[0]!.open({ end: plaintext.length + 1 })).rejects.toMatchObject({ code: 'range_not_satisfiable' });
+    await expect(files[0]!.open({ end: plaintext.length + 1 })).rejects.toMatchObject({
+      code: 'range_not_satisfiable',
+    });
   }
 });
 
@@ -79,7 +86,8 @@ test('links that are incomplete, of another program or for sending are refused',
   const whole = printLink({ kind: 'blob', service: root, cid, fileKey });
   for (const link of [whole.slice(0, -1), 'https://sealpin.example/', ''])
     await expect(receive(link)).rejects.toMatchObject({ code: 'link_invalid' });
-  const inbox = 'https://example.org/files/drop#sp_5e2FYbehn9oyq1wgoS04PFM4pHKmktZpSHBGMPtp4dP9fGqz1WedJ9yF9b7fPYQio2R9vns.age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua';
+  const inbox =
+    'https://example.org/files/drop#sp_5e2FYbehn9oyq1wgoS04PFM4pHKmktZpSHBGMPtp4dP9fGqz1WedJ9yF9b7fPYQio2R9vns.age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua';
   await expect(receive(inbox)).rejects.toMatchObject({ code: 'link_invalid', hint: expect.stringContaining('sender') });
 });
 
@@ -113,7 +121,9 @@ test('a share link opens every file of the parcel, and asks for the record once'
   const link = printLink({ kind: 'share', service: url, id: shareId, secret });
   const received = await receive(link, { from: service.url });
   expect(received).toMatchObject({ note: 'As promised.', from: 'Ann' });
-  expect(received.files).toMatchObject(stored.map((_, index) => ({ name: `${index}.bin`, type: 'a/b', size: plaintext.length })));
+  expect(received.files).toMatchObject(
+    stored.map((_, index) => ({ name: `${index}.bin`, type: 'a/b', size: plaintext.length })),
+  );
   for (const file of received.files) equal(await (await file.open()).bytes(), plaintext);
   expect(JSON.stringify(received)).not.toContain('fileKey');
   expect(seen).toEqual([`POST /v1/shares/${shareId}/open`]);
@@ -133,6 +143,8 @@ test('a share link with a password needs it', async () => {
 test('a file of another size than its sender says is refused', async () => {
   const { record, secret } = await sealParcel(parcelOf(plaintext.length - 1));
   const { url } = await recordKeeper(record, 1);
-  const { files } = await receive(printLink({ kind: 'share', service: url, id: shareId, secret }), { from: service.url });
+  const { files } = await receive(printLink({ kind: 'share', service: url, id: shareId, secret }), {
+    from: service.url,
+  });
   for (const file of files) await expect(file.open()).rejects.toMatchObject({ code: 'parcel_invalid' });
 });

@@ -144,10 +144,7 @@ async function openHeader(
     opens: opensWith(header, format),
     plaintextBytes(containerBytes) {
       const { chunking, preambleBytes } = format.payload;
-      return openedBytes(
-        chunking,
-        containerBytes - headerBytes(header) - (detachedLine?.length ?? 0) - preambleBytes,
-      );
+      return openedBytes(chunking, containerBytes - headerBytes(header) - (detachedLine?.length ?? 0) - preambleBytes);
     },
     async decrypt(identities, again) {
       try {
