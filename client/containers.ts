@@ -61,7 +61,7 @@ export async function seal(
 /**
  * Opens a container, in ASCII armor or not, in constant memory.
  *
- * The bytes of `stream` are authentic as they come, and the file is whole only when it ends without an error: until then, what came may
+ * The bytes that `stream` gives are authentic, and the file is whole only when it ends without an error: until then, what came may
  * be the beginning of a file that was cut off. `bytes`, `text` and `blob` give the whole file or fail.
  * @param o.with a password, private keys, or the file key; a file key also opens a payload without a header
  * @param o.signal ends it: everything rejects with the signal's reason, and the source is cancelled
@@ -126,7 +126,7 @@ export async function inspect(source: Source, { signal }: { signal?: AbortSignal
   }
 }
 
-/** A key pair, as texts of key files. Public keys are given away; who has the private key opens what is sealed to them. */
+/** A key pair, as texts of key files. The public key is given away; the private key opens what is sealed to it. */
 export type Keys = {
   /** The text of a private key file; `open` takes it. */
   readonly privateKey: string;

@@ -9,7 +9,7 @@ import {
 } from '../shared/crypto/index.ts';
 
 /**
- * Who can open what is sealed: whoever knows the password, or the holders of the private keys that belong to these public keys
+ * Who can open what is sealed: anyone who knows the password, or the holders of the private keys that belong to these public keys
  * (`age1…`, `age1tag1…`, `age1tagpq1…`, or the text of a public key file; a text may have several).
  */
 export type To = { readonly password: string } | { readonly keys: string | readonly string[] };

@@ -20,7 +20,7 @@ export type ReceivedFile = {
   /** Its blob ID. */
   readonly cid: string;
   /**
-   * Fetches and opens the file, or a part of it. Each call fetches anew; one for a part reads the blocks that it needs.
+   * Fetches and opens the file, or a part of it. Each call fetches again; one for a part reads the blocks that it needs.
    * @throws what `fetchBlob` and `open` throw; `range_not_satisfiable`, `parcel_invalid` when the file has not the size that the sender
    *   says
    */

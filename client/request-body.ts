@@ -19,7 +19,7 @@ export type Body = {
 const bufferedBytes = 32 * 1024 * 1024;
 
 /**
- * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer ones are sent as they come.
+ * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer ones are sent while they are read.
  * @param o.cid whether the CID is wanted
  * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source fails with, the signal's reason
  */

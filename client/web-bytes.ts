@@ -10,7 +10,7 @@ export type Source = Uint8Array | ArrayBuffer | string | Blob | Response | Reada
 export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>>;
 
 /**
- * Bytes that are read once, in one of these ways. Whoever does not want them, or not all of them, cancels `stream`, which ends the
+ * Bytes that are read once, in one of these ways. Anyone who does not want all of them cancels `stream`, which ends the
  * request behind it.
  */
 export type Content = {
