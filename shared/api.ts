@@ -7,7 +7,7 @@ import { SealpinError } from './errors.ts';
 import { filenamePattern } from './filename.ts';
 
 /** Everything an API key may be allowed to do. */
-export const scopes = ['read', 'write', 'delete', 'keys'] as const;
+export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
 export const Scope = v.picklist(scopes);
 export type Scope = v.InferOutput<typeof Scope>;
 
@@ -123,6 +123,9 @@ export const ListQuery = v.object({
   cid: v.optional(cidParameter('only the files with this CID')),
 });
 
+/** The same without `cid`. */
+export const PageQuery = v.omit(ListQuery, ['cid']);
+
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
 export const UploadQuery = v.object({ cid: v.optional(cidParameter('the CID that the bytes must have')) });
@@ -173,15 +176,25 @@ export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filen
 /** What became of a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
 
+/** A random ID of 128 bits. */
+export const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['3yQn7hXc2LrV0aTfK9dWbe']));
+
 /**
- * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `none`: the bytes are
- * no container.
+ * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
+ * does.
+ */
+export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
+
+/**
+ * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
+ * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
  */
 export const Receipt = v.object({
   fileId: FileId,
-  key: v.picklist(['destroyed', 'in-container', 'none']),
+  key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
   recoverableUntil: v.optional(Timestamp),
   pins: v.array(RemovedPin),
+  shares: v.optional(v.array(EndedShare)),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
 
@@ -238,6 +251,12 @@ const Label = v.pipe(v.string(), v.minLength(1), v.maxLength(100), v.examples(['
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
+const Positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.metadata({ format: 'int64', examples: [1000] }));
+
+/** What a key may store: files, bytes on IPFS altogether, and bytes of one file. */
+const limits = { files: v.optional(Positive), bytes: v.optional(Positive), fileBytes: v.optional(Positive) };
+export const KeyLimits = v.object(limits);
+
 export const ApiKeyRecord = v.object({
   id: KeyId,
   account: AccountId,
@@ -246,6 +265,7 @@ export const ApiKeyRecord = v.object({
   createdAt: Timestamp,
   expiresAt: v.optional(Timestamp),
   createdBy: v.nullable(v.pipe(v.string(), v.examples(['5f0c9e2ab71d3846']))),
+  limits: v.optional(KeyLimits),
 });
 export type ApiKeyRecord = v.InferOutput<typeof ApiKeyRecord>;
 
@@ -267,10 +287,11 @@ export const OwnApiKey = v.object({
 
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
-export const AccountDetails = v.object({ account: AccountWithRecovery, usage: Usage, key: OwnApiKey });
+/** `usage` is for keys with `read` only. */
+export const AccountDetails = v.object({ account: AccountWithRecovery, usage: v.optional(Usage), key: OwnApiKey });
 export type AccountDetails = v.InferOutput<typeof AccountDetails>;
 
-/** Scopes and expiry of a new key lie within its issuer's; the expiry defaults to the issuer's. */
+/** Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the issuer's. */
 export const NewApiKey = v.strictObject({
   label: Label,
   scopes: v.pipe(
@@ -283,6 +304,7 @@ export const NewApiKey = v.strictObject({
     ),
   ),
   expiresAt: v.optional(Timestamp),
+  limits: v.optional(v.strictObject(limits)),
 });
 export type NewApiKey = v.InferOutput<typeof NewApiKey>;
 
@@ -296,12 +318,17 @@ export const ListedApiKey = v.object({ ...ApiKeyRecord.entries, current: v.optio
 export const ApiKeyList = v.object({ keys: v.array(ListedApiKey) });
 export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 
-/** The ids of the keys that the request revoked. */
-export const Revoked = v.object({ revoked: v.array(KeyId) });
+/** The ids of the keys that the request revoked, and the shares that ended with them. */
+export const Revoked = v.object({ revoked: v.array(KeyId), shares: v.optional(v.array(EndedShare)) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
-/** How many files and keys were deleted with an account. */
-export const AccountReceipt = v.object({ account: AccountId, files: Count, keys: Count });
+/** How many files, keys and shares ended with an account. */
+export const AccountReceipt = v.object({
+  account: AccountId,
+  files: Count,
+  keys: Count,
+  shares: v.optional(Count),
+});
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
 /** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
@@ -316,9 +343,61 @@ export const NewAccountResponse = v.object({
 });
 export type NewAccountResponse = v.InferOutput<typeof NewAccountResponse>;
 
-/** What the service hands out of a share; `record` in base64. */
-export const OpenedShare = v.object({ record: v.pipe(v.string(), v.base64()), opensLeft: Count });
+/** The most files that a share names. */
+const maxSharedFiles = 500;
+
+/**
+ * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose deletion ends the share. `password`: whether
+ * the record needs one.
+ */
+export const ShareRequest = v.strictObject({
+  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
+  label: v.optional(Label),
+  expiresAt: v.optional(Timestamp),
+  opens: v.optional(Positive),
+  password: v.boolean(),
+});
+export type ShareRequest = v.InferOutput<typeof ShareRequest>;
+
+/** What anybody may know of a share who knows its ID. In every state but `active` its record is destroyed. */
+export const ShareStatus = v.object({
+  id: ShareId,
+  state: v.picklist(['active', 'used_up', 'expired', 'revoked']),
+  password: v.boolean(),
+  expiresAt: Timestamp,
+  opensLeft: Count,
+});
+export type ShareStatus = v.InferOutput<typeof ShareStatus>;
+
+/** A share of the account. `createdBy`: the ID of the API key that made it, with which it ends. */
+export const Share = v.object({
+  ...ShareStatus.entries,
+  label: v.optional(v.string()),
+  files: v.array(FileId),
+  opens: Count,
+  createdAt: Timestamp,
+  createdBy: KeyId,
+});
+export type Share = v.InferOutput<typeof Share>;
+
+export const ShareList = v.object({ shares: v.array(Share), cursor: v.optional(v.string()) });
+export type ShareList = v.InferOutput<typeof ShareList>;
+
+/** `record` in base64. */
+export const OpenedShare = v.object({
+  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  opensLeft: Count,
+});
 export type OpenedShare = v.InferOutput<typeof OpenedShare>;
+
+/** `opened`: how often the record was handed out before, which nothing takes back; known once it is destroyed. */
+export const ShareReceipt = v.object({
+  ...EndedShare.entries,
+  opened: v.optional(Count),
+  recoverableUntil: v.optional(Timestamp),
+});
+export type ShareReceipt = v.InferOutput<typeof ShareReceipt>;
 
 /**
  * Validates a response of a service.

@@ -75,6 +75,7 @@ const table = {
   gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
   precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
   too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service accepts' },
+  quota_exceeded: { status: 413, exit: 1, fault: 'user', title: 'The API key or the account has no room for this' },
   unsupported_media_type: { status: 415, exit: 1, fault: 'user', title: 'This content type is not supported' },
   range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range is outside the file' },
   cid_mismatch: {

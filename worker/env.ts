@@ -18,6 +18,8 @@ export type Env = {
   PUBLIC_GATEWAY?: string;
   CORS_ORIGINS?: string;
   RECOVERY_DAYS?: string;
+  SHARE_MAX_DAYS?: string;
+  SHARE_MAX_OPENS?: string;
   ADMIN_TOKEN?: string;
 };
 
@@ -90,5 +92,29 @@ export function recoveryDays(env: Env): number {
   if (text === '') return platformRecoveryDays;
   if (!/^[0-9]{1,4}$/.test(text))
     throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
+  return Number(text);
+}
+
+/** What a share may have at most where the operator does not say. */
+const defaultShareDays = 30;
+const defaultShareOpens = 100;
+
+/**
+ * How many days a share may last (`SHARE_MAX_DAYS`), and how often it may be opened (`SHARE_MAX_OPENS`).
+ * @throws misconfigured when one of the variables is not a whole number
+ */
+export function shareMaxima(env: Env): { days: number; opens: number } {
+  return {
+    days: countOf(env, 'SHARE_MAX_DAYS') ?? defaultShareDays,
+    opens: countOf(env, 'SHARE_MAX_OPENS') ?? defaultShareOpens,
+  };
+}
+
+/** @returns undefined for a variable that is empty or unset @throws misconfigured */
+function countOf(env: Env, name: 'SHARE_MAX_DAYS' | 'SHARE_MAX_OPENS'): number | undefined {
+  const text = env[name] ?? '';
+  if (text === '') return undefined;
+  if (!/^[1-9][0-9]{0,4}$/.test(text))
+    throw new SealpinError('misconfigured', `${name} is not a whole number from 1 to 99999`);
   return Number(text);
 }

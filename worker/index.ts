@@ -9,6 +9,7 @@ import { routes } from './routes/table.ts';
 
 export { Account } from './objects/account.ts';
 export { Pin } from './objects/pin.ts';
+export { Share } from './objects/share.ts';
 
 const app = new Hono<App>();
 

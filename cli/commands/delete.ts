@@ -86,6 +86,7 @@ function receiptText(receipt: Receipt, what: string): string[] {
   const key = {
     destroyed: 'its key was destroyed; any remaining copy can no longer be opened',
     'in-container': 'anyone who already has a copy can still open it with the password or key',
+    elsewhere: 'anyone who already has a copy, and the key, can still open it',
     none: 'anyone who already has a copy can still read it as before',
   }[receipt.key];
   const at = (status: Receipt['pins'][number]['status']): string =>
@@ -98,6 +99,7 @@ function receiptText(receipt: Receipt, what: string): string[] {
   const scheduled = at('scheduled');
   return [
     `deleted ${what}: ${key}`,
+    ...(receipt.shares === undefined ? [] : [sharesText(receipt.shares)]),
     ...(unpinned === '' ? [] : [`unpinned at: ${unpinned}`]),
     ...(kept === '' ? [] : [`still pinned by others at: ${kept}`]),
     ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
@@ -105,4 +107,11 @@ function receiptText(receipt: Receipt, what: string): string[] {
       ? []
       : [`the platform operator could restore the key until ${receipt.recoverableUntil}`]),
   ];
+}
+
+/** @param shares that the deletion ended */
+function sharesText(shares: NonNullable<Receipt['shares']>): string {
+  const left = shares.filter(({ record }) => record === 'scheduled').length;
+  const ended = `ended ${shares.length} ${shares.length === 1 ? 'share' : 'shares'} of it`;
+  return left === 0 ? ended : `${ended}; ${left} could not be reached and will be ended as soon as possible`;
 }

@@ -52,7 +52,7 @@ async function listed(account: Api): Promise<Listed[]> {
 function keyText(key: Listed): string {
   const expiry = key.expiresAt === undefined ? '' : `  until ${key.expiresAt.slice(0, 10)}`;
   const current = key.current === true ? '  (in use here)' : '';
-  return `${key.id}  ${key.createdAt.slice(0, 10)}  ${key.scopes.join(',').padEnd(22)}  ${key.label}${expiry}${current}`;
+  return `${key.id}  ${key.createdAt.slice(0, 10)}  ${key.scopes.join(',').padEnd(28)}  ${key.label}${expiry}${current}`;
 }
 
 export const create = defineCommand({

@@ -6,6 +6,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CleanupStack } from './cleanup.ts';
+import { erasingClasses, tableOf, type ClassName } from './erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { lock } from './lock.ts';
 import { keepLog } from './log-file.ts';
@@ -53,8 +54,8 @@ export async function prepareDirectory(
   const stateDir = await stateDirOf(dataDir);
   const crashed = await endLeftover(dataDir);
   // After a crash, deleted rows may still be in the files.
-  await removeEmpty(accountsIn(stateDir));
-  if (crashed) await vacuum(accountsIn(stateDir));
+  await removeUnknown(stateDir);
+  if (crashed) for (const className of erasingClasses) await vacuum(objectsIn(stateDir, className));
   await vacuumLogged(stateDir);
   await rm(paths.tmp, { recursive: true, force: true });
   await mkdir(paths.tmp, { mode: 0o700 });
@@ -64,9 +65,9 @@ export async function prepareDirectory(
   return { secrets, stateDir, crashed, log };
 }
 
-/** Whether an `Account` object has a database file. @param objectId 64 hex digits */
-export function hasAccount(stateDir: string, objectId: string): boolean {
-  return existsSync(join(accountsIn(stateDir), `${objectId}.sqlite`));
+/** Whether an object has a database file. @param objectId 64 hex digits */
+export function hasObject(stateDir: string, className: ClassName, objectId: string): boolean {
+  return existsSync(fileOf(stateDir, className, objectId));
 }
 
 /**
@@ -75,20 +76,20 @@ export function hasAccount(stateDir: string, objectId: string): boolean {
  */
 export async function eraseDeleted(stateDir: string): Promise<void> {
   try {
-    await removeEmpty(accountsIn(stateDir));
+    await removeUnknown(stateDir);
   } finally {
     await vacuum(stateDir);
   }
 }
 
 /**
- * Removes deleted rows from the file of one account while workerd has it open.
+ * Removes deleted rows from the file of one object while workerd has it open.
  *
  * @param objectId of the Durable Object, 64 hexadecimal digits
  * @returns false when the file stays busy
  */
-export async function eraseLive(stateDir: string, objectId: string): Promise<boolean> {
-  const path = join(accountsIn(stateDir), `${objectId}.sqlite`);
+export async function eraseLive(stateDir: string, className: ClassName, objectId: string): Promise<boolean> {
+  const path = fileOf(stateDir, className, objectId);
   for (let attempt = 1; attempt <= eraseAttempts; attempt += 1) {
     if (await vacuumLive(path, busyMs)) return true;
     await sleep(100);
@@ -96,7 +97,16 @@ export async function eraseLive(stateDir: string, objectId: string): Promise<boo
   return false;
 }
 
-/** Miniflare's folder for the objects of the class `Account`. */
-function accountsIn(stateDir: string): string {
-  return join(stateDir, 'do', 'sealpin-Account');
+/** Removes the files of objects that stand for nothing. */
+async function removeUnknown(stateDir: string): Promise<void> {
+  for (const className of erasingClasses) await removeEmpty(objectsIn(stateDir, className), tableOf(className));
+}
+
+function fileOf(stateDir: string, className: ClassName, objectId: string): string {
+  return join(objectsIn(stateDir, className), `${objectId}.sqlite`);
+}
+
+/** Miniflare's folder for the objects of a class. */
+function objectsIn(stateDir: string, className: ClassName): string {
+  return join(stateDir, 'do', `sealpin-${className}`);
 }

@@ -1,24 +1,33 @@
 /**
  * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a service on loopback. A
- * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site), or let its own name resolve to it
+ * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site; a link on it, to a page, passes), or let its own name resolve to it
  * (then the Host is foreign). The guard also counts running requests, has erased rows removed from the disk before the
- * response, and keeps requests for accounts that do not exist from their objects. None of this is deployed.
+ * response, and keeps requests for accounts and shares that do not exist from their objects. None of this is deployed.
  */
 import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
+import { isShareId } from '../../shared/link/link.ts';
+import type { ClassName } from './erasing-classes.ts';
 import { refusal } from './origin.ts';
-import worker, { Account as DeployedAccount } from './worker.js';
+import type { LocalContext } from './worker.js';
+import worker, { Account as DeployedAccount, Share as DeployedShare } from './worker.js';
+
+type Namespace = { idFromName(name: string): { toString(): string } };
 
 type Env = {
   LOCAL_PORT: string;
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
-  /** Node, which sees the database file of an object: GET asks whether there is one, POST removes deleted rows from it. */
+  /**
+   * Node, which sees the database file of an object, at `/<class>/<id>`: GET asks whether there is one, POST removes deleted rows from
+   * it.
+   */
   LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
-  ACCOUNT: { idFromName(name: string): { toString(): string } };
+  ACCOUNT: Namespace;
+  SHARE: Namespace;
 };
 
 /** Stays below the 30 s after which workerd resets an object that blocks its events. */
@@ -28,20 +37,30 @@ const erasureMs = 10_000;
  * SQLite's write-ahead log still holds the pages from before a deletion. Node truncates it while this object handles no
  * event: workerd has no busy timeout, so a write that meets a checkpoint would fail.
  */
+async function eraseFile(className: ClassName, ctx: LocalContext, env: unknown): Promise<void> {
+  const { LOCAL_DATABASE: database } = env as Env;
+  if (database === undefined) return;
+  await ctx.blockConcurrencyWhile(async () => {
+    try {
+      const url = `http://local/${className}/${ctx.id.toString()}`;
+      const response = await database.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
+      if (!response.ok) throw new Error(await response.text());
+    } catch (error) {
+      // The rows are overwritten, as the receipt says; the next stop or start does the rest.
+      log({ event: 'erasure.late', error: String(error) });
+    }
+  });
+}
+
 class LocalAccount extends DeployedAccount {
-  protected override async erased(): Promise<void> {
-    const { LOCAL_DATABASE: database } = this.env as Env;
-    if (database === undefined) return;
-    await this.ctx.blockConcurrencyWhile(async () => {
-      try {
-        const url = `http://local/${this.ctx.id.toString()}`;
-        const response = await database.fetch(url, { method: 'POST', signal: AbortSignal.timeout(erasureMs) });
-        if (!response.ok) throw new Error(await response.text());
-      } catch (error) {
-        // The rows are overwritten, as the receipt says; the next stop or start does the rest.
-        log({ event: 'erasure.late', error: String(error) });
-      }
-    });
+  protected override erased(): Promise<void> {
+    return eraseFile('Account', this.ctx, this.env);
+  }
+}
+
+class LocalShare extends DeployedShare {
+  protected override erased(): Promise<void> {
+    return eraseFile('Share', this.ctx, this.env);
   }
 }
 
@@ -129,49 +148,59 @@ function count(request: Request): () => void {
   return end;
 }
 
-/** Accounts that have been seen to exist. */
+/** IDs of objects that have been seen to exist. */
 const existing = new Set<string>();
 
 /**
- * A request as the Worker may see it. workerd creates files for an object as soon as it is asked, so a request for an account
- * that does not exist becomes one for no account: its path names an impossible one (404), its API key is left out (401).
+ * A request as the Worker may see it. workerd creates files for an object as soon as it is asked, so a request for an account or a
+ * share that does not exist becomes one for none: its path names an impossible one (404), its API key is left out (401).
  */
-async function withoutUnknownAccounts(request: Request, env: Env): Promise<Request> {
+async function withoutUnknownObjects(request: Request, env: Env): Promise<Request> {
   const url = new URL(request.url);
-  const [, prefix, named = ''] = /^(\/v1\/accounts\/)([^/]+)/.exec(url.pathname) ?? [];
+  const [, prefix = '', plural, named = ''] = /^(\/v1\/(accounts|shares)\/)([^/]+)/.exec(url.pathname) ?? [];
   const token = request.headers.get('authorization')?.replace(/^bearer +/i, '') ?? '';
   const ofKey = token.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
   let known = request;
-  if (isAccountId(named) && !(await exists(named, env))) {
+  const isUnknown =
+    plural === 'shares'
+      ? isShareId(named) && !(await exists('Share', env.SHARE, named, env))
+      : isAccountId(named) && !(await exists('Account', env.ACCOUNT, named, env));
+  if (isUnknown) {
     url.pathname = `${prefix}unknown${url.pathname.slice(`${prefix}${named}`.length)}`;
     known = new Request(url, known);
   }
-  if (isApiKeyText(token) && isAccountId(ofKey) && !(await exists(ofKey, env))) {
+  if (isApiKeyText(token) && isAccountId(ofKey) && !(await exists('Account', env.ACCOUNT, ofKey, env))) {
     known = new Request(known);
     known.headers.delete('authorization');
   }
   return known;
 }
 
-async function exists(account: string, { ACCOUNT, LOCAL_DATABASE: database }: Env): Promise<boolean> {
-  if (database === undefined || existing.has(account)) return true;
-  const { ok } = await database.fetch(`http://local/${ACCOUNT.idFromName(account).toString()}`);
-  if (ok) existing.add(account);
+async function exists(
+  className: ClassName,
+  namespace: Namespace,
+  name: string,
+  { LOCAL_DATABASE: database }: Env,
+): Promise<boolean> {
+  const id = namespace.idFromName(name).toString();
+  if (database === undefined || existing.has(id)) return true;
+  const { ok } = await database.fetch(`http://local/${className}/${id}`);
+  if (ok) existing.add(id);
   return ok;
 }
 
 export * from './worker.js';
-export { LocalAccount as Account };
+export { LocalAccount as Account, LocalShare as Share };
 export default {
   async fetch(request: Request, env: Env, context: unknown): Promise<Response> {
     if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
     const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
-    const reason = refusal(request.headers, env.LOCAL_PORT, origins);
+    const reason = refusal(request.headers, env.LOCAL_PORT, { origins, method: request.method });
     if (reason !== undefined) return refuse(request, reason);
     const end = count(request);
     let body: Promise<void> | undefined;
     try {
-      const response = await worker.fetch(await withoutUnknownAccounts(request, env), env, context);
+      const response = await worker.fetch(await withoutUnknownObjects(request, env), env, context);
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

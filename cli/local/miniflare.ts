@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 import { guardFlags, packageRoot } from './bundle.ts';
+import { erasingClasses, type ClassName } from './erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
@@ -33,10 +34,10 @@ export type WorkerdOptions = {
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
   origins?: readonly string[];
-  /** Whether an `Account` object has a file; without this, every one counts as existing. */
-  exists?(objectId: string): boolean;
-  /** Removes deleted rows from the file of an `Account` object; false when the file was busy. */
-  erase?(objectId: string): boolean | Promise<boolean>;
+  /** Whether an object has a file; without this, every one counts as existing. */
+  exists?(className: ClassName, objectId: string): boolean;
+  /** Removes deleted rows from the file of an object; false when the file was busy. */
+  erase?(className: ClassName, objectId: string): boolean | Promise<boolean>;
   /** Gets each line that the Worker logs. */
   log(line: string): void;
   /** Runs after a crashed workerd was replaced. */
@@ -96,6 +97,7 @@ export function serviceState(directory: string) {
     durableObjects: {
       ACCOUNT: { className: 'Account', useSQLite: true },
       PIN: { className: 'Pin', useSQLite: true },
+      SHARE: { className: 'Share', useSQLite: true },
     },
   };
 }
@@ -182,10 +184,12 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     },
     serviceBindings: {
       LOCAL_DATABASE: async (request: Module.Request) => {
-        const id = new URL(request.url).pathname.slice(1);
+        const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
+        const className = erasingClasses.find((each) => each === name);
+        if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
         if (request.method === 'GET')
-          return new MiniflareResponse(null, { status: (options.exists?.(id) ?? true) ? 204 : 404 });
-        const erased = /^[0-9a-f]{64}$/.test(id) && ((await options.erase?.(id)) ?? true);
+          return new MiniflareResponse(null, { status: (options.exists?.(className, id) ?? true) ? 204 : 404 });
+        const erased = (await options.erase?.(className, id)) ?? true;
         return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
       },
     },

@@ -6,9 +6,14 @@ import { loopbackNames } from '../../client/loopback.ts';
  *
  * @param headers of the request
  * @param port of the listener, in decimal
- * @param origins other origins whose pages may call, as `Origin` spells them
+ * @param o.origins other origins whose pages may call, as `Origin` spells them
+ * @param o.method of the request; with it, links on pages of other sites may lead to pages of this service
  */
-export function refusal(headers: Headers, port: string, origins: readonly string[] = []): string | undefined {
+export function refusal(
+  headers: Headers,
+  port: string,
+  { origins = [], method }: { origins?: readonly string[]; method?: string } = {},
+): string | undefined {
   const own = loopbackNames.map((name) => `${name}:${port}`);
   if (!own.includes(headers.get('host') ?? '')) return 'the Host header is not that of this service';
   for (const name of headers.keys()) {
@@ -18,6 +23,17 @@ export function refusal(headers: Headers, port: string, origins: readonly string
   if (origin !== null && origins.includes(origin)) return undefined;
   if (origin !== null && !own.some((host) => origin === `http://${host}`))
     return 'pages of other origins may not use this service';
-  if (headers.get('sec-fetch-site') === 'cross-site') return 'pages of other sites may not use this service';
+  if (headers.get('sec-fetch-site') === 'cross-site' && !isNavigation(headers, method))
+    return 'pages of other sites may not use this service';
   return undefined;
+}
+
+/**
+ * Whether a request loads a page into a tab, as a click on a link does (Fetch metadata, W3C). It carries no API key, and the page that
+ * it comes from reads nothing of the response; a frame is not a tab.
+ */
+function isNavigation(headers: Headers, method: string | undefined): boolean {
+  return (
+    method === 'GET' && headers.get('sec-fetch-mode') === 'navigate' && headers.get('sec-fetch-dest') === 'document'
+  );
 }

@@ -7,7 +7,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { CleanupStack, once, serialize } from './cleanup.ts';
 import { type Controls, type Homes, listenForControl } from './control.ts';
-import { eraseDeleted, eraseLive, hasAccount, prepareDirectory } from './data-directory.ts';
+import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';
 import {
   askHomes,
@@ -110,8 +110,8 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
       code: { worker, guard },
       log,
       origins: options.origins ?? [],
-      exists: (objectId) => hasAccount(stateDir, objectId),
-      erase: (objectId) => eraseLive(stateDir, objectId),
+      exists: (className, objectId) => hasObject(stateDir, className, objectId),
+      erase: (className, objectId) => eraseLive(stateDir, className, objectId),
       onRestart: () => (runningWorkerd === undefined ? undefined : writeRunFile(url)),
       vars: workerVars(secrets, node.url, choice, options.origins ?? []),
     });

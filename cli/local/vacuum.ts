@@ -106,17 +106,18 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
 }
 
 /**
- * Removes the files of accounts that do not exist: a request for one makes workerd create an empty database. Nothing else may
+ * Removes the files of objects that stand for nothing: a request for one makes workerd create an empty database. Nothing else may
  * have them open.
  *
- * @param dir of the objects of the class `Account`
+ * @param dir of the objects of a class
+ * @param table that every other object of the class has
  */
-export async function removeEmpty(dir: string): Promise<void> {
+export async function removeEmpty(dir: string, table: string): Promise<void> {
   for (const path of await databases(dir)) {
     if (basename(path) === ownFile) continue;
     const isEmpty = withDatabase(
       path,
-      (database) => database.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).all().length === 0,
+      (database) => database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').all(table).length === 0,
     );
     if (isEmpty) for (const suffix of ['', '-wal', '-shm']) await rm(path + suffix, { force: true });
   }

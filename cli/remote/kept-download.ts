@@ -34,11 +34,12 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
   const signal = AbortSignal.any([context.signal, stop.signal]);
   let kept: Kept | undefined;
   const { size, read } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
-  if (size > worthKeepingBytes) kept = await keep(cid, size, context);
   let isBroken = false;
 
   async function* blocks(): AsyncGenerator<Uint8Array> {
     let position = 0;
+    // Not before the first byte is asked for: the caller may find that its output has no room.
+    if (size > worthKeepingBytes) kept = await keep(cid, size, context);
     for await (const chunk of kept?.read({ ...context, signal }) ?? []) {
       position += chunk.length;
       yield chunk;

@@ -202,6 +202,21 @@ describe('S91: delete', () => {
     expect(await sealpin(['delete', fileId], directory)).toMatchObject({ exit: 1, stdout: '' });
   });
 
+  test('says how many shares of the file ended, and where its key is', async () => {
+    const headers = { authorization: `Bearer ${local.apiKey}` };
+    // A payload without a header, as files that were made for a parcel are stored.
+    const body = 'sealpin/v1 detached\n';
+    const stored = await fetch(`${local.url}/v1/storage/plain`, { method: 'POST', headers, body });
+    const { fileId } = (await stored.json()) as Listed;
+    const record = { record: 'AAAA', files: [fileId], password: false };
+    for (let share = 0; share < 2; share += 1)
+      await fetch(`${local.url}/v1/shares`, { method: 'POST', headers, body: JSON.stringify(record) });
+    const ran = await sealpin(['delete', fileId], '/');
+    expect(ran).toMatchObject({ exit: 0, stdout: '' });
+    expect(ran.stderr).toContain('anyone who already has a copy, and the key, can still open it');
+    expect(ran.stderr).toContain('ended 2 shares of it\n');
+  });
+
   test('refuses what is neither', async () => {
     expect(await sealpin(['delete', 'letter.pdf'], '/')).toMatchObject({ exit: 2, stdout: '' });
   });

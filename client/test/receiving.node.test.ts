@@ -15,13 +15,15 @@ const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
 let service: Service;
 let connection: Connection;
 let root: string;
+let apiKey: string;
 const keys = await generateKeys();
 /** The same plaintext in both formats, and as a payload without a header. */
 let stored: { cid: string; fileKey: Uint8Array }[];
 beforeAll(async () => {
   service = await startService();
   root = `${service.url}/`;
-  connection = connect({ service: service.url, apiKey: (await service.account()).apiKey });
+  ({ apiKey } = await service.account());
+  connection = connect({ service: service.url, apiKey });
   const store = async (bytes: Blob) => (await connection.put(bytes, { mode: 'plain' })).cid;
   const containers = (['age', 'sealpin'] as const).map(async (format) => {
     const blob = await (await seal(plaintext, { to: { keys: keys.publicKey }, format })).blob();
@@ -127,6 +129,20 @@ test('a share link opens every file of the parcel, and asks for the record once'
   for (const file of received.files) equal(await (await file.open()).bytes(), plaintext);
   expect(JSON.stringify(received)).not.toContain('fileKey');
   expect(seen).toEqual([`POST /v1/shares/${shareId}/open`]);
+  await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+});
+
+test('a share of the service is opened as often as it allows', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length));
+  const response = await fetch(`${service.url}/v1/shares`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ record: Buffer.from(record).toString('base64'), files: [], opens: 1, password: false }),
+  });
+  const { id } = (await response.json()) as { id: string };
+  const link = printLink({ kind: 'share', service: root, id, secret });
+  const { files } = await receive(link);
+  equal(await (await files[0]!.open({ end: 9 })).bytes(), plaintext.slice(0, 9));
   await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
 });
 

@@ -26,7 +26,8 @@ export type Link =
 
 /** The version of share links. The others begin with a text that has a version of its own. */
 const shareVersion = '1';
-const idBytes = 16;
+/** Bytes of a share's ID. */
+export const idBytes = 16;
 /** Bytes of a share's secret. */
 export const secretBytes = 32;
 /** Of the P-256 point in an `age1tag1…` text. */

@@ -15,11 +15,16 @@ import {
 import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
 import { readAll } from '../streams/read-all.ts';
-import { secretBytes } from './link.ts';
+import { idBytes, secretBytes } from './link.ts';
 import { encodeParcel, maxParcelBytes, parcelTooLarge, parseParcel, type Parcel } from './parcel.ts';
 
 /** The most bytes of a record: the largest parcel, the tags of its chunks, the preamble, and a header with a password. */
 export const maxRecordBytes = maxParcelBytes + 1024;
+
+/** Draws the ID of a share: 128 bits as 22 base62 characters. @throws SealpinError `random_failed` */
+export function newShareId(backend: Backend = webBackend): string {
+  return encodeBase62(draw(backend, idBytes));
+}
 
 /** The password of a record: the secret of the link and what the sender chose, so that both are needed. */
 function recordPassword(secret: Uint8Array, password: string): string {

@@ -4,10 +4,11 @@ import * as v from 'valibot';
 import type { Env } from '../env.ts';
 import type { Account } from '../objects/account.ts';
 import type { PinBinding } from '../objects/shard.ts';
+import type { ShareBinding } from '../objects/share-binding.ts';
 import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */
-export type Bindings = Env & PinBinding & { ACCOUNT: DurableObjectNamespace<Account> };
+export type Bindings = Env & PinBinding & ShareBinding & { ACCOUNT: DurableObjectNamespace<Account> };
 export type App = { Bindings: Bindings; Variables: { requestId: string } };
 export type Ctx = Context<App>;
 

@@ -4,21 +4,27 @@ import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { invalidRequest } from './validation.ts';
 
-const maxBytes = 64 * 1024;
+/** Bytes of a body, unless a route takes more. */
+const defaultBytes = 64 * 1024;
 const maxDepth = 8;
 
 /**
- * Reads a JSON body of at most 64 KiB and eight levels.
+ * Reads a JSON body of at most eight levels.
  * @param shape what the body has to be
+ * @param maxBytes of the body; 64 KiB by default
  * @throws too_large, invalid_json, invalid_request (another shape)
  */
-export async function readJson<S extends v.GenericSchema>(request: Request, shape: S): Promise<v.InferOutput<S>> {
-  const result = v.safeParse(shape, await parseBody(request));
+export async function readJson<S extends v.GenericSchema>(
+  request: Request,
+  shape: S,
+  maxBytes = defaultBytes,
+): Promise<v.InferOutput<S>> {
+  const result = v.safeParse(shape, await parseBody(request, maxBytes));
   if (!result.success) throw invalidRequest('body', result.issues);
   return result.output;
 }
 
-async function parseBody(request: Request): Promise<unknown> {
+async function parseBody(request: Request, maxBytes: number): Promise<unknown> {
   const bytes = await readAll(request.body, maxBytes, () => {
     return new SealpinError('too_large', `the body may have at most ${maxBytes} bytes`);
   });

@@ -36,20 +36,25 @@ function pointerToken(name: string): string {
 }
 
 function describeFault(issue: v.BaseIssue<unknown>): string {
-  const { type, expected, received, requirement, message } = issue;
+  const { type, expected, received, requirement, message, input } = issue;
   const name = memberName(issue);
   // These carry a sentence of ours (shared/api.ts).
   if (type === 'regex' || type === 'check_items') return message;
   if (type === 'strict_object' && expected === 'never') return `there is no member ${name}`;
   if (issue.path !== undefined && received === 'undefined') return `${name} is missing`;
-  return `${name} has to be ${describeExpected(type, expected, requirement)}`;
+  return `${name} has to be ${describeExpected(type, expected, requirement, Array.isArray(input))}`;
 }
 
-function describeExpected(type: string, expected: string | null, requirement: unknown): string {
+function describeExpected(type: string, expected: string | null, requirement: unknown, isList: boolean): string {
   if (type === 'min_length') return `at least ${String(requirement)} character long`;
+  if (type === 'max_length' && isList) return `a list of at most ${String(requirement)}`;
   if (type === 'max_length') return `at most ${String(requirement)} characters long`;
   if (type === 'non_empty') return 'a list that is not empty';
   if (type === 'iso_timestamp') return 'a time such as 2030-01-31T00:00:00Z';
+  if (type === 'min_value') return `at least ${String(requirement)}`;
+  if (type === 'safe_integer') return 'a whole number';
+  if (type === 'base64') return 'base64';
+  if (type === 'uuid') return 'a UUID';
   if (type === 'array') return 'a list';
   if (type === 'object' || type === 'strict_object') return 'an object';
   if (type === 'picklist') return (expected ?? '').replaceAll(/[()"]/g, '').replaceAll(' | ', ' or ');

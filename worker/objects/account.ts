@@ -5,7 +5,6 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
-import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
@@ -16,34 +15,33 @@ import {
   exceedsIssuer,
   isSameHash,
   KeyRegistry,
+  type KeyMaterial,
   type KeyRecord,
   type NewKey,
   type RevokeOptions,
 } from './key-registry.ts';
-import { send } from './delivery.ts';
+import { refer, send, type AccountEnv } from './delivery.ts';
 import { Outbox, referenceRemoval } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
-import type { PinPlan, Reference, Removal } from './pin.ts';
+import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
-import { pinOf, type PinBinding } from './shard.ts';
+import { Shares, type EndedShare } from './account-shares.ts';
 
 export type { AccountRecord } from './account-row.ts';
+export type { KeyMaterial } from './key-registry.ts';
 
 /**
- * What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the
- * sealed private key.
+ * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `roomBytes`: how many
+ * the file may have, by the limits of the key.
  */
-export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
-
-/** `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. */
-export type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number };
+type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; roomBytes: number | undefined };
 
 /** A caller whose key is valid. */
 type Authorized = { key: KeyRecord; account: AccountRecord };
 
-export class Account extends DurableObject<Env & PinBinding> {
+export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
@@ -59,28 +57,31 @@ export class Account extends DurableObject<Env & PinBinding> {
     leaseMs: () => this.leaseMs,
   });
   readonly #parts = new Parts(this.#sql, this.#outbox);
-  readonly #uploads = new PendingUploads({
+  readonly #stores = {
     storage: this.ctx.storage,
     files: this.#files,
     parts: this.#parts,
     claims: this.#claims,
     outbox: this.#outbox,
     now: () => this.now(),
-  });
+  };
+  readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
-    storage: this.ctx.storage,
-    files: this.#files,
-    parts: this.#parts,
-    claims: this.#claims,
-    outbox: this.#outbox,
+    ...this.#stores,
     account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'write'),
     service: (id) => serviceOf(this.env, id),
-    refer: (reference) => this.#refer(reference),
+    refer: (reference) => refer(this.env, reference),
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
     flushSoon: () => this.#flushSoon(),
     erased: () => this.erased(),
-    now: () => this.now(),
+  });
+  readonly #shares = new Shares({
+    ...this.#stores,
+    env: this.env,
+    authorize: (hash) => this.#authorize(hash, 'share'),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+    deliver: (ids) => this.#deliver(ids),
   });
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
@@ -99,6 +100,11 @@ export class Account extends DurableObject<Env & PinBinding> {
   /** Uploads that may be continued, with calls of their own. */
   get uploads(): ResumableUploads {
     return this.#resumable;
+  }
+
+  /** Shares, with calls of their own. */
+  get shares(): Shares {
+    return this.#shares;
   }
 
   /** Creates the account with its first key. */
@@ -142,13 +148,12 @@ export class Account extends DurableObject<Env & PinBinding> {
     return this.#as(hash, 'keys', ({ key }) => ({ ok: true, keys: this.#keys.list(), current: key.id }));
   }
 
-  /** Revokes a key: here first, where it counts, then in KV. */
-  revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Result<{ revoked: string[] }>> {
+  /** Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV. */
+  revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
     return this.#as(hash, 'keys', async ({ key }) => {
       const revocable = this.#keys.revocable(key, id, o, this.now());
       if (!revocable.ok) return revocable;
-      await this.#revoke(revocable.ids);
-      return { ok: true, revoked: revocable.ids };
+      return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids) };
     });
   }
 
@@ -178,18 +183,19 @@ export class Account extends DurableObject<Env & PinBinding> {
   }
 
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
-  async close(): Promise<Result<{ files: number; keys: number }>> {
+  async close(): Promise<Result<{ files: number; keys: number; shares: number }>> {
     if (this.#row.open === undefined) return err('not_found');
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
+      const shares = this.#shares.endOfKeys(undefined).length;
       this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
       const keys = this.#keys.list().map((key) => key.id);
       this.#keys.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
       this.#row.close(now);
-      return { files, keys: keys.length };
+      return { files, keys: keys.length, shares };
     });
     this.#row.reload();
     await this.#alarm.by(now);
@@ -197,15 +203,14 @@ export class Account extends DurableObject<Env & PinBinding> {
     return { ok: true, ...removed };
   }
 
-  /** Lets an upload begin, and takes its claim. */
-  beginUpload(hash: string, fileId: string, claim: Claim | undefined): Promise<Result<BegunUpload>> {
+  /** Lets an upload begin, and takes its claim. @param bytes of the body, where they are known */
+  beginUpload(hash: string, fileId: string, claim: Claim | undefined, bytes = 0): Promise<Result<BegunUpload>> {
     return this.#as(hash, 'write', async (caller) => {
-      const begun = this.#uploads.begin(claim, fileId);
+      const begun = this.#uploads.begin(claim, fileId, caller.key.id, bytes);
       if (!begun.ok) return begun;
       if (claim !== undefined) await this.#alarm.by(this.now() + pendingMs);
-      const { first } = begun;
-      const material = this.#material(caller, first?.mode === 'encrypted');
-      return { ok: true, ...material, first, renewMs: this.#claims.renewMs() };
+      const material = this.#material(caller, begun.first?.mode === 'encrypted');
+      return { ...begun, ...material, renewMs: this.#claims.renewMs() };
     });
   }
 
@@ -228,7 +233,7 @@ export class Account extends DurableObject<Env & PinBinding> {
       const now = this.now();
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
-      const result = await this.#refer({ ...part, fileId: part.id, account: account.id });
+      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id });
       if (!result.ok) {
         this.#uploads.withdrawPart(part.id);
         await this.#flushSoon();
@@ -252,7 +257,7 @@ export class Account extends DurableObject<Env & PinBinding> {
       const taken = this.#uploads.add(file, key.id, claim, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      const result = await this.#refer({ cid, service, fileId, account: account.id });
+      const result = await refer(this.env, { cid, service, fileId, account: account.id });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId);
       return result;
@@ -303,19 +308,21 @@ export class Account extends DurableObject<Env & PinBinding> {
     return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#keys.sealed(key.id) }));
   }
 
-  /** Deletes a file: header and row in one transaction before anything else, then the reference. */
-  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal }>> {
+  /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
+  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
     return this.#as(hash, 'delete', async () => {
       const removed = this.ctx.storage.transactionSync(() => {
         const file = this.#files.remove(fileId, 'ready');
         if (file === undefined) return undefined;
         this.#claims.drop(fileId);
-        return { file, message: this.#outbox.add(referenceRemoval(file)) };
+        const ending = this.#shares.endOfFile(fileId);
+        return { file, ending, message: this.#outbox.add(referenceRemoval(file)) };
       });
       if (removed === undefined) return err('not_found');
+      const shares = await this.#shares.deliver(removed.ending);
       const status = await this.#deliver([removed.message]);
       await this.erased();
-      return { ok: true, file: { ...removed.file, header: null }, status };
+      return { ok: true, file: { ...removed.file, header: null }, status, shares };
     });
   }
 
@@ -325,9 +332,10 @@ export class Account extends DurableObject<Env & PinBinding> {
     try {
       this.#uploads.sweep();
       await this.#resumable.sweep();
+      this.#shares.sweep();
       await this.#outbox.flush();
-      const nextDue = [this.#uploads.nextDue(), this.#resumable.nextDue(), this.#outbox.nextDue()];
-      const due = nextDue.filter((each) => each !== undefined);
+      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox];
+      const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
     } catch (error) {
@@ -365,24 +373,16 @@ export class Account extends DurableObject<Env & PinBinding> {
   }
 
   /** Revokes keys, in one transaction with what has to happen at the same moment. */
-  async #revoke(ids: readonly string[], besides?: () => void): Promise<void> {
-    const messages = this.ctx.storage.transactionSync(() => {
+  async #revoke(ids: readonly string[], besides?: () => void): Promise<EndedShare[]> {
+    const { ending, messages } = this.ctx.storage.transactionSync(() => {
       besides?.();
       this.#resumable.removeOf(ids);
-      return this.#keys.revoke(ids, this.#outbox, this.now());
+      return { ending: this.#shares.endOfKeys(ids), messages: this.#keys.revoke(ids, this.#outbox, this.now()) };
     });
+    const shares = await this.#shares.deliver(ending);
     await this.#deliver(messages);
     await this.erased();
-  }
-
-  /** Adds a reference to a CID, whose row is written already. */
-  async #refer({ cid, service, fileId, account }: Reference): Promise<Result<PinPlan>> {
-    try {
-      return await (await pinOf(this.env, cid)).addReference({ cid, service, fileId, account });
-    } catch (error) {
-      log({ event: 'account.reference', error: errorText(error) });
-      return err('overloaded', undefined, 2);
-    }
+    return shares;
   }
 
   /** Rings the alarm for what is due in the outbox. */

@@ -1,18 +1,23 @@
-/** Delivers the messages of an account's outbox to `Pin` and KV. */
+/** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
 import { kvKeyName } from '../auth/key-cache.ts';
 import type { Env } from '../env.ts';
+import { errorText, log } from '../log.ts';
 import type { Message } from './outbox.ts';
-import type { Removal } from './pin.ts';
+import type { PinPlan, Reference, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { pinOf, type PinBinding } from './shard.ts';
+import { shareOf, type ShareBinding } from './share-binding.ts';
+
+/** The bindings that an account's object calls. */
+export type AccountEnv = Env & PinBinding & ShareBinding;
 
 /**
  * Delivers a message once.
  * @param account the ID of the account that sends it
- * @returns what became of the pin; a message to KV leaves none. Throws what the bindings throw
+ * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
  */
 export async function send(
-  env: Env & PinBinding,
+  env: AccountEnv,
   account: string | undefined,
   message: Message,
 ): Promise<Result<{ status: Removal }>> {
@@ -20,7 +25,22 @@ export async function send(
     await env.API_KEYS.delete(kvKeyName(message.target));
     return { ok: true, status: 'unpinned' };
   }
+  if (message.op === 'unshare') {
+    const revoked = await shareOf(env, message.target).revoke();
+    return revoked.ok ? { ok: true, status: 'unpinned' } : revoked;
+  }
   if (account === undefined) return err('not_found');
   const { target: cid, service, fileId } = message;
   return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account });
+}
+
+/** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
+export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
+  try {
+    const { cid, service, fileId, account } = reference;
+    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account });
+  } catch (error) {
+    log({ event: 'account.reference', error: errorText(error) });
+    return err('overloaded', undefined, 2);
+  }
 }

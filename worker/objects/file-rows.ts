@@ -1,4 +1,24 @@
 /** The files of an account, as rows. */
+import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
+import type { Failure } from './result.ts';
+
+/**
+ * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
+ */
+export type Beginning = 'other' | 'container' | 'payload';
+
+/** By the numbers in the rows, which never change. */
+const beginnings = ['other', 'container', 'payload'] as const satisfies readonly Beginning[];
+
+/** The number of a beginning in a row. */
+export function numberOf(beginning: Beginning): number {
+  return beginnings.indexOf(beginning);
+}
+
+/** The beginning with a number. */
+export function beginningOf(number: number): Beginning {
+  return beginnings[number] ?? 'other';
+}
 
 /** A file that is being uploaded. All of this is known before its last bytes go out. */
 export type NewFile = {
@@ -9,8 +29,8 @@ export type NewFile = {
   contentType: string | null;
   /** Bytes on IPFS. */
   bytes: number;
-  /** Whether the bytes are a container that carries its own header. */
-  container: boolean;
+  /** Plain mode only: what the bytes begin like. */
+  beginning: Beginning;
   cid: string;
   service: string;
   header: Uint8Array | null;
@@ -31,6 +51,7 @@ type FileRow = {
   service: string;
   header: ArrayBuffer | null;
   created_at: number;
+  created_by: string;
 };
 
 /** `before` is a cursor, undefined for the first page; `cid` restricts the page to files with that CID. */
@@ -39,12 +60,30 @@ export type PageOptions = { before: number | undefined; limit: number; cid: stri
 /** `next` is the cursor of the next page, if there is one. */
 export type Page = { files: FileRecord[]; next: number | undefined };
 
-/** The files in an object's storage, and the counts of them in the account's row. */
+/** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
 export class Files {
   readonly #sql: SqlStorage;
+  readonly #limits: KeyLimits;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#limits = new KeyLimits(sql);
+  }
+
+  /** What a key may still store. @param by its ID */
+  room(by: string): Room {
+    return this.#limits.room(by);
+  }
+
+  /** Why a pending file may not become ready: the key that uploads it has no room for it any more. */
+  lacksRoom(fileId: string): Failure | undefined {
+    const [row] = this.#sql
+      .exec<{ created_by: string; bytes: number }>(
+        `SELECT created_by, bytes FROM file WHERE file_id = ? AND state = 'pending'`,
+        fileId,
+      )
+      .toArray();
+    return row && exceedsRoom(this.room(row.created_by), row.bytes);
   }
 
   /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */
@@ -57,7 +96,7 @@ export class Files {
       file.filename,
       file.contentType,
       file.bytes,
-      file.container ? 1 : 0,
+      numberOf(file.beginning),
       file.cid,
       file.service,
       file.header,
@@ -70,12 +109,12 @@ export class Files {
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */
   markReady(fileId: string): boolean {
     const [row] = this.#sql
-      .exec<{ bytes: number }>(
-        `UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING bytes`,
+      .exec<{ bytes: number; created_by: string }>(
+        `UPDATE file SET state = 'ready', due = NULL WHERE file_id = ? AND state = 'pending' RETURNING bytes, created_by`,
         fileId,
       )
       .toArray();
-    if (row !== undefined) this.#count(1, row.bytes);
+    if (row !== undefined) this.#count(1, row);
     return row !== undefined || this.find(fileId) !== undefined;
   }
 
@@ -113,7 +152,7 @@ export class Files {
     // The page of the database is overwritten, not only given back.
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', row.seq);
     this.#sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
-    if (state === 'ready') this.#count(-1, row.bytes);
+    if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
   }
 
@@ -150,7 +189,8 @@ export class Files {
     return row?.due ?? undefined;
   }
 
-  #count(sign: 1 | -1, bytes: number): void {
+  #count(sign: 1 | -1, { bytes, created_by: by }: { bytes: number; created_by: string }): void {
+    this.#limits.count(by, sign, bytes);
     this.#sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', sign, sign * bytes);
   }
 }
@@ -162,7 +202,7 @@ function recordOf(row: FileRow): FileRecord {
     filename: row.filename,
     contentType: row.content_type,
     bytes: row.bytes,
-    container: row.container === 1,
+    beginning: beginningOf(row.container),
     cid: row.cid,
     service: row.service,
     header: row.header === null ? null : new Uint8Array(row.header),

@@ -1,5 +1,6 @@
 /** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
+import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
 import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
 
@@ -11,12 +12,19 @@ export type KeyRecord = {
   createdAt: number;
   expiresAt: number | null;
   createdBy: string | null;
+  limits?: Limits | undefined;
 };
+
+/**
+ * What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the
+ * sealed private key.
+ */
+export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
 /** A key to be added: its record, its hash, and for a key with `read` the account's private key sealed to it. */
 export type NewKey = KeyRecord & { hash: string; sealed: Uint8Array | null };
 
-type KeyRow = {
+type KeyRow = LimitColumns & {
   id: string;
   hash: string;
   label: string;
@@ -27,6 +35,9 @@ type KeyRow = {
   revoked_at: number | null;
   sealed: ArrayBuffer | null;
 };
+
+/** Keys with their limits. */
+const keys = 'api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
 
 /**
  * The ID by which a key is looked up: the first 16 characters of its hash, which reveal nothing about the rest.
@@ -43,10 +54,13 @@ export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean 
 const lastMs = 253_402_300_799_999;
 
 /**
- * Checks a new key against the key that issues it, whose scopes and expiry it must not exceed.
+ * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not exceed.
  * @returns undefined where it does not; `invalid_request` when the expiry is no time, `insufficient_scope`, `forbidden`
  */
-export function exceedsIssuer(issuer: KeyRecord, issued: Pick<KeyRecord, 'scopes' | 'expiresAt'>): Failure | undefined {
+export function exceedsIssuer(
+  issuer: KeyRecord,
+  issued: Pick<KeyRecord, 'scopes' | 'expiresAt' | 'limits'>,
+): Failure | undefined {
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
   if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
     return err('invalid_request', 'expiresAt has to be a time until the year 9999');
@@ -56,7 +70,7 @@ export function exceedsIssuer(issuer: KeyRecord, issued: Pick<KeyRecord, 'scopes
   if (issuer.expiresAt !== null && (issued.expiresAt === null || issued.expiresAt > issuer.expiresAt)) {
     return err('forbidden', 'the new key would outlive yours');
   }
-  return undefined;
+  return exceedsLimits(issuer.limits, issued.limits);
 }
 
 /** What an account loses with its last key of a scope. No other key brings it back. */
@@ -97,7 +111,7 @@ export class KeyRegistry {
    * @returns `unauthorized`, `insufficient_scope`
    */
   authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
-    const [row] = this.#sql.exec<KeyRow>('SELECT * FROM api_key WHERE id = ?', keyIdOf(hash)).toArray();
+    const [row] = this.#sql.exec<KeyRow>(`SELECT * FROM ${keys} WHERE id = ?`, keyIdOf(hash)).toArray();
     // A hash that is not there is compared, too, so that the time reveals nothing.
     const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
     const valid =
@@ -131,12 +145,13 @@ export class KeyRegistry {
       key.createdBy,
       key.sealed,
     );
+    if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
   }
 
   /** The keys that are not revoked, oldest first. */
   list(): KeyRecord[] {
     return this.#sql
-      .exec<KeyRow>('SELECT * FROM api_key WHERE revoked_at IS NULL ORDER BY created_at, rowid')
+      .exec<KeyRow>(`SELECT * FROM ${keys} WHERE revoked_at IS NULL ORDER BY created_at, api_key.rowid`)
       .toArray()
       .map((row) => recordOf(row));
   }
@@ -180,8 +195,8 @@ export class KeyRegistry {
     const rows = this.#sql.exec<KeyRow>(
       cascade
         ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
-           SELECT * FROM api_key WHERE id IN family`
-        : 'SELECT * FROM api_key WHERE id = ?',
+           SELECT * FROM ${keys} WHERE id IN family`
+        : `SELECT * FROM ${keys} WHERE id = ?`,
       id,
     );
     const found = rows.toArray().filter((row) => row.revoked_at === null);
@@ -197,6 +212,7 @@ function recordOf(row: KeyRow): KeyRecord {
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     createdBy: row.created_by,
+    limits: limitsOf(row),
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * The messages that an account owes `Pin` and KV: written in the transaction that makes them true, kept until
+ * The messages that an account owes `Pin`, `Share` and KV: written in the transaction that makes them true, kept until
  * acknowledged.
  */
 import { errorText, log } from '../log.ts';
@@ -11,6 +11,7 @@ import type { Result } from './result.ts';
 /** The values of `op` are stored in rows, so they never change. */
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
+  | { op: 'unshare'; target: string }
   | { op: 'forget'; target: string };
 
 /** The message that a file, or a part of an upload, no longer needs its CID. */

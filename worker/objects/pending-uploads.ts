@@ -4,6 +4,7 @@
  */
 import type { Claim, Claims } from './claims.ts';
 import type { FileRecord, Files, NewFile } from './file-rows.ts';
+import { exceedsRoom } from './key-limits.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from './result.ts';
@@ -30,26 +31,39 @@ export class PendingUploads {
   }
 
   /**
-   * Takes the claim of an upload that begins, if it has one. @returns the file of the first request, if this is a
-   * second one
+   * Takes the claim of an upload that begins, if it has one.
+   * @param by the ID of the key that uploads @param bytes of the file, as many as are known
+   * @returns the file of the first request, if this is a second one; else how many bytes the limits of the key leave for it
    */
-  begin(claim: Claim | undefined, fileId: string): Result<{ first: FileRecord | undefined }> {
-    const { claims, files } = this.#stores;
-    if (claim === undefined) return { ok: true, first: undefined };
-    const taken = claims.take(claim, fileId);
-    if (!taken.ok) return taken;
-    return { ok: true, first: taken.first === undefined ? undefined : files.find(taken.first) };
+  begin(
+    claim: Claim | undefined,
+    fileId: string,
+    by: string,
+    bytes: number,
+  ): Result<{ first: FileRecord | undefined; roomBytes: number | undefined }> {
+    const { storage, claims, files } = this.#stores;
+    return storage.transactionSync(() => {
+      const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, fileId);
+      if (!taken.ok) return taken;
+      const first = taken.first === undefined ? undefined : files.find(taken.first);
+      if (first !== undefined) return { ok: true, first, roomBytes: undefined };
+      const room = files.room(by);
+      const failure = exceedsRoom(room, bytes);
+      if (failure === undefined) return { ok: true, first, roomBytes: room.fileBytes };
+      claims.drop(fileId);
+      return failure;
+    });
   }
 
   /**
-   * Writes the pending row. @param by the ID of the key that uploads @returns why it may not, when the claim was
-   * taken over
+   * Writes the pending row. @param by the ID of the key that uploads @returns why it may not: the claim was taken over, or the key
+   * has no room for it
    */
   add(file: NewFile, by: string, claim: Claim | undefined, nowMs: number): Failure | undefined {
     const { claims, files } = this.#stores;
-    const taken = claims.renew(claim, file.fileId);
-    if (taken === undefined) files.add(file, by, nowMs, nowMs + pendingMs);
-    return taken;
+    const failure = claims.renew(claim, file.fileId) ?? exceedsRoom(files.room(by), file.bytes);
+    if (failure === undefined) files.add(file, by, nowMs, nowMs + pendingMs);
+    return failure;
   }
 
   /** Writes the row of a part. */
@@ -76,13 +90,15 @@ export class PendingUploads {
   }
 
   /**
-   * Makes a file ready, keeps its claim and releases its parts. @returns why it may not: the claim was taken over, or the row swept
+   * Makes a file ready, keeps its claim and releases its parts.
+   * @returns why it may not: the claim was taken over, the row swept, or the key has no room for it any more
    */
   commit(fileId: string, claim: Claim | undefined): Failure | undefined {
     const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
-      if (taken !== undefined) return taken;
+      const failure = taken ?? files.lacksRoom(fileId);
+      if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {
         parts.release(fileId);
         return undefined;

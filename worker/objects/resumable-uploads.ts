@@ -3,6 +3,7 @@ import { RpcTarget } from 'cloudflare:workers';
 import type { Code } from '../../shared/errors.ts';
 import { describe } from '../../shared/errors.ts';
 import type { Claim } from './claims.ts';
+import { exceedsRoom } from './key-limits.ts';
 import type { KeyRecord } from './key-registry.ts';
 import type { NewPart } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
@@ -55,7 +56,7 @@ export class ResumableUploads extends RpcTarget {
     upload: NewUpload,
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
-    const { rows, storage, claims, authorize, alarmBy, now } = this.#o;
+    const { rows, storage, claims, files, authorize, alarmBy, now } = this.#o;
     const caller = authorize(hash);
     if (!caller.ok) return caller;
     const { uploadId } = upload;
@@ -66,6 +67,11 @@ export class ResumableUploads extends RpcTarget {
       if (rows.countUnfinished() >= maxUnfinished) {
         claims.drop(uploadId);
         return err('too_many_uploads', `an account may have ${maxUnfinished} unfinished uploads`);
+      }
+      const full = exceedsRoom(files.room(caller.key.id), upload.length ?? 0);
+      if (full !== undefined) {
+        claims.drop(uploadId);
+        return full;
       }
       rows.add(upload, caller.key.id, expiresAt);
       claims.keep(claim, uploadId);
@@ -105,7 +111,7 @@ export class ResumableUploads extends RpcTarget {
   async resume(hash: string, uploadId: string, { lease, offset, length }: Resumption): Promise<Result<Resumed>> {
     const found = this.#find(hash, uploadId);
     if (!found.ok) return found;
-    const { rows, parts } = this.#o;
+    const { rows, parts, files } = this.#o;
     const { upload, spki } = found;
     const failure = failureOf(upload);
     if (failure !== undefined) return failure;
@@ -115,6 +121,8 @@ export class ResumableUploads extends RpcTarget {
       return err('invalid_request', `Upload-Length is ${length}, and was ${upload.length} before`);
     if (length !== undefined && length < offset)
       return err('invalid_request', `Upload-Length is ${length}, and ${offset} bytes have arrived already`);
+    const full = length === undefined ? undefined : exceedsRoom(files.room(upload.apiKey), length);
+    if (full !== undefined) return full;
     if (upload.state === 'open') {
       if (length !== undefined && upload.length === null) rows.setLength(uploadId, length);
       rows.setLease(uploadId, lease);
@@ -154,16 +162,24 @@ export class ResumableUploads extends RpcTarget {
     return result;
   }
 
-  /** Records how far an upload has come: offset, part, tail and rest together. @returns `upload_busy` where another request has it */
+  /**
+   * Records how far an upload has come: offset, part, tail and rest together.
+   * @returns `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its key has no room for so much
+   */
   async commit(
     hash: string,
     uploadId: string,
     lease: string,
     { partId, ending, ...progress }: Commit,
   ): Promise<Result<{ expiresAt: number }>> {
-    const { rows, parts, storage, authorize, alarmBy, erased, now } = this.#o;
+    const { rows, parts, files, storage, authorize, alarmBy, erased, now } = this.#o;
     const caller = authorize(hash);
     if (!caller.ok) return caller;
+    const full = exceedsRoom(files.room(caller.key.id), progress.offset);
+    if (full !== undefined) {
+      if (rows.isHeld(uploadId, lease)) await this.#fail(uploadId, full.code);
+      return full;
+    }
     const expiresAt = now() + restMs;
     const failure = storage.transactionSync((): Failure | undefined => {
       if (!rows.isHeld(uploadId, lease)) return takenOver();

@@ -10,8 +10,10 @@
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
  *   that its descendants can be found.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
- *   its name and type are in its header only. `container`: the bytes begin like a container of Sealpin's or age's.
- * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for KV: `forget` the key with the hash `target`.
+ *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
+ *   age's, 2 a payload without a header, 0 anything else.
+ * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
+ *   with the hash `target`.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
@@ -20,6 +22,10 @@
  *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
  *   arrived. The alarm looks at a row at `due`.
  * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
+ * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
+ *   the key, or one that descends from it, stored.
+ * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
+ * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  */
 const schema = `
   CREATE TABLE account (
@@ -61,6 +67,18 @@ const additions = `
   CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
   CREATE TABLE IF NOT EXISTS shown (
     upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS key_limit (
+    key_id TEXT PRIMARY KEY, max_files INTEGER, max_bytes INTEGER, max_file_bytes INTEGER, files INTEGER NOT NULL,
+    bytes INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS share (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, api_key TEXT NOT NULL, label TEXT,
+    password INTEGER NOT NULL, opens INTEGER NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, due INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS share_key ON share (api_key);
+  CREATE INDEX IF NOT EXISTS share_due ON share (due);
+  CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
+  CREATE TABLE IF NOT EXISTS share_file (
+    share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
 `;
 
 /** Creates the tables of a new account. */

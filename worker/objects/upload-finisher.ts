@@ -12,7 +12,7 @@ import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Parts } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Reference } from './pin.ts';
-import { err, unwrap, type Result } from './result.ts';
+import { err, toError, unwrap, type Result } from './result.ts';
 import type { UploadRecord, UploadRows } from './upload-rows.ts';
 
 /** Files up to this size are stored while the client waits: pinning takes 2 ms for each MiB where the disk's cache has it. */
@@ -138,7 +138,7 @@ export class UploadFinisher {
 
   async #store(upload: UploadRecord): Promise<void> {
     const { rows, files, parts, storage, account, refer, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
-    const { uploadId, apiKey, mode, filename, contentType, container, header } = upload;
+    const { uploadId, apiKey, mode, filename, contentType, beginning, header } = upload;
     const service = this.#o.service(upload.service);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
@@ -149,13 +149,15 @@ export class UploadFinisher {
     // It was removed in the meantime.
     if (owner === undefined || rows.find(uploadId)?.state !== 'finishing') return;
     const about = { filename, contentType, header };
-    const file: NewFile = { fileId: uploadId, mode, ...about, bytes, container, cid, service: service.id };
+    const file: NewFile = { fileId: uploadId, mode, ...about, bytes, beginning, cid, service: service.id };
     // Without an end of its own: the upload's row says what to undo.
     if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);
     const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
       if (rows.find(uploadId)?.state !== 'finishing') return;
+      const failure = files.lacksRoom(uploadId);
+      if (failure !== undefined) throw toError(failure);
       if (!files.markReady(uploadId)) throw new SealpinError('pinning_timeout', 'the upload timed out');
       parts.release(uploadId);
       rows.end(uploadId, { state: 'done', code: null, expiresAtMs: now() + endedMs });
@@ -187,6 +189,7 @@ export class UploadFinisher {
 function lastingCode(error: unknown, attempts: number, isExpired: boolean): Code | undefined {
   const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
   if (isMissing && attempts >= attemptsToLose) return 'pinning_lost';
+  if (isSealpinError(error, 'quota_exceeded')) return error.code;
   if (!isExpired) return undefined;
   return isSealpinError(error) ? error.code : 'internal';
 }

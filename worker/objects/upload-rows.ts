@@ -1,6 +1,6 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../shared/errors.ts';
-import type { NewFile } from './file-rows.ts';
+import { beginningOf, numberOf, type Beginning, type NewFile } from './file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
 type UploadState = 'open' | 'finishing' | 'done' | 'failed';
@@ -31,8 +31,8 @@ export type Progress = {
   /** Encrypted mode: bytes that were accepted and fill no chunk yet. */
   sealedRest: Uint8Array | null;
   tail: Uint8Array;
-  /** Plain mode: whether the file begins like a container. */
-  container: boolean;
+  /** Plain mode: what the file begins like. */
+  beginning: Beginning;
 };
 
 /** What is known of the file once all of its bytes have arrived. */
@@ -152,13 +152,13 @@ export class UploadRows {
   }
 
   /** Records how far an upload has come. */
-  advance(id: string, { offset, sealedRest, tail, container }: Progress, expiresAtMs: number): void {
+  advance(id: string, { offset, sealedRest, tail, beginning }: Progress, expiresAtMs: number): void {
     this.#sql.exec(
       `UPDATE upload SET offset = ?1, sealed_rest = ?2, tail = ?3, container = ?4, expires_at = ?5, due = ?5 WHERE id = ?6`,
       offset,
       sealedRest,
       tail,
-      container ? 1 : 0,
+      numberOf(beginning),
       expiresAtMs,
       id,
     );
@@ -285,7 +285,7 @@ function recordOf(row: UploadRow): UploadRecord {
     sealedMetadata: bytesOf(row.sealed_metadata) ?? new Uint8Array(0),
     sealedRest: bytesOf(row.sealed_rest),
     tail: bytesOf(row.tail) ?? new Uint8Array(0),
-    container: row.container === 1,
+    beginning: beginningOf(row.container),
     filename: row.filename,
     contentType: row.content_type,
     header: bytesOf(row.header),

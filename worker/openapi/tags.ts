@@ -4,6 +4,7 @@
 const tags: Readonly<Record<string, { name: string; description: string }>> = {
   storage: { name: 'Files', description: 'Storing, listing, reading and deleting files' },
   uploads: { name: 'Uploads', description: 'Uploads of any size, which can be continued' },
+  shares: { name: 'Shares', description: 'Sealed records that pass files on' },
   ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
   keys: { name: 'Keys', description: 'API keys' },
   account: { name: 'Accounts', description: 'Accounts and their recovery' },

@@ -19,5 +19,6 @@ export function keyView(account: string, key: KeyRecord): ApiKeyRecord {
     createdAt: new Date(key.createdAt).toISOString(),
     ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
     createdBy: key.createdBy,
+    ...(key.limits === undefined ? {} : { limits: { ...key.limits } }),
   };
 }

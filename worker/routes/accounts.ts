@@ -54,8 +54,8 @@ export async function createAccount(c: Ctx): Promise<Response> {
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
-  const { files, keys } = await unwrap(object.close());
-  const body: AccountReceipt = { account: id, files, keys };
+  const { files, keys, shares } = await unwrap(object.close());
+  const body: AccountReceipt = { account: id, files, keys, shares };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
@@ -64,7 +64,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
   const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
-    usage: { files: usage.files, bytes: usage.bytes },
+    ...(key.scopes.includes('read') ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
     key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });

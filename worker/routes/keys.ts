@@ -11,7 +11,7 @@ import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { exceedsIssuer, keyIdOf, type NewKey } from '../objects/key-registry.ts';
 import { keyView } from './account-view.ts';
 
-/** Creates a key within the scopes and the expiry of the issuer's. */
+/** Creates a key within the scopes, the expiry and the limits of the issuer's. */
 export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
   const issuer = await unwrap(principal.account.issuer(principal.key.hash));
   refuseIdempotencyKey(c);
@@ -23,6 +23,10 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
     createdAt: Date.now(),
     expiresAt,
     createdBy: issuer.key.id,
+    limits:
+      issuer.key.limits === undefined && requested.limits === undefined
+        ? undefined
+        : { ...issuer.key.limits, ...requested.limits },
   };
   const failure = exceedsIssuer(issuer.key, record);
   if (failure !== undefined) throw toError(failure);
@@ -57,14 +61,17 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
 }
 
 /**
- * Revokes a key, with `?cascade=true` its descendants too. The key of the request needs `?self=true`, the last one with `read` or
+ * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key of the request needs `?self=true`, the last one with `read` or
  * `keys` needs `?destroy=true`.
  */
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
-  const { revoked } = await unwrap(
+  const { revoked, shares } = await unwrap(
     principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
   );
-  const body: Revoked = { revoked: [...revoked] };
+  const body: Revoked = {
+    revoked: [...revoked],
+    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
+  };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -39,6 +39,7 @@ import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
+import { shareRoutes } from './shares-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -98,6 +99,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'body_incomplete',
       'body_timeout',
       'too_large',
+      'quota_exceeded',
       'unsupported_media_type',
       'idempotency_running',
       'idempotency_mismatch',
@@ -197,7 +199,7 @@ export const routes: readonly Route[] = [
     method: 'post',
     path: '/v1/keys',
     operationId: 'createKey',
-    summary: 'Creates an API key within the scopes and the expiry of the caller’s',
+    summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
     who: 'key',
     scope: 'keys',
     body: { [json]: NewApiKey },
@@ -273,7 +275,7 @@ export const routes: readonly Route[] = [
     method: 'delete',
     path: '/v1/storage/:fileId',
     operationId: 'deleteFile',
-    summary: 'Deletes a file',
+    summary: 'Deletes a file, and ends its shares',
     params: { fileId: FileId },
     who: 'key',
     scope: 'delete',
@@ -281,6 +283,7 @@ export const routes: readonly Route[] = [
     codes: ['not_found'],
     handler: deleteFile,
   },
+  ...shareRoutes,
   {
     method: 'get',
     path: '/v1/storage/:fileId/content',

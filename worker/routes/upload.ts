@@ -8,7 +8,7 @@ import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
-import { startsContainer } from '../upload/leaf-source.ts';
+import { recognize } from '../upload/leaf-source.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
 import { sendFile, type SentFile } from '../upload/send-file.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';
@@ -44,8 +44,8 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const idleMs = uploadIdleMs(c.env);
   const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
-  const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim));
-  const { key, spki } = begun;
+  const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
+  const { key, spki, roomBytes } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
@@ -56,7 +56,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about } = await inPlace(() => {
-      body = uploadBody(c.req.raw, { limitBytes, idleMs, form });
+      body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
     return created(c, key, record, about);
@@ -71,6 +71,12 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   } finally {
     if (lease !== undefined) clearInterval(lease);
   }
+}
+
+/** How many bytes of a file a request announces; undefined for JSON, in which there are other bytes, too. */
+function fileBytes({ headers }: Request): number | undefined {
+  const announced = headers.get('Content-Length');
+  return announced === null || isJson(headers) ? undefined : Number(announced);
 }
 
 /**
@@ -186,7 +192,7 @@ function newFile(
     filename: isPlain ? filename : null,
     contentType: isPlain ? contentType : null,
     bytes,
-    container: isPlain && startsContainer(body.head()),
+    beginning: isPlain ? recognize(body.head()) : 'other',
     cid,
     service,
     header: header ?? null,
@@ -199,11 +205,20 @@ function newFile(
  */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
 
+/** The media type of a body, without its parameters. */
+function essenceOf(headers: Headers): string {
+  const [type = ''] = (headers.get('Content-Type') ?? '').split(';');
+  return type.trim().toLowerCase();
+}
+
+function isJson(headers: Headers): boolean {
+  return essenceOf(headers) === 'application/json';
+}
+
 function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
-  const [type = ''] = contentType.split(';');
-  const essence = type.trim().toLowerCase();
-  const json = essence === 'application/json';
+  const essence = essenceOf(c.req.raw.headers);
+  const json = isJson(c.req.raw.headers);
   if (isEncoded(c.req.raw.headers)) {
     throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
       hint: 'send the bytes of the file, without Content-Encoding',

@@ -23,6 +23,7 @@ const chunk: readonly Code[] = [
   'body_incomplete',
   'body_timeout',
   'too_large',
+  'quota_exceeded',
   'unsupported_media_type',
   'cid_mismatch',
   'upload_changed',

@@ -1,23 +1,22 @@
 /** The Worker with objects that let a test advance their clock, ring their alarm, see their rows, and make their calls fail. */
-import { Account as RealAccount, Pin as RealPin } from '../index.ts';
+import { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Result } from '../objects/result.ts';
-import type { Env } from '../env.ts';
-import type { PinBinding } from '../objects/shard.ts';
+import type { AccountEnv } from '../objects/delivery.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export { default } from '../index.ts';
 
-/** A call that fails once, before it does anything or after it has done everything. */
-export type Fault = 'before' | 'after';
+/** A call that fails once, or hangs, before it does anything or after it has done everything; or one that is `late`, by a second. */
+export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late';
 type Row = Record<string, SqlStorageValue>;
 
 export class Account extends RealAccount {
   #offsetMs = 0;
   readonly #faults: Map<string, Fault>;
 
-  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
+  constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
-    super(ctx, { ...env, PIN: failing(env.PIN, faults) });
+    super(ctx, { ...env, PIN: failing(env.PIN, faults), SHARE: failing(env.SHARE, faults) });
     this.#faults = faults;
   }
 
@@ -36,7 +35,10 @@ export class Account extends RealAccount {
     this.leaseMs = ms;
   }
 
-  /** Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `commit`, `commitPart` of this object. */
+  /**
+   * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `commit`,
+   * `commitPart` of this object.
+   */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
   }
@@ -49,7 +51,7 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
   }
 
-  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key'): Row[] {
+  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key' | 'share'): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
@@ -80,13 +82,48 @@ export class Pin extends RealPin {
   }
 }
 
+export class Share extends RealShare {
+  #offsetMs = 0;
+
+  protected override now(): number {
+    return Date.now() + this.#offsetMs;
+  }
+
+  /** Lets that much time pass, and rings the alarm. */
+  async ring(ms: number): Promise<void> {
+    this.#offsetMs += ms;
+    await this.alarm();
+  }
+
+  /** Lets that much time pass, without the alarm. */
+  wait(ms: number): void {
+    this.#offsetMs += ms;
+  }
+
+  rows(): Row[] {
+    return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>('SELECT * FROM share').toArray();
+  }
+
+  tables(): number {
+    return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name = 'share'`).toArray().length;
+  }
+}
+
 async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => Promise<T>): Promise<T> {
   const fault = faults.get(call);
   faults.delete(call);
+  if (fault === 'hangs before') await hang();
+  if (fault === 'late') await scheduler.wait(1000);
   if (fault === 'before') throw new Error(`${call} fails before`);
   const answer = await work();
+  if (fault === 'hangs after') await hang();
   if (fault === 'after') throw new Error(`${call} fails after`);
   return answer;
+}
+
+/** Waits until the process is killed; a promise that nothing can settle would end the request. */
+async function hang(): Promise<void> {
+  for (;;) await scheduler.wait(1000);
 }
 
 /** The namespace, with stubs whose calls may fail. */

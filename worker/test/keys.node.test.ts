@@ -10,6 +10,7 @@ import {
   NewApiKeyResponse,
   Problem,
   Revoked,
+  scopes,
   type Scope,
 } from '../../shared/api.ts';
 import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
@@ -85,7 +86,7 @@ describe('an account', () => {
     await newKey(owner, ['read']);
     const path = `/v1/accounts/${response.account.id}`;
     const receipt = v.parse(AccountReceipt, await jsonOf(operator(path, { method: 'DELETE' })));
-    expect(receipt).toEqual({ account: response.account.id, files: 2, keys: 2 });
+    expect(receipt).toEqual({ account: response.account.id, files: 2, keys: 2, shares: 0 });
     expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
     expect(await problemOf(operator(path, { method: 'DELETE' }))).toEqual([404, 'not_found']);
     for (const { cid } of files) {
@@ -113,8 +114,11 @@ describe('an API key', () => {
       ['keys', '/v1/keys', 'POST'],
       ['keys', `/v1/keys/${owner.id}`, 'DELETE'],
       ['delete', `/v1/storage/${file.fileId}`, 'DELETE'],
+      ['share', '/v1/shares', 'POST'],
+      ['share', '/v1/shares', 'GET'],
+      ['share', `/v1/shares/${'0'.repeat(22)}`, 'DELETE'],
     ];
-    for (const scope of ['read', 'write', 'delete', 'keys'] as const) {
+    for (const scope of ['read', 'write', 'delete', 'keys', 'share'] as const) {
       const holder = await newKey(owner, [scope]);
       expect((await holder('/v1/account')).status).toBe(200);
       for (const [needed, path, method] of routes) {
@@ -209,7 +213,7 @@ describe('an API key', () => {
 
   it('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
     const { owner } = await newAccount();
-    const manager = await newKey(owner, ['read', 'write', 'delete', 'keys']);
+    const manager = await newKey(owner, [...scopes]);
     await jsonOf(revoke(manager, owner.id));
     // Neither a reader that ends before it, nor one that has ended, takes its place.
     await newKey(manager, ['read', 'keys'], soon(3_600_000));
@@ -300,7 +304,7 @@ describe('an API key', () => {
       [{ label: 'x'.repeat(101), scopes: ['read'] }, 'label has to be at most 100 characters long'],
       [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
-      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys'],
+      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys or share'],
       [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
       [
         { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
@@ -308,10 +312,24 @@ describe('an API key', () => {
       ],
       [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
       [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
+      [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files has to be at least 1'],
+      [{ label: 'x', scopes: ['read'], limits: { bytes: 1.5 } }, 'limits.bytes has to be a whole number'],
       ['hunter2', 'the body has to be an object'],
     ];
     for (const [body, detail] of cases) {
       const problem = v.parse(Problem, await (await owner.json('/v1/keys', body)).json());
+      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
+    }
+    const shares: [unknown, string][] = [
+      [{ record: 'hunter2', files: [] }, 'record has to be base64; password is missing'],
+      [{ record: '', files: ['hunter2'], password: true }, 'files[0] has to be a UUID'],
+      [
+        { record: '', files: Array.from({ length: 501 }, () => crypto.randomUUID()), password: true },
+        'files has to be a list of at most 500',
+      ],
+    ];
+    for (const [body, detail] of shares) {
+      const problem = v.parse(Problem, await (await owner.json('/v1/shares', body)).json());
       expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
     }
     const query = await owner('/v1/storage?limit=1000');
@@ -326,7 +344,7 @@ describe('an API key', () => {
       v.parse(Problem, await (await owner.json('/v1/keys', body)).json()).errors;
     expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
       { pointer: '#/label', detail: 'label has to be a string' },
-      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys or share' },
     ]);
     expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
     const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];

@@ -1,6 +1,6 @@
 /** No text in a request, nor in the answer of a pinning service, costs the Worker more than its length. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { NewAccount, NewApiKey } from '../../shared/api.ts';
+import { NewAccount, NewApiKey, ShareRequest } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { growth, linear, repeated } from '../../testkit/growth.ts';
 import { negotiate } from '../http/accept.ts';
@@ -21,6 +21,8 @@ const post = (body: string): Request => new Request('http://x/', { method: 'POST
 const short = (text: string): string => text.slice(0, 65_536);
 const account = (text: string): unknown => readJson(post(short(text)), NewAccount);
 const apiKey = (text: string): unknown => readJson(post(short(text)), NewApiKey);
+/** A body within 128 KiB. */
+const share = (text: string): unknown => readJson(post(text.slice(0, 131_072)), ShareRequest, 131_072);
 const known = (name: string) => (text: string) => isNotModified(new Headers([[name, text]]), '"a"');
 const range = (text: string): unknown => parseRange(new Headers([['Range', text]]), '"a"', 100);
 const accept = (text: string): unknown => negotiate(text, ['application/json', 'application/octet-stream']);
@@ -39,6 +41,9 @@ const cases: [string, (characters: number) => string, (text: string) => unknown]
   ['a JSON body: unknown scopes', scopesOf('x', 'y'), apiKey],
   ['a JSON body: a label', repeated('{"label":"', 'x', '","scopes":["read"]}'), apiKey],
   ['a JSON body: a time', repeated('{"label":"x","scopes":["read"],"expiresAt":"', '0', '"}'), apiKey],
+  ['a share: a record', repeated('{"files":[],"password":false,"record":"', 'AAAA', '*"}'), share],
+  ['a share: a record of padding', repeated('{"files":[],"password":false,"record":"', 'A=', '"}'), share],
+  ['a share: files', repeated('{"record":"","password":false,"files":[""', ',"x"', ']}'), share],
   ['a recovery text: line breaks', repeated('', '\r\n'), parseRecoveryText],
   ['a recovery text: beginnings', repeated('', '-----BEGIN PRIVATE KEY-----'), parseRecoveryText],
   ['a recovery text: a block without an end', repeated('-----BEGIN PRIVATE KEY-----', 'A '), parseRecoveryText],

@@ -62,6 +62,16 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
     await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
+    const share = await jsonOf<{ id: string }>(
+      ask('/v1/shares', {
+        method: 'POST',
+        body: JSON.stringify({ record: 'AAAA', files: [file.fileId], password: false, label: canary }),
+      }),
+      201,
+    );
+    await ask(`/v1/shares/${share.id}/open`, { method: 'POST' });
+    await ask(`/v1/shares/${share.id}`, { method: 'DELETE' });
+    await ask('/v1/shares', { method: 'POST', body: `{"record":"${canary}"}` });
     const { apiKey: second } = await jsonOf<NewApiKeyResponse>(
       ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }),
       201,
@@ -89,6 +99,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     const log = service.log.join('\n');
     const secrets = [
       canary,
+      share.id,
       apiKey,
       second,
       apiKey.slice(25, 68),
@@ -108,13 +119,13 @@ it.each([
     'a wrong token',
     { vars: { KUBO_TOKEN: 'not-the-token' } },
     /refused the credentials/,
-    / it refused our credentials for add \(403\)$/,
+    / it refused our credentials for dag\/import \(403\)$/,
   ],
   [
     'a wrong address',
     { through: (url: string) => `${url}/api/v0` },
     /not the RPC API of Kubo/,
-    / it answered 404 to add$/,
+    / it answered 404 to dag\/import$/,
   ],
 ])(
   'S68: %s of a pinning service is reported to the client in a hint, and to the operator with the address',

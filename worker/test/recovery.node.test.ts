@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { AccountDetails, NewAccountResponse, Problem, type NewApiKeyResponse } from '../../shared/api.ts';
+import { AccountDetails, NewAccountResponse, Problem, scopes, type NewApiKeyResponse } from '../../shared/api.ts';
 import {
   generateKeyPair,
   open,
@@ -73,7 +73,7 @@ describe('an account with a recovery key', () => {
     );
     const text = await openedFile(account);
     const { apiKey, key } = v.parse(NewAccountResponse, await jsonOf(recover(account.path, text), 201));
-    expect(key).toMatchObject({ scopes: ['read', 'write', 'delete', 'keys'], label: 'recovered' });
+    expect(key).toMatchObject({ scopes: [...scopes], label: 'recovered' });
     for (const gone of [account.owner, client(service.url, other.apiKey)])
       expect(await problemOf(gone('/v1/account'))).toEqual([401, 'unauthorized']);
     const recovered = client(service.url, apiKey);

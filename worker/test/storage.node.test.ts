@@ -131,7 +131,7 @@ it.each([
   ['an armored age file after a newline', '\n-----BEGIN AGE ENCRYPTED FILE-----\nAAAA\n', 'in-container'],
   ['an armored age file after 1,024 spaces', `${' '.repeat(1024)}-----BEGIN AGE ENCRYPTED FILE-----\n`, 'in-container'],
   ['a container of a later version', 'sealpin/v2\n-> x\n\n', 'in-container'],
-  ['a payload without its header', 'sealpin/v1 detached\n', 'none'],
+  ['a payload without its header', 'sealpin/v1 detached\n', 'elsewhere'],
   ['a plain file', 'hello\n', 'none'],
 ])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));

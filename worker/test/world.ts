@@ -1,5 +1,6 @@
 /** What the service and its node hold, seen from outside of both. */
 import type { NewAccountResponse } from '../../shared/api.ts';
+import type { Fault } from './clock.ts';
 import { shardName } from '../objects/shard.ts';
 import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';
@@ -10,7 +11,8 @@ type Rows = {
   ring(ms: number): Promise<void>;
   lease(ms: number): Promise<void>;
   tables(): Promise<number>;
-  fail(call: string, fault: 'before' | 'after'): Promise<void>;
+  fail(call: string, fault: Fault): Promise<void>;
+  wait(ms: number): Promise<void>;
 };
 
 /** An account with its first key. */
@@ -35,6 +37,10 @@ export function accountObject(service: Service, id: string): Promise<Rows> {
 
 export async function pinObject(service: Service, cid: string): Promise<Rows> {
   return await object(service, 'PIN', await shardName(cid));
+}
+
+export function shareObject(service: Service, id: string): Promise<Rows> {
+  return object(service, 'SHARE', id);
 }
 
 /** Asks the node itself. */

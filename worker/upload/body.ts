@@ -1,6 +1,8 @@
 /** The body of an upload: its bytes as a stream, read in large pieces and counted, whether raw or inside JSON. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { exceedsRoom } from '../objects/key-limits.ts';
+import { toError } from '../objects/result.ts';
 import { JsonUploadReader } from './json-stream.ts';
 
 /** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
@@ -44,6 +46,8 @@ export function isEncoded(headers: Headers): boolean {
 export type UploadOptions = {
   /** How many bytes the body may have; counted, because a length need not be announced. */
   limitBytes: number | undefined;
+  /** How many bytes the file may have, by the limits of its API key. */
+  roomBytes?: number | undefined;
   /** How long it may send nothing before it fails. */
   idleMs: number;
   /**
@@ -54,7 +58,7 @@ export type UploadOptions = {
 };
 
 /** The body of a request, read on demand. */
-export function uploadBody(request: Request, { limitBytes, idleMs, form }: UploadOptions): UploadBody {
+export function uploadBody(request: Request, { limitBytes, roomBytes, idleMs, form }: UploadOptions): UploadBody {
   const body = countedBody(request, limitBytes, idleMs);
   let cancelled = false;
   let size = 0;
@@ -65,6 +69,8 @@ export function uploadBody(request: Request, { limitBytes, idleMs, form }: Uploa
   function count(bytes: Uint8Array): void {
     if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
+    const failure = exceedsRoom({ files: undefined, fileBytes: roomBytes }, size);
+    if (failure !== undefined) throw toError(failure);
   }
 
   /** Wraps a pull so that its error becomes the cause of the body's failure. */

@@ -148,10 +148,10 @@ class Continuation {
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
       await pinPlanned(service, part, plan, this.#stop.signal);
     }
-    const { offset, rest, tail, container } = state;
+    const { offset, rest, tail, beginning } = state;
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
     const committed = await unwrap(
-      uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, container, partId, ending }),
+      uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, beginning, partId, ending }),
     );
     this.expiresAt = committed.expiresAt;
   }

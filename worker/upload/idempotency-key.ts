@@ -48,18 +48,26 @@ export async function parseClaim(
   };
 }
 
+/** Why requests cannot be repeated that make a thing, and where the thing is found that a lost response has made. */
+const unrepeatable = {
+  key: [
+    'the answer shows an API key, which is stored nowhere and cannot be shown again',
+    'key that GET /v1/keys lists',
+  ],
+  share: ['each request makes a share of its own', 'share that GET /v1/shares lists'],
+} as const;
+
 /**
- * Refuses `Idempotency-Key` where the response shows a secret: it is stored nowhere, so a second request cannot get it again.
+ * Refuses `Idempotency-Key` where a second request cannot get the response to the first one.
+ * @param made what the request makes
  * @throws invalid_request
  */
-export function refuseIdempotencyKey(c: Ctx): void {
+export function refuseIdempotencyKey(c: Ctx, made: keyof typeof unrepeatable = 'key'): void {
   if (c.req.header('Idempotency-Key') === undefined) return;
-  throw new SealpinError(
-    'invalid_request',
-    'Idempotency-Key does not work here: the answer shows an API key, which is stored nowhere and cannot be shown ' +
-      'again',
-    { hint: 'leave the header out; if an answer is lost, revoke the key that GET /v1/keys lists' },
-  );
+  const [reason, found] = unrepeatable[made];
+  throw new SealpinError('invalid_request', `Idempotency-Key does not work here: ${reason}`, {
+    hint: `leave the header out; if an answer is lost, revoke the ${found}`,
+  });
 }
 
 async function macWith(key: ApiKey): Promise<(parts: readonly string[]) => Promise<string>> {

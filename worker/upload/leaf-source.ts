@@ -2,9 +2,10 @@
 import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
+import type { Beginning } from '../objects/file-rows.ts';
 
-/** How far an upload has come. `container`: plain mode, whether its bytes begin like a container, which carries its own header. */
-export type LeafState = PayloadState & { container: boolean };
+/** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */
+export type LeafState = PayloadState & { beginning: Beginning };
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
@@ -16,17 +17,17 @@ export interface LeafSource {
 }
 
 /** Leaves of the bytes themselves. @param isFirst whether the tail is the beginning of the file */
-export function plainLeaves({ offset, tail, container }: LeafState, isFirst: boolean): LeafSource {
+export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFirst: boolean): LeafSource {
   const pieces = new Pieces(leafBytes);
   let taken = offset;
-  let isContainer = container;
+  let beginning = known;
   let isInFirst = isFirst;
 
   function add(bytes: Uint8Array): Uint8Array[] {
     const room = pieces.append(bytes.length);
     room.set(bytes, 0);
     const full = room.full();
-    if (isInFirst) isContainer = startsContainer(full[0] ?? pieces.rest());
+    if (isInFirst) beginning = recognize(full[0] ?? pieces.rest());
     isInFirst &&= full.length === 0;
     return full;
   }
@@ -38,7 +39,7 @@ export function plainLeaves({ offset, tail, container }: LeafState, isFirst: boo
       return add(bytes);
     },
     finish: async () => [],
-    state: () => ({ offset: taken, rest: new Uint8Array(0), tail: pieces.rest().slice(), container: isContainer }),
+    state: () => ({ offset: taken, rest: new Uint8Array(0), tail: pieces.rest().slice(), beginning }),
   };
 }
 
@@ -47,12 +48,13 @@ export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   return {
     write: (bytes) => sealer.write(bytes),
     finish: () => sealer.finish(),
-    state: () => ({ ...sealer.state(), container: false }),
+    state: () => ({ ...sealer.state(), beginning: 'other' }),
   };
 }
 
-/** Whether bytes begin like a container, which carries its own header: deleting it cannot destroy a key. */
-export function startsContainer(bytes: Uint8Array): boolean {
+/** What the bytes of a plain file begin like, which says what a deletion can destroy. */
+export function recognize(bytes: Uint8Array): Beginning {
   const found = sniff(bytes.subarray(0, sniffBytes));
-  return found !== undefined && found !== 'detached';
+  if (found === undefined) return 'other';
+  return found === 'detached' ? 'payload' : 'container';
 }

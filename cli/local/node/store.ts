@@ -14,7 +14,7 @@ import { errnoOf } from '../../io/errno.ts';
 import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
 import { indexer, type Written } from './indexer.ts';
 import { carSuffix, partSuffix, recover } from './recover.ts';
-import { freeBytes, openReserve, reserveBytes } from './reserve.ts';
+import { freeBytes, lastBytes, openReserve } from './reserve.ts';
 import { openRows, type Complete } from './rows.ts';
 import { RpcError } from './rpc.ts';
 
@@ -117,7 +117,7 @@ export async function openStore(
   /** A file under a name of its own; without `keep` nothing is on the disk. */
   async function create({ keep, suffix }: { keep: boolean; suffix: string }): Promise<NewFile> {
     // The last space on the disk is for deletions.
-    if (keep && freeBytes(data) < reserveBytes) throw new RpcError('no space left on device');
+    if (keep && freeBytes(data) < lastBytes) throw new RpcError('no space left on device');
     const name = randomBytes(16).toString('hex') + suffix;
     const part = join(data, name + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;

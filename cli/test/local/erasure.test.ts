@@ -183,7 +183,7 @@ describe('the files of the Durable Objects', () => {
       database.exec(sql);
       database.close();
     }
-    await removeEmpty(dir);
+    await removeEmpty(dir, 'account');
     expect((await readdir(dir)).toSorted()).toEqual(['account.sqlite', 'metadata.sqlite']);
   });
 });

@@ -182,7 +182,7 @@ describe('the state of the local service', () => {
 describe('the guard before the Worker', () => {
   let workerd: Workerd;
   let port: number;
-  const worker = `export class Account {} export class Pin {} let go; export default { async fetch(request, env) {
+  const worker = `export class Account {} export class Pin {} export class Share {} let go; export default { async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/wait') await scheduler.wait(300);
     if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));
@@ -202,10 +202,10 @@ describe('the guard before the Worker', () => {
   });
   afterAll(() => workerd.close());
 
-  function ask(headers: Record<string, string>, path = '/'): Promise<{ status: number; body: string }> {
+  function ask(headers: Record<string, string>, path = '/', method = 'GET'): Promise<{ status: number; body: string }> {
     return new Promise((resolve, reject) => {
       request(
-        { host: '127.0.0.1', port, path, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false },
+        { host: '127.0.0.1', port, path, method, headers: { host: `127.0.0.1:${port}`, ...headers }, agent: false },
         (answer) => {
           let body = '';
           answer.setEncoding('utf8').on('data', (text: string) => (body += text));
@@ -243,6 +243,21 @@ describe('the guard before the Worker', () => {
     const { status, body } = await ask(own);
     expect(status).toBe(403);
     expect(JSON.parse(body)).toMatchObject({ code: 'forbidden', status: 403 });
+  });
+
+  const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+  test('lets links on pages of other sites lead to its own pages', async () => {
+    expect(await ask(link, '/s')).toEqual({ status: 200, body: 'through as 1' });
+  });
+
+  test.each([
+    ['a frame', { 'sec-fetch-dest': 'iframe' }, 'GET'],
+    ['a script', { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }, 'GET'],
+    ['a request of a script', { 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' }, 'GET'],
+    ['a form', {}, 'POST'],
+    ['a name that leads here', { host: 'evil.example' }, 'GET'],
+  ] as [string, Record<string, string>, string][])('refuses %s of another site', async (_, headers, method) => {
+    expect(await ask({ ...link, ...headers }, '/s', method)).toMatchObject({ status: 403 });
   });
 
   test.each(['/wait', '/slow'])('counts a request until its answer has ended: %s', async (path) => {

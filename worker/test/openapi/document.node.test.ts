@@ -247,6 +247,7 @@ it('names the scope that each route asks for', async () => {
     id: account.id,
     fileId: crypto.randomUUID(),
     uploadId: crypto.randomUUID(),
+    shareId: '0'.repeat(22),
     cid: 'bafkqaaa',
   };
   // As much of a request as it takes to ask the account.
@@ -333,6 +334,16 @@ it('is what the service does', async () => {
     ]) {
       await ask('get', '/v1/storage/{fileId}', { key, path: { fileId }, headers });
     }
+    const record = { record: 'AAAA', files: [fileId], password: true, label: 'l' };
+    const share = await ask('post', '/v1/shares', { key, headers: json, body: JSON.stringify(record) });
+    const ofShare = { shareId: (await share.json<{ id: string }>()).id };
+    await ask('post', '/v1/shares', { key, headers: json, body: '{}' });
+    await ask('get', '/v1/shares', { key });
+    for (let each = 0; each < 6; each += 1) await ask('post', '/v1/shares/{shareId}/open', { key: '', path: ofShare });
+    await ask('get', '/v1/shares/{shareId}', { key: '', path: ofShare });
+    await ask('get', '/v1/shares/{shareId}', { key: '', path: { shareId: 'x' } });
+    await ask('delete', '/v1/shares/{shareId}', { key, path: ofShare });
+    await ask('delete', '/v1/shares/{shareId}', { key, path: ofShare });
     await ask('get', '/ipfs/{cid}', { key, path: { cid } });
     await ask('get', '/ipfs/{cid}', { key, path: { cid: 'x' } });
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });

@@ -1,0 +1,168 @@
+/** The shares of an account, as the Worker calls them on the account's object. */
+import { RpcTarget } from 'cloudflare:workers';
+import { errorText, log } from '../log.ts';
+import type { Files } from './file-rows.ts';
+import type { KeyRecord } from './key-registry.ts';
+import type { Outbox } from './outbox.ts';
+import type { Removal } from './pin.ts';
+import { err, type Failure, type Result } from './result.ts';
+import { shareOf, type ShareBinding } from './share-binding.ts';
+import { keptMs, type NewRecord } from './share.ts';
+import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
+
+/** How many shares of an account may be unexpired. */
+const maxUnexpired = 1000;
+/** How long a record may be on its way to its object, in ms. */
+const makingMs = 600_000;
+
+/** What became of the record of a share. `scheduled`: its object did not respond, and is asked again until it does. */
+export type EndedShare = { id: string; record: 'destroyed' | 'scheduled' };
+
+/** Shares whose rows are removed: their IDs, and the messages that have their records destroyed. */
+export type Ending = { id: string; messages: number[] }[];
+
+type Options = {
+  env: ShareBinding;
+  storage: DurableObjectStorage;
+  files: Files;
+  outbox: Outbox;
+  /** Finds the key with a hash, where it is valid and has the scope `share`. */
+  authorize(hash: string): Result<{ key: KeyRecord }>;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
+  /** Delivers messages at once; what is not acknowledged stays for the alarm. */
+  deliver(ids: readonly number[]): Promise<Removal>;
+  now(): number;
+};
+
+/**
+ * The shares of an account. A row says that there may be a record, from before it is sent. With the row goes a message, in the same
+ * transaction, that has the record destroyed.
+ */
+export class Shares extends RpcTarget {
+  readonly #o: Options;
+  readonly #rows: ShareRows;
+
+  constructor(options: Options) {
+    super();
+    this.#o = options;
+    this.#rows = new ShareRows(options.storage.sql);
+  }
+
+  /** The key of a caller who may share. */
+  async sharer(hash: string): Promise<Result<{ key: KeyRecord }>> {
+    return this.#o.authorize(hash);
+  }
+
+  /**
+   * Makes a share.
+   * @returns the ID of the key that made it; `not_found` where a file is not there, `forbidden` where the share would outlive the key,
+   *   `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key revoked meanwhile, `overloaded`
+   */
+  async create(hash: string, share: NewShare, record: NewRecord['record']): Promise<Result<{ createdBy: string }>> {
+    const { authorize, storage, alarmBy, now } = this.#o;
+    const known = authorize(hash);
+    if (!known.ok) return known;
+    const { id, expiresAt } = share;
+    const dueMs = now() + makingMs;
+    await alarmBy(dueMs);
+    const added = storage.transactionSync((): Result<{ createdBy: string }> => {
+      // Again, since the key may have been revoked meanwhile, and its shares with it.
+      const caller = authorize(hash);
+      if (!caller.ok) return caller;
+      const failure = this.#refusal(share, caller.key);
+      if (failure !== undefined) return failure;
+      this.#rows.add(share, caller.key.id, dueMs);
+      return { ok: true, createdBy: caller.key.id };
+    });
+    if (!added.ok) return added;
+    const failure = await this.#send(share, record);
+    if (failure !== undefined) {
+      await this.deliver(storage.transactionSync(() => this.#ending(this.#rows.withdraw(id))));
+      return failure;
+    }
+    const superfluous = storage.transactionSync((): Ending => {
+      if (this.#rows.activate(id, expiresAt + keptMs)) return [];
+      // The message that went with the row may have come before the record.
+      return this.#ending([{ id, dueMs: undefined }]);
+    });
+    if (superfluous.length === 0) return added;
+    await this.deliver(superfluous);
+    return err('conflict', 'the share was ended while it was made: a file of it was deleted, or the key revoked');
+  }
+
+  /** A page of shares, newest first; how often each may still be opened is known to its object. */
+  async list(hash: string, o: { before: number | undefined; limit: number }): Promise<Result<SharePage>> {
+    const caller = this.#o.authorize(hash);
+    return caller.ok ? { ok: true, ...this.#rows.page(o) } : caller;
+  }
+
+  /** Revokes a share. */
+  async revoke(hash: string, id: string): Promise<Result<EndedShare>> {
+    const caller = this.#o.authorize(hash);
+    if (!caller.ok) return caller;
+    const [ended] = await this.deliver(this.#o.storage.transactionSync(() => this.#ending(this.#rows.remove(id))));
+    return ended === undefined ? err('not_found') : { ok: true, ...ended };
+  }
+
+  /** Ends the shares of a file, in a transaction of the caller's, who then delivers. */
+  endOfFile(fileId: string): Ending {
+    return this.#ending(this.#rows.removeOfFile(fileId));
+  }
+
+  /** The same for the shares that API keys made, or for all. */
+  endOfKeys(apiKeys: readonly string[] | undefined): Ending {
+    return this.#ending(this.#rows.removeOfKeys(apiKeys));
+  }
+
+  /** Has the records of shares destroyed that were ended. */
+  async deliver(ending: Ending): Promise<EndedShare[]> {
+    const ended: EndedShare[] = [];
+    for (const { id, messages } of ending) {
+      const status = await this.#o.deliver(messages);
+      ended.push({ id, record: status === 'scheduled' ? 'scheduled' : 'destroyed' });
+    }
+    return ended;
+  }
+
+  /** Forgets shares that ended long ago, and gives up those that were never made. */
+  sweep(): void {
+    const { storage, now } = this.#o;
+    storage.transactionSync(() => void this.#ending(this.#rows.removeDue(now())));
+  }
+
+  /** When the alarm has to look at the next share, in ms. */
+  nextDue(): number | undefined {
+    return this.#rows.nextDue();
+  }
+
+  #refusal({ files, expiresAt }: NewShare, key: KeyRecord): Failure | undefined {
+    if (files.some((fileId) => this.#o.files.find(fileId) === undefined))
+      return err('not_found', 'a file of the share is not stored in this account');
+    if (key.expiresAt !== null && expiresAt > key.expiresAt)
+      return err('forbidden', 'the share would outlive your key');
+    if (this.#rows.countUnexpired(this.#o.now()) >= maxUnexpired)
+      return err('quota_exceeded', `an account may have ${maxUnexpired} shares that have not expired`);
+    return undefined;
+  }
+
+  async #send({ id, password, opens, expiresAt }: NewShare, record: Uint8Array): Promise<Failure | undefined> {
+    try {
+      const result = await shareOf(this.#o.env, id).create({ record, password, opens, expiresAt });
+      return result.ok ? undefined : result;
+    } catch (error) {
+      log({ event: 'account.share', error: errorText(error) });
+      return err('overloaded', undefined, 2);
+    }
+  }
+
+  /** Leaves the messages for rows that are removed: of a record that may still be on its way, a second one for when it no longer can be. */
+  #ending(removed: readonly Removed[]): Ending {
+    const { outbox } = this.#o;
+    return removed.map(({ id, dueMs }) => {
+      const message = { op: 'unshare', target: id } as const;
+      if (dueMs !== undefined) outbox.add(message, dueMs);
+      return { id, messages: [outbox.add(message)] };
+    });
+  }
+}

@@ -1,0 +1,91 @@
+/** The limits of API keys, and what counts for them. */
+import { err, type Failure } from './result.ts';
+
+/** What a key may store: so many files, so many bytes on IPFS altogether, and so many in one file. */
+export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
+
+/** What a key may still store; undefined where nothing limits it. */
+export type Room = { files: number | undefined; fileBytes: number | undefined };
+
+/** The columns of limits in a key's row; null: no limit, or a key without any. */
+export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
+
+/** A key and those that it descends from: what it stores counts for all of them, so that no key exceeds its limits by others. */
+const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key JOIN line ON api_key.id = line.id
+  WHERE created_by IS NOT NULL)`;
+
+/** The limits in a key's row; undefined for a key without any. */
+export function limitsOf(row: LimitColumns): Limits | undefined {
+  const { max_files: files, max_bytes: bytes, max_file_bytes: fileBytes } = row;
+  if (files === null && bytes === null && fileBytes === null) return undefined;
+  return {
+    ...(files === null ? {} : { files }),
+    ...(bytes === null ? {} : { bytes }),
+    ...(fileBytes === null ? {} : { fileBytes }),
+  };
+}
+
+/** Checks the limits of a new key against its issuer's. @returns `forbidden` where one of them is higher, or missing */
+export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure | undefined {
+  for (const name of ['files', 'bytes', 'fileBytes'] as const) {
+    const most = issuer[name];
+    if (most !== undefined && (issued[name] ?? Infinity) > most)
+      return err('forbidden', `the new key would exceed the limit of yours: limits.${name} is ${most}`);
+  }
+  return undefined;
+}
+
+/** Whether there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
+export function exceedsRoom({ files, fileBytes }: Room, bytes: number): Failure | undefined {
+  if (files !== undefined && files < 1) return full('the API key has stored as many files as it may have');
+  if (fileBytes !== undefined && bytes > fileBytes)
+    return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
+  return undefined;
+}
+
+function full(detail: string): Failure {
+  return { ...err('quota_exceeded', detail), hint: 'delete what it stored before, or use a key with higher limits' };
+}
+
+/** The limits in an object's storage. */
+export class KeyLimits {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Limits a new key. */
+  add(id: string, { files, bytes, fileBytes }: Limits): void {
+    this.#sql.exec(
+      'INSERT INTO key_limit (key_id, max_files, max_bytes, max_file_bytes, files, bytes) VALUES (?, ?, ?, ?, 0, 0)',
+      id,
+      files ?? null,
+      bytes ?? null,
+      fileBytes ?? null,
+    );
+  }
+
+  /** What a key may still store, by its own limits and those of the keys that it descends from. */
+  room(id: string): Room {
+    const { files, bytes, file } = this.#sql
+      .exec<{ files: number | null; bytes: number | null; file: number | null }>(
+        `${line} SELECT min(max_files - files) AS files, min(max_bytes - bytes) AS bytes, min(max_file_bytes) AS file
+         FROM key_limit WHERE key_id IN line`,
+        id,
+      )
+      .one();
+    const most = Math.min(bytes ?? Infinity, file ?? Infinity);
+    return { files: files ?? undefined, fileBytes: most === Infinity ? undefined : Math.max(0, most) };
+  }
+
+  /** Counts a file that a key has stored, or one of its that was deleted, in a transaction of the caller's. */
+  count(id: string, sign: 1 | -1, bytes: number): void {
+    this.#sql.exec(
+      `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN line`,
+      id,
+      sign,
+      sign * bytes,
+    );
+  }
+}

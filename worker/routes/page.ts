@@ -1,0 +1,14 @@
+/** Pages of lists: from the query to the rows, and from the rows to the cursor of the next page. */
+
+/** Which rows a page has. @param query as `PageQuery` parses it */
+export function pageOf({ limit, cursor }: { limit: number; cursor?: string | undefined }): {
+  limit: number;
+  before: number | undefined;
+} {
+  return { limit, before: cursor === undefined ? undefined : Number.parseInt(cursor, 36) };
+}
+
+/** The member `cursor` of a response, if there is a next page. */
+export function cursorOf({ next }: { next: number | undefined }): { cursor?: string } {
+  return next === undefined ? {} : { cursor: next.toString(36) };
+}

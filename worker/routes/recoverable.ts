@@ -1,0 +1,10 @@
+/** What receipts say about the platform, which may be able to restore what was destroyed. */
+import { recoveryDays, type Env } from '../env.ts';
+
+const dayMs = 86_400_000;
+
+/** Until when the platform could restore what is destroyed now; nothing where it cannot. @throws misconfigured */
+export function recoverable(env: Env): { recoverableUntil?: string } {
+  const days = recoveryDays(env);
+  return days > 0 ? { recoverableUntil: new Date(Date.now() + days * dayMs).toISOString() } : {};
+}
