@@ -41,7 +41,7 @@ const bundled = [
   '@noble/post-quantum/hybrid.js',
 ];
 
-// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in shared/ runs in both.
+// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in shared/ and client/ runs in both.
 export default defineConfig({
   test: {
     reporters: ['default', closingLine],
@@ -68,7 +68,7 @@ export default defineConfig({
         plugins: [cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } })],
         test: {
           name: 'workerd',
-          include: ['shared/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
+          include: ['{shared,client}/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
           exclude: ['**/*.node.test.ts'],
           // workerd does not have our process.env.
           provide: { long },

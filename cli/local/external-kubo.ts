@@ -7,7 +7,7 @@ import { type HttpResponse, readText, send } from '../remote/http.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../remote/timeouts.ts';
 import type { Homes, StoredCounts } from './control.ts';
-import { isLoopback } from './origin.ts';
+import { isLoopback } from '../../client/loopback.ts';
 import { loadKubo, localPaths, saveKubo } from './state.ts';
 
 /** The id of the Kubo in stored rows and in `PINNING_SERVICES`; the embedded node is `local`. */

@@ -1,12 +1,5 @@
-/** Loopback: its names, and which requests a listener on it accepts. Pure, because it runs in workerd and in Node. */
-
-/** The names of loopback in a URL, besides the rest of 127.0.0.0/8 (RFC 6761 section 6.3, RFC 1122 section 3.2.1.3). */
-const loopbackNames = ['127.0.0.1', 'localhost', '[::1]'] as const;
-
-/** Whether a URL points to this machine. */
-export function isLoopback({ hostname }: URL): boolean {
-  return loopbackNames.some((name) => name === hostname) || /^127(?:\.\d{1,3}){3}$/.test(hostname);
-}
+/** Which requests a listener on loopback accepts. Pure, because it runs in workerd and in Node. */
+import { loopbackNames } from '../../client/loopback.ts';
 
 /**
  * Why a request is refused; undefined when it is not.

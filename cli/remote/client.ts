@@ -17,7 +17,7 @@ import { isCode, SealpinError } from '../../shared/errors.ts';
 import { type Config, readConfig } from './config.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
-import { isLoopback } from '../local/origin.ts';
+import { isLoopback } from '../../client/loopback.ts';
 import { visible } from '../terminal/output.ts';
 
 export type Service = {

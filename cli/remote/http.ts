@@ -7,7 +7,7 @@ import { request as requestHttps } from 'node:https';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import { isLoopback } from '../local/origin.ts';
+import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from './timeouts.ts';

@@ -9,8 +9,8 @@ import { fromUtf8 } from './bytes.ts';
 import { makeHeader, opensWith, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { Format, FormatRow } from './formats/format-row.ts';
 import { formatOf } from './formats/index.ts';
-import { readHeader } from './header.ts';
-import { sealedBytes } from './payload/chunking.ts';
+import { headerBytes, readHeader } from './header.ts';
+import { openedBytes, sealedBytes } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
 import { sealChunks } from './payload/seal-chunks.ts';
 import { isFormat, sniffSource } from './sniff.ts';
@@ -24,6 +24,11 @@ export type Opened =
   | {
       kind: Format;
       opens: 'password' | 'keys';
+      /**
+       * The size of the plaintext of a whole container that has so many bytes, which its end confirms; undefined when it is in armor, or
+       * when no plaintext has a container of this size.
+       */
+      plaintextBytes(containerBytes: number): number | undefined;
       /**
        * Opens the payload, once. `again` is asked for other identities after the previous ones did not open the header; without
        * it, or when it returns undefined, that failure is thrown and the container is released.
@@ -108,15 +113,20 @@ export async function open(
 async function openArmored(source: ByteSource, backend: Backend): Promise<Opened> {
   const sniffed = await sniffSource(source);
   const format = isFormat(sniffed) ? formatOf(sniffed) : undefined;
-  if (format?.isArmorable) return openHeader(source, format, backend);
+  if (format?.isArmorable) return { ...(await openHeader(source, format, backend)), plaintextBytes: () => undefined };
   if (sniffed === undefined || sniffed === 'armor')
     throw new SealpinError('header_invalid', 'The armor does not hold an age file');
   throw new SealpinError('unsupported_version');
 }
 
-async function openHeader(source: ByteSource, format: FormatRow, backend: Backend): Promise<Opened> {
+async function openHeader(
+  source: ByteSource,
+  format: FormatRow,
+  backend: Backend,
+): Promise<Extract<Opened, { kind: Format }>> {
   const header = await readHeader(source, format.versionLine);
   checkStanzas(header.stanzas, format);
+  const detachedLine = detachedLineOf(header.stanzas, format);
   const unwrapWith = async (first: readonly Identity[], again: Again | undefined): Promise<Uint8Array> => {
     for (let identities = first; ;) {
       try {
@@ -132,10 +142,13 @@ async function openHeader(source: ByteSource, format: FormatRow, backend: Backen
   return {
     kind: format.name,
     opens: opensWith(header, format),
+    plaintextBytes(containerBytes) {
+      const { chunking, preambleBytes } = format.payload;
+      return openedBytes(chunking, containerBytes - headerBytes(header) - (detachedLine?.length ?? 0) - preambleBytes);
+    },
     async decrypt(identities, again) {
       try {
         const fileKey = await unwrapWith(identities, again);
-        const detachedLine = detachedLineOf(header.stanzas, format);
         if (detachedLine !== undefined) await takeDetachedLine(source, detachedLine);
         const chunks = await format.payload.read(source, backend, fileKey);
         return openChunks(source, () => chunks);

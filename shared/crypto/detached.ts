@@ -66,6 +66,18 @@ export function decryptPayload(
   return openChunks(source, () => readPayloadKeys(source, fileKey, backend));
 }
 
+/** What opens the chunks of a stored file, and how many bytes come before the first one. */
+export type PayloadStart = { chunks: Chunks; before: number };
+
+/** Takes everything before the first chunk; fails as `readPayloadKeys`. */
+export async function readPayloadStart(
+  source: ByteSource,
+  fileKey: Uint8Array,
+  backend: Backend,
+): Promise<PayloadStart> {
+  return { chunks: await readPayloadKeys(source, fileKey, backend), before: beforeChunksBytes };
+}
+
 /** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
 async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend: Backend): Promise<Chunks> {
   if (fileKey.length !== format.fileKeyBytes)

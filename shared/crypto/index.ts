@@ -49,7 +49,7 @@ export {
 export { identityFromPkcs8, isKeyPair, recipientFromSpki, type NamedRecipient } from './keys/key-pair.ts';
 export { decodePem, encodePem } from './keys/pem.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';
-export { openAt, type OpenedAt, type RandomAccess } from './random-access.ts';
+export { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';
 export type { Identity, Recipient } from './types.ts';

@@ -5,13 +5,14 @@ import type { Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
 import { streamOf } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
-import { unwrapFileKey } from './file-key.ts';
+import { readPayloadStart, type PayloadStart } from './detached.ts';
+import { fileKeyIdentity, unwrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
 import { formatOf, formats } from './formats/index.ts';
 import { headerBytes, maxHeaderBytes, readHeader } from './header.ts';
 import { openedBytes } from './payload/chunking.ts';
 import { checkRange, openSpan, sliceStream, spanOf } from './payload/span.ts';
-import { isFormat, sniffSource } from './sniff.ts';
+import { isFormat, sniffBytes, sniffSource } from './sniff.ts';
 import { checkStanzas, detachedLineOf } from './stanzas/check-stanzas.ts';
 import type { Identity } from './types.ts';
 
@@ -50,23 +51,48 @@ export async function openAt(
   container: RandomAccess,
   { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedAt> {
-  const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
-  try {
+  return openPayload(container, async (source) => {
     const format = await recognize(source);
-    const { chunking, preambleBytes } = format.payload;
     const header = await readHeader(source, format.versionLine);
     checkStanzas(header.stanzas, format);
     const fileKey = await unwrapFileKey(header, format, identities, backend);
     const detachedLine = detachedLineOf(header.stanzas, format) ?? '';
     await takeDetachedLine(source, detachedLine);
     const chunks = await format.payload.read(source, backend, fileKey);
+    return { chunks, before: headerBytes(header) + detachedLine.length + format.payload.preambleBytes };
+  });
+}
+
+/**
+ * Opens a stored file by its file key for reading parts of it: a container, or a payload without a header. As `openAt`, it begins with
+ * the last chunk.
+ * @throws SealpinError `key_invalid`, and what `openAt` throws
+ */
+export async function openAtWithFileKey(
+  stored: RandomAccess,
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+): Promise<OpenedAt> {
+  const identities = [fileKeyIdentity(fileKey)];
+  const head = new ByteSource(await stored.read(0, Math.min(stored.bytes, sniffBytes)));
+  const sniffed = await sniffSource(head).finally(() => head.abandon(undefined));
+  return sniffed === 'detached'
+    ? openPayload(stored, (source) => readPayloadStart(source, fileKey, backend))
+    : openAt(stored, { identities, backend });
+}
+
+async function openPayload(
+  container: RandomAccess,
+  start: (source: ByteSource) => Promise<PayloadStart>,
+): Promise<OpenedAt> {
+  const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
+  try {
+    const { chunks, before } = await start(source);
     await source.cancel(undefined);
 
-    const before = headerBytes(header) + detachedLine.length + preambleBytes;
-    const plaintextBytes = openedBytes(chunking, container.bytes - before);
+    const plaintextBytes = openedBytes(chunks, container.bytes - before);
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
-    const openPart = async (start: number, end: number) => {
-      const { span, offset, bytes, skip } = spanOf(chunking, start, end, plaintextBytes);
+    const openPart = async (from: number, to: number) => {
+      const { span, offset, bytes, skip } = spanOf(chunks, from, to, plaintextBytes);
       const part = new ByteSource(await container.read(before + offset, bytes));
       return { stream: openSpan(part, () => chunks, span), skip };
     };
@@ -74,11 +100,11 @@ export async function openAt(
     await drain(last.stream);
     return {
       plaintextBytes,
-      async decryptRange({ start, end }) {
-        checkRange(start, end, plaintextBytes);
-        if (start === end) return streamOf(new Uint8Array(0));
-        const { stream, skip } = await openPart(start, end);
-        return sliceStream(stream, skip, end - start);
+      async decryptRange(range) {
+        checkRange(range.start, range.end, plaintextBytes);
+        if (range.start === range.end) return streamOf(new Uint8Array(0));
+        const { stream, skip } = await openPart(range.start, range.end);
+        return sliceStream(stream, skip, range.end - range.start);
       },
     };
   } catch (error) {

@@ -25,7 +25,7 @@ export async function readAll(
  * The chunks of a stream, which is cancelled when its reader stops early. Not every browser can iterate a
  * ReadableStream itself.
  */
-async function* chunksOf(
+export async function* chunksOf(
   stream: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void> {
   if (!('getReader' in stream)) {

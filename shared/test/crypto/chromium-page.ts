@@ -1,6 +1,7 @@
 /** What runs in the page: every suite against the backend that browsers have. */
-import { webBackend, type Backend } from '../../crypto/index.ts';
+import type { Backend } from '../../crypto/index.ts';
 import type { Tool } from '../../../testkit/assertions.ts';
+import { exposeSuites } from '../../../testkit/page-suites.ts';
 import { apiKeys } from './suites/api-keys.ts';
 import { containers } from './suites/containers.ts';
 import { detached } from './suites/detached.ts';
@@ -49,27 +50,4 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   wycheproof,
 };
 
-export type Outcome = { passed: string[]; failed: string[]; notes: string[] };
-
-/** Runs one suite, test after test. */
-async function run(name: string): Promise<Outcome> {
-  const tests: [string, () => void | Promise<void>][] = [];
-  const outcome: Outcome = { passed: [], failed: [], notes: [] };
-  suites[name]!(
-    { test: (title, body) => tests.push([title, body]), note: (line) => outcome.notes.push(line), long: false },
-    webBackend,
-  );
-  for (const [title, body] of tests) {
-    try {
-      await body();
-      outcome.passed.push(title);
-    } catch (error) {
-      outcome.failed.push(
-        `${title}: ${error instanceof Error ? (error.stack ?? error.message) : 'something that is no error'}`,
-      );
-    }
-  }
-  return outcome;
-}
-
-Object.assign(globalThis, { sealpin: { suites: Object.keys(suites), run } });
+exposeSuites(suites);

@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Outcome } from './chromium-page.ts';
 import { startPage, type RunningPage } from '../../../testkit/chromium.ts';
+import type { Outcome } from '../../../testkit/page-suites.ts';
 import { withProgram } from '../../../testkit/programs.ts';
 
 const suites = [

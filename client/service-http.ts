@@ -1,0 +1,202 @@
+/** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
+import { parseResponse, Problem } from '../shared/api.ts';
+import { isApiKeyText } from '../shared/crypto/index.ts';
+import { isCode, SealpinError } from '../shared/errors.ts';
+import { readAll } from '../shared/streams/read-all.ts';
+import { isLoopback } from './loopback.ts';
+
+/** What is used of `fetch`. */
+export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
+
+/** One request; `path` is relative to the URL of the service. */
+type ServiceRequest = {
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: BodyInit;
+  readonly signal?: AbortSignal | undefined;
+};
+
+type Shape = Parameters<typeof parseResponse>[0];
+
+export interface ServiceHttp {
+  /** Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a redirect, the signal's reason. */
+  send(request: ServiceRequest): Promise<Response>;
+  /** Sends a request; throws what the service refuses with for any status but 2xx, and what `send` throws. */
+  call(request: ServiceRequest): Promise<Response>;
+  /** Sends a request whose response is JSON of this shape; throws `service_answer` for another one, and what `call` throws. */
+  json<S extends Shape>(shape: S, request: ServiceRequest): Promise<ReturnType<typeof parseResponse<S>>>;
+  /** The body of a response, which is not longer than a page of a list. */
+  text(response: Response, signal: AbortSignal | undefined): Promise<string>;
+  /** The error for a response other than 2xx, by its body. */
+  errorOf(response: Pick<Response, 'status'>, text: string, retryAfter: string | null): SealpinError;
+  /** The body of a response; it fails with `service_unreachable` when it ends early. @param length in bytes, if it is known */
+  body(response: Response, length: number | undefined, signal: AbortSignal | undefined): ReadableStream<Uint8Array>;
+}
+
+/** Far more than a page of a list has. */
+const maxTextBytes = 16 * 1024 * 1024;
+
+/**
+ * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
+ * @param o.service its URL
+ * @throws SealpinError `invalid_request` for a URL that is none of a service, or when the key would be sent unencrypted to another
+ *   machine; `unauthorized` for a text that is no API key
+ */
+export function serviceHttp({
+  service,
+  apiKey,
+  fetch: fetchFrom = (url, init) => fetch(url, init),
+}: {
+  service: string | URL;
+  apiKey?: string | undefined;
+  fetch?: Fetch | undefined;
+}): ServiceHttp {
+  const root = parseService(service);
+  const { host } = root;
+  if (apiKey !== undefined && !isApiKeyText(apiKey))
+    throw new SealpinError('unauthorized', 'The text is not an API key');
+  if (apiKey !== undefined && root.protocol === 'http:' && !isLoopback(root))
+    throw new SealpinError('invalid_request', `The API key would be sent to ${host} unencrypted`, {
+      hint: 'use https:',
+    });
+
+  async function send({ method = 'GET', path, query = {}, headers, body, signal }: ServiceRequest): Promise<Response> {
+    signal?.throwIfAborted();
+    const url = new URL(path, root);
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    let response;
+    try {
+      response = await fetchFrom(url, {
+        method,
+        headers: {
+          Accept: 'application/json',
+          ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
+          ...headers,
+        },
+        redirect: 'manual',
+        ...(body === undefined ? {} : { body }),
+        ...(signal === undefined ? {} : { signal }),
+        // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
+        ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+      });
+    } catch (cause) {
+      throw failureOf(cause, `${host} cannot be reached`, signal);
+    }
+    // A browser hides what a redirect is: its status is 0.
+    if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
+      response.body?.cancel().catch(() => undefined);
+      throw new SealpinError('service_answer', `${host} redirects to another address`, { reason: 'redirected' });
+    }
+    return response;
+  }
+
+  async function text(response: Response, signal: AbortSignal | undefined): Promise<string> {
+    const bytes = await readAll(
+      body(response, undefined, signal),
+      maxTextBytes,
+      () => new SealpinError('service_answer', 'The response of the service is too large'),
+    );
+    return new TextDecoder().decode(bytes);
+  }
+
+  function body(
+    response: Response,
+    length: number | undefined,
+    signal: AbortSignal | undefined,
+  ): ReadableStream<Uint8Array> {
+    const reader = response.body?.getReader();
+    let received = 0;
+    return new ReadableStream(
+      {
+        async pull(controller) {
+          const next = await reader?.read().catch((cause: unknown) => {
+            throw failureOf(cause, `${host} stopped in the middle of its response`, signal, 'broken_off');
+          });
+          if (next?.done === false) {
+            received += next.value.length;
+            controller.enqueue(next.value);
+          } else if (length === undefined || received === length) controller.close();
+          else throw failureOf(undefined, `${host} sent ${received} of ${length} bytes`, signal, 'broken_off');
+        },
+        cancel: (reason) => reader?.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  function errorOf({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
+    const problem = problemIn(problemText);
+    if (problem === undefined) {
+      const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
+      return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
+    }
+    const retryAfterSeconds = Number(retryAfter) || undefined;
+    const request = problem.requestId === undefined ? '' : ` (request ${problem.requestId})`;
+    // A newer service may have codes that are unknown here; its own words are still the best.
+    return new SealpinError(
+      isCode(problem.code) ? problem.code : 'service_answer',
+      `${problem.detail ?? problem.title}${problem.code === 'internal' ? request : ''}`,
+      {
+        ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+        ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      },
+    );
+  }
+
+  async function call(request: ServiceRequest): Promise<Response> {
+    const response = await send(request);
+    if (response.ok) return response;
+    throw errorOf(response, await text(response, request.signal), response.headers.get('Retry-After'));
+  }
+
+  return {
+    send,
+    call,
+    text,
+    errorOf,
+    body,
+    async json(shape, request) {
+      const answer = await text(await call(request), request.signal);
+      return parseResponse(shape, parseJson(answer) ?? null);
+    },
+  };
+}
+
+function parseService(service: string | URL): URL {
+  const url = URL.canParse(service) ? new URL(service) : undefined;
+  const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:';
+  if (url === undefined || !isWeb || `${url.username}${url.password}${url.search}${url.hash}` !== '')
+    throw new SealpinError(
+      'invalid_request',
+      'service must be an https: URL without user, password, query and fragment',
+    );
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return url;
+}
+
+/** The error for a request that failed without a response, or in the middle of one. */
+function failureOf(cause: unknown, what: string, signal: AbortSignal | undefined, reason?: 'broken_off'): unknown {
+  if (signal?.aborted) return signal.reason;
+  if (cause instanceof SealpinError) return cause;
+  return new SealpinError('service_unreachable', what, { cause, ...(reason === undefined ? {} : { reason }) });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The problem (RFC 9457) in the body of a refusal; undefined when it is from another program. */
+function problemIn(text: string): Problem | undefined {
+  try {
+    return parseResponse(Problem, JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

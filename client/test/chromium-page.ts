@@ -1,0 +1,35 @@
+/** What runs in the page: the suites of the SDK, and the SDK itself for a test that drives it. */
+import { exposeSuites } from '../../testkit/page-suites.ts';
+import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
+import { containers, endings, passwordSealing } from './suites/containers.ts';
+import { requestBodies } from './suites/request-bodies.ts';
+
+exposeSuites({ containers, endings, passwordSealing, requestBodies });
+
+/** Stores five bytes as every kind of source, and reads them back. Gives what went wrong. */
+async function roundTrips(service: string, apiKey: string): Promise<string[]> {
+  const connection = connect({ service, apiKey });
+  const sources: Record<string, () => Source> = {
+    text: () => 'hello',
+    file: () => new File(['hello'], 'a.txt', { type: 'text/plain' }),
+    response: () => new Response('hello'),
+    stream: () => new Blob(['hello']).stream(),
+  };
+  const wrong: string[] = [];
+  for (const [kind, source] of Object.entries(sources)) {
+    const { fileId } = await connection.put(source(), { name: 'a.txt' });
+    if ((await (await connection.get(fileId)).text()) !== 'hello') wrong.push(`${kind}, encrypted`);
+    const part = await connection.get(fileId, { start: 1, end: 3 });
+    if ((await part.text()) !== 'el') wrong.push(`${kind}, a range`);
+    const { cid } = await connection.put(source(), { mode: 'plain' });
+    if ((await (await fetchBlob(cid, { from: service })).text()) !== 'hello') wrong.push(`${kind}, by its blob ID`);
+  }
+  const large = new Blob([new Uint8Array(17 * 1024 * 1024).fill(7)]);
+  const uploaded = await connection.upload(large);
+  if (uploaded.cid !== (await cidOf(large))) wrong.push('in parts');
+  const failure = await connection.get(crypto.randomUUID()).catch((error: unknown) => error);
+  if ((failure as { code?: string }).code !== 'not_found') wrong.push('the code of an error');
+  return wrong;
+}
+
+Object.assign(globalThis, { roundTrips });

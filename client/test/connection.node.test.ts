@@ -1,0 +1,191 @@
+/** The SDK against the service. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { equal } from '../../testkit/assertions.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+import { cidOf, connect, fetchBlob, seal, SealpinError, type Connection, type Source } from '../index.ts';
+import { pattern, thrownBy, watched } from './bytes.ts';
+
+const mib = 1024 * 1024;
+const gone = new Error('the test has seen enough');
+
+let service: Service;
+let apiKey: string;
+let connection: Connection;
+beforeAll(async () => {
+  service = await startService();
+  ({ apiKey } = await service.account());
+  connection = connect({ service: service.url, apiKey });
+});
+afterAll(() => service.close());
+
+/** A stream of so many MiB. */
+function streamOf(count: number): ReadableStream<Uint8Array> {
+  return watched(Array.from({ length: count }, (_, index) => new Uint8Array(mib).fill(index))).stream;
+}
+
+describe('files', () => {
+  const sources: Record<string, () => Source> = {
+    text: () => 'hello',
+    array: () => new TextEncoder().encode('hello'),
+    blob: () => new Blob(['hello']),
+    response: () => new Response('hello'),
+    stream: () => new Blob(['hello']).stream(),
+  };
+  test.each(Object.entries(sources))('that are stored encrypted come back: %s', async (_, source) => {
+    const file = await connection.put(source(), { name: "it's ☃ (1).txt", type: 'text/plain' });
+    expect(file).toMatchObject({ mode: 'encrypted', filename: "it's ☃ (1).txt", contentType: 'text/plain', size: 5 });
+    const served = await connection.get(file.fileId);
+    expect(served).toMatchObject({ size: 5, type: 'text/plain' });
+    equal(await served.bytes(), new TextEncoder().encode('hello'));
+  });
+
+  test('keep the name and the type of a File', async () => {
+    const file = await connection.put(new File(['x'], 'a.csv', { type: 'text/csv' }));
+    expect(file).toMatchObject({ filename: 'a.csv', contentType: 'text/csv' });
+  });
+
+  test.each([0, 1, mib, 3 * mib + 1])(
+    'that are stored as they are have the blob ID of cidOf: %i bytes',
+    async (size) => {
+      const bytes = pattern(size);
+      const file = await connection.put(bytes, { mode: 'plain' });
+      expect(file).toMatchObject({ mode: 'plain', size, cid: await cidOf(bytes) });
+      const blob = await fetchBlob(file.cid, { from: service.url });
+      expect(blob.size).toBe(size);
+      equal(await blob.bytes(), bytes);
+    },
+  );
+
+  test('may be streams that are longer than what is buffered', async () => {
+    const file = await connection.put(streamOf(34), { mode: 'plain' });
+    expect(file).toMatchObject({ size: 34 * mib, cid: await cidOf(streamOf(34)) });
+  });
+
+  test('are listed a page at a time, and deleted with a receipt', async () => {
+    const other = connect({ service: service.url, ...(await service.account()) });
+    for (const name of ['a', 'b', 'c']) await other.put(name, { name });
+    const first = await other.list({ limit: 2 });
+    expect(first.files.map(({ filename }) => filename)).toEqual(['c', 'b']);
+    const second = await other.list({ limit: 2, cursor: first.cursor! });
+    expect(second.files.map(({ filename }) => filename)).toEqual(['a']);
+    const { fileId } = second.files[0]!;
+    expect(await other.delete(fileId)).toMatchObject({ fileId, key: 'destroyed' });
+    await expect(other.get(fileId)).rejects.toMatchObject({ code: 'not_found' });
+    expect((await other.list({ cid: first.files[0]!.cid })).files).toHaveLength(1);
+  });
+
+  test('are sent in parts', async () => {
+    const bytes = new Blob(Array.from({ length: 18 }, (_, index) => new Uint8Array(mib).fill(index)));
+    const progress: number[] = [];
+    const file = await connection.upload(bytes, { onProgress: (offset) => progress.push(offset) });
+    expect(file.cid).toBe(await cidOf(bytes));
+    expect(progress).toEqual([0, 16 * mib, 18 * mib]);
+    const end = await connection.get(file.fileId, { start: 18 * mib - 3 });
+    equal(await end.bytes(), new Uint8Array([17, 17, 17]));
+  });
+
+  test('of a seal can be sent as they are', async () => {
+    const sealed = await seal(pattern(100_000), { to: { keys: (await service.account()).account.publicKey } });
+    const file = await connection.put(sealed.stream, { mode: 'plain' });
+    expect(file.cid).toBe(await sealed.cid);
+  });
+});
+
+describe('ranges', () => {
+  const bytes = pattern(2 * mib + 10);
+  test.each([
+    { start: 0, end: 10 },
+    { start: mib - 5, end: mib + 5 },
+    { start: 2 * mib },
+    { end: 1 },
+    { start: 2 * mib + 9, end: 2 * mib + 10 },
+  ])('give what slice gives: %j', async (range) => {
+    for (const mode of ['plain', 'encrypted'] as const) {
+      const { fileId, cid } = await connection.put(bytes, { mode, name: 'a' });
+      const part = await connection.get(fileId, range);
+      const expected = bytes.slice(range.start, range.end);
+      expect(part.size).toBe(expected.length);
+      equal(await part.bytes(), expected);
+      if (mode === 'plain') equal(await (await fetchBlob(cid, { from: service.url, ...range })).bytes(), expected);
+    }
+  });
+
+  test.each([{ start: 5, end: 4 }, { start: -1 }, { end: 1.5 }, { end: 11 }, { start: 11 }])(
+    'outside of the file are refused: %j',
+    async (range) => {
+      const { fileId, cid } = await connection.put(pattern(10), { mode: 'plain' });
+      const code = 'range_not_satisfiable';
+      await expect(connection.get(fileId, range)).rejects.toMatchObject({ code });
+      await expect(fetchBlob(cid, { from: service.url, ...range })).rejects.toMatchObject({ code });
+    },
+  );
+});
+
+describe('what the service refuses', () => {
+  test('has its code, its words and its hint', async () => {
+    const stranger = connect({
+      service: service.url,
+      apiKey: `${apiKey.slice(0, -1)}${apiKey.endsWith('0') ? '1' : '0'}`,
+    });
+    const error = await thrownBy(() => stranger.list());
+    expect(error).toBeInstanceOf(SealpinError);
+    expect(error).toMatchObject({ code: 'unauthorized', hint: expect.any(String) });
+    await expect(connection.get(crypto.randomUUID())).rejects.toMatchObject({ code: 'not_found' });
+    await expect(connection.list({ limit: 1000 })).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(connection.put('x')).rejects.toMatchObject({ code: 'invalid_filename' });
+    await expect(connection.put('x', { name: 'a/b' })).rejects.toMatchObject({ code: 'invalid_filename' });
+    await expect(fetchBlob(await cidOf('never stored'), { from: service.url })).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    await expect(fetchBlob('nonsense', { from: service.url })).rejects.toMatchObject({ code: 'invalid_cid' });
+  });
+
+  test('is JSON as a type, which the service would take apart', async () => {
+    for (const source of [new File(['{}'], 'a.json', { type: 'application/json' }), '{}'])
+      await expect(
+        connection.put(source, { name: 'a.json', type: 'application/json; charset=utf-8' }),
+      ).rejects.toMatchObject({
+        code: 'unsupported_media_type',
+      });
+  });
+
+  test('is a second upload under the key of another one', async () => {
+    const o = { name: 'a', idempotencyKey: crypto.randomUUID() };
+    const first = await connection.put('hello', o);
+    expect(await connection.put('hello', o)).toEqual(first);
+    await expect(connection.put('hello', { ...o, name: 'b' })).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+  });
+});
+
+describe('ended early', () => {
+  test('every function throws the reason of its signal', async () => {
+    const { fileId, cid } = await connection.put(pattern(mib), { mode: 'plain' });
+    const signal = AbortSignal.abort(gone);
+    const calls = [
+      () => connection.put('x', { name: 'x', signal }),
+      () => connection.get(fileId, { signal }),
+      () => connection.list({ signal }),
+      () => connection.delete(fileId, { signal }),
+      () => connection.upload('x', { signal }),
+      () => fetchBlob(cid, { from: service.url, signal }),
+    ];
+    for (const call of calls) expect(await thrownBy(call), call.toString()).toBe(gone);
+    expect((await connection.get(fileId)).size).toBe(mib);
+  });
+
+  test('an upload whose source fails throws the error of the source, and one that is aborted cancels it', async () => {
+    const broken = () => {
+      let left = 40;
+      return new ReadableStream<Uint8Array>({
+        pull: (controller) => (left-- > 0 ? controller.enqueue(new Uint8Array(mib)) : controller.error(gone)),
+      });
+    };
+    expect(await thrownBy(() => connection.put(broken(), { mode: 'plain' }))).toBe(gone);
+    const stop = new AbortController();
+    const source = watched([pattern(100)], { stalls: true });
+    const sending = thrownBy(() => connection.put(source.stream, { name: 'a', signal: stop.signal }));
+    stop.abort(gone);
+    expect(await sending).toBe(gone);
+    expect(source.cancelled).toHaveLength(1);
+  });
+});

@@ -1,0 +1,166 @@
+/** Links, against the service. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
+import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
+import { equal } from '../../testkit/assertions.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
+import { pattern } from './bytes.ts';
+
+const plaintext = pattern(2_500_000);
+const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
+
+let service: Service;
+let connection: Connection;
+let root: string;
+let apiKey: string;
+const keys = await generateKeys();
+/** The same plaintext in both formats, and as a payload without a header. */
+let stored: { cid: string; fileKey: Uint8Array }[];
+beforeAll(async () => {
+  service = await startService();
+  root = `${service.url}/`;
+  ({ apiKey } = await service.account());
+  connection = connect({ service: service.url, apiKey });
+  const store = async (bytes: Blob) => (await connection.put(bytes, { mode: 'plain' })).cid;
+  const containers = (['age', 'sealpin'] as const).map(async (format) => {
+    const blob = await (await seal(plaintext, { to: { keys: keys.publicKey }, format })).blob();
+    const fileKey = await fileKeyOf(blob.stream(), { identities: parseIdentities(keys.privateKey) });
+    return { cid: await store(blob), fileKey };
+  });
+  const bare = encryptPayload(new Blob([plaintext]).stream()).then(async ({ payload, fileKey }) => ({
+    cid: await store(await new Response(payload).blob()),
+    fileKey,
+  }));
+  stored = await Promise.all([...containers, bare]);
+});
+afterAll(() => service.close());
+
+test('a blob link opens the file, whole and in part', async () => {
+  for (const { cid, fileKey } of stored) {
+    const { files } = await receive(printLink({ kind: 'blob', service: root, cid, fileKey }));
+    expect(files).toHaveLength(1);
+    expect(files[0]?.cid).toBe(cid);
+    const whole = await files[0]!.open();
+    expect(whole.size).toBe(plaintext.length);
+    equal(await whole.bytes(), plaintext);
+    for (const range of [
+      { start: 0, end: 5 },
+      { start: 1_048_500, end: 1_048_600 },
+      { start: 2_499_990 },
+      { start: 7, end: 7 },
+    ])
+      equal(await (await files[0]!.open(range)).bytes(), plaintext.slice(range.start, range.end));
+    await expect(files[0]!.open({ end: plaintext.length + 1 })).rejects.toMatchObject({
+      code: 'range_not_satisfiable',
+    });
+  }
+});
+
+test('a blob link without a file key needs a key, and a wrong one opens nothing', async () => {
+  const { cid } = stored[0]!;
+  const link = printLink({ kind: 'blob', service: root, cid });
+  const { files } = await receive(link, { keys: keys.privateKey });
+  equal(await (await files[0]!.open({ end: 3 })).bytes(), plaintext.slice(0, 3));
+  await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind' });
+  const other = await receive(link, { keys: (await generateKeys()).privateKey });
+  await expect(other.files[0]!.open()).rejects.toMatchObject({ code: 'decrypt_failed' });
+  const password = await receive(link, { password: 'x' });
+  await expect(password.files[0]!.open()).rejects.toMatchObject({ code: 'wrong_kind' });
+  for (const { cid: each, fileKey } of stored) {
+    const wrong = printLink({ kind: 'blob', service: root, cid: each, fileKey: new Uint8Array(fileKey.length) });
+    await expect((await receive(wrong)).files[0]!.open()).rejects.toMatchObject({ code: 'decrypt_failed' });
+  }
+});
+
+test('files come from other places where they are named', async () => {
+  const { cid, fileKey } = stored[2]!;
+  const link = printLink({ kind: 'blob', service: 'http://127.0.0.1:9/', cid, fileKey });
+  await expect((await receive(link)).files[0]!.open()).rejects.toMatchObject({ code: 'service_unreachable' });
+  const { files } = await receive(link, { from: ['http://127.0.0.1:9/', service.url] });
+  equal(await (await files[0]!.open()).bytes(), plaintext);
+});
+
+test('links that are incomplete, of another program or for sending are refused', async () => {
+  const { cid, fileKey } = stored[0]!;
+  const whole = printLink({ kind: 'blob', service: root, cid, fileKey });
+  for (const link of [whole.slice(0, -1), 'https://sealpin.example/', ''])
+    await expect(receive(link)).rejects.toMatchObject({ code: 'link_invalid' });
+  const inbox =
+    'https://example.org/files/drop#sp_5e2FYbehn9oyq1wgoS04PFM4pHKmktZpSHBGMPtp4dP9fGqz1WedJ9yF9b7fPYQio2R9vns.age1tag1q0r9t82pdha4dtm3fu2xmytuyj4lsx9jlvfpvpqjjeycfq3s5tf9sphmvua';
+  await expect(receive(inbox)).rejects.toMatchObject({ code: 'link_invalid', hint: expect.stringContaining('sender') });
+});
+
+/** A service that hands out one record, so often. */
+async function recordKeeper(record: Uint8Array, opens: number): Promise<{ url: string; seen: string[] }> {
+  const seen: string[] = [];
+  let opensLeft = opens;
+  const server = createServer((request, response) => {
+    seen.push(`${request.method} ${request.url}`);
+    opensLeft -= 1;
+    const problem = { type: 'about:blank', title: 'This was deleted', status: 410, code: 'gone' };
+    const answer = { record: Buffer.from(record).toString('base64'), opensLeft };
+    response.writeHead(opensLeft < 0 ? 410 : 200).end(JSON.stringify(opensLeft < 0 ? problem : answer));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, seen };
+}
+
+const parcelOf = (size: number): Parcel => ({
+  files: stored.map((file, index) => ({ ...file, name: `${index}.bin`, type: 'a/b', size })),
+  note: 'As promised.',
+  from: 'Ann',
+});
+
+test('a share link opens every file of the parcel, and asks for the record once', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length));
+  const { url, seen } = await recordKeeper(record, 1);
+  const link = printLink({ kind: 'share', service: url, id: shareId, secret });
+  const received = await receive(link, { from: service.url });
+  expect(received).toMatchObject({ note: 'As promised.', from: 'Ann' });
+  expect(received.files).toMatchObject(
+    stored.map((_, index) => ({ name: `${index}.bin`, type: 'a/b', size: plaintext.length })),
+  );
+  for (const file of received.files) equal(await (await file.open()).bytes(), plaintext);
+  expect(JSON.stringify(received)).not.toContain('fileKey');
+  expect(seen).toEqual([`POST /v1/shares/${shareId}/open`]);
+  await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+});
+
+test('a share of the service is opened as often as it allows', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length));
+  const response = await fetch(`${service.url}/v1/shares`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ record: Buffer.from(record).toString('base64'), files: [], opens: 1, password: false }),
+  });
+  const { id } = (await response.json()) as { id: string };
+  const link = printLink({ kind: 'share', service: root, id, secret });
+  const { files } = await receive(link);
+  equal(await (await files[0]!.open({ end: 9 })).bytes(), plaintext.slice(0, 9));
+  await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+});
+
+test('a share link with a password needs it', async () => {
+  const kdf = { name: 'scrypt', logN: 10 } as const;
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length), { password: 'pw', kdf });
+  const { url } = await recordKeeper(record, 3);
+  const link = printLink({ kind: 'share', service: url, id: shareId, secret });
+  await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind', reason: 'needs_password' });
+  await expect(receive(link, { password: 'no' })).rejects.toMatchObject({ code: 'decrypt_failed' });
+  expect((await receive(link, { password: 'pw' })).files).toHaveLength(3);
+});
+
+test('a file of another size than its sender says is refused', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length - 1));
+  const { url } = await recordKeeper(record, 1);
+  const { files } = await receive(printLink({ kind: 'share', service: url, id: shareId, secret }), {
+    from: service.url,
+  });
+  for (const file of files) await expect(file.open()).rejects.toMatchObject({ code: 'parcel_invalid' });
+});

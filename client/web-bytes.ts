@@ -1,0 +1,109 @@
+/** Bytes as the web platform has them: what the functions of the SDK take, and what they give. */
+import { streamOf, utf8 } from '../shared/crypto/bytes.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { chunksOf, readAll } from '../shared/streams/read-all.ts';
+
+/** Bytes to read. A string is UTF-8; a stream and the body of a response are consumed. Nothing that is given is changed. */
+export type Source = Uint8Array | ArrayBuffer | string | Blob | Response | ReadableStream<Uint8Array>;
+
+/** A source that can be read more than once. */
+export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>>;
+
+/**
+ * Bytes that are read once, in one of these ways. Anyone who does not want all of them cancels `stream`, which ends the
+ * request behind it.
+ */
+export type Content = {
+  readonly stream: ReadableStream<Uint8Array>;
+  /** How many bytes the stream has, where that is known before its end. */
+  readonly size?: number;
+  /** Reads all of it into memory. */
+  bytes(): Promise<Uint8Array<ArrayBuffer>>;
+  /** Reads all of it as UTF-8. */
+  text(): Promise<string>;
+  /** Reads all of it into a Blob. @param type its media type */
+  blob(type?: string): Promise<Blob>;
+};
+
+/** Makes the ways of reading a stream. */
+export function contentOf(stream: ReadableStream<Uint8Array>, size: number | undefined): Content {
+  const bytes = () => readAll(stream, Infinity, () => new RangeError('unreachable'));
+  return {
+    stream,
+    ...(size === undefined ? {} : { size }),
+    bytes,
+    text: async () => new TextDecoder().decode(await bytes()),
+    async blob(type = '') {
+      const chunks: BlobPart[] = [];
+      for await (const chunk of chunksOf(stream)) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+      return new Blob(chunks, { type });
+    },
+  };
+}
+
+/** Whether a source is consumed by reading it. */
+export function isReadOnce(source: Source): source is Response | ReadableStream<Uint8Array> {
+  return source instanceof Response || source instanceof ReadableStream;
+}
+
+/** A source that can be read more than once, as a Blob. */
+export function blobOf(source: StoredSource): Blob {
+  return source instanceof Blob ? source : new Blob([source as BlobPart]);
+}
+
+/**
+ * Opens a source for reading.
+ * @returns its bytes, and how many there are, where that is known: the length that a response announces may be that of a compressed body
+ * @throws SealpinError `service_answer` for a response that is a refusal; TypeError for anything but a source
+ */
+export function openSource(source: Source): { stream: ReadableStream<Uint8Array>; size: number | undefined } {
+  if (typeof source === 'string') return openSource(utf8(source));
+  if (source instanceof Uint8Array) return { stream: streamOf(source), size: source.length };
+  if (source instanceof ArrayBuffer) return openSource(new Uint8Array(source));
+  if (source instanceof Blob) return { stream: source.stream(), size: source.size };
+  if (source instanceof ReadableStream) return { stream: source, size: undefined };
+  if (!(source instanceof Response))
+    throw new TypeError(
+      'the source must be a Uint8Array, an ArrayBuffer, a string, a Blob, a Response or a ReadableStream',
+    );
+  if (source.ok) return { stream: source.body ?? streamOf(new Uint8Array()), size: undefined };
+  source.body?.cancel().catch(() => undefined);
+  throw new SealpinError('service_answer', `The response has status ${source.status}, and not the bytes of a file`);
+}
+
+/** A stream that also ends, with the signal's reason, when the signal is aborted; its source is cancelled then. */
+export function abortable(
+  stream: ReadableStream<Uint8Array>,
+  signal: AbortSignal | undefined,
+): ReadableStream<Uint8Array> {
+  if (signal === undefined) return stream;
+  const reader = stream.getReader();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  aborted.catch(() => undefined);
+  const stop = (): void => {
+    reject(signal.reason);
+    reader.cancel(signal.reason).catch(() => undefined);
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  const forget = (): void => signal.removeEventListener('abort', stop);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await Promise.race([aborted, reader.read()]);
+          if (!done) return controller.enqueue(value);
+          controller.close();
+        } catch (error) {
+          controller.error(error);
+        }
+        forget();
+      },
+      async cancel(reason) {
+        forget();
+        await reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
