@@ -3,33 +3,31 @@
  * describes itself by them; the command line validates responses with them.
  */
 import * as v from 'valibot';
+import {
+  ApiKeyText,
+  AccountId,
+  Bytes,
+  Cid,
+  cidParameter,
+  ContentType,
+  Count,
+  ExpiresAt,
+  FileId,
+  Filename,
+  flag,
+  KeyId,
+  Label,
+  Positive,
+  Scope,
+  scopes,
+  ServiceId,
+  ShareId,
+  Timestamp,
+  UploadFilename,
+} from './api-fields.ts';
 import { SealpinError } from './errors.ts';
-import { filenamePattern } from './filename.ts';
-import { isTime } from './time.ts';
 
-/** Everything an API key may be allowed to do. */
-export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
-export const Scope = v.picklist(scopes);
-export type Scope = v.InferOutput<typeof Scope>;
-
-export const FileId = v.pipe(v.string(), v.uuid(), v.examples(['0b6f7c1e-9a56-4d0e-8f43-6c1a2d9be7a5']));
-const cidExample = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
-const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/), v.examples([cidExample]));
-const Timestamp = v.pipe(v.string(), v.isoTimestamp(), v.examples(['2030-01-31T00:00:00.000Z']));
-// Without the format, generated clients take integers of 32 bits.
-const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.metadata({ format: 'int64', examples: [5] }));
-const Bytes = Count;
-const ContentType = v.pipe(v.string(), v.examples(['application/pdf']));
-
-const Filename = v.pipe(v.string(), v.examples(['report.pdf']));
-// Its limit is 255 bytes, which a schema cannot say.
-const UploadFilename = v.pipe(Filename, v.regex(filenamePattern), v.maxLength(255));
-
-// Clients print these, so they accept no other characters from a service.
-const ServiceId = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/), v.examples(['kubo']));
-export const KeyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/), v.examples(['5f0c9e2ab71d3846']));
-export const AccountId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['7Xy0bQm2nVtR4sKdPzW1aC']));
-const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/), v.examples([`sp_${'0'.repeat(71)}`]));
+export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api-fields.ts';
 
 /** Whether the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
@@ -63,17 +61,6 @@ export const FileList = v.object({
 });
 export type FileList = v.InferOutput<typeof FileList>;
 
-/** A flag of a query: the text `true` or `false`. @param description what `true` does */
-function flag(description: string) {
-  return v.optional(
-    v.pipe(
-      v.picklist(['true', 'false']),
-      v.transform((text) => text === 'true'),
-      v.boolean(),
-      v.description(description),
-    ),
-  );
-}
 /** The file that an upload becomes. */
 export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
 
@@ -96,12 +83,6 @@ export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
 /** The uploads of an API key. */
 export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
 export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
-
-/** A CID in a request. A wrong one has a code of its own, so the pattern only describes it. @param description of the parameter */
-function cidParameter(description: string) {
-  const pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$';
-  return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
-}
 
 /** The CID in the path of the gateway. */
 export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
@@ -184,9 +165,6 @@ export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filen
 /** What became of a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
 
-/** A random ID of 128 bits. */
-export const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['3yQn7hXc2LrV0aTfK9dWbe']));
-
 /**
  * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
  * does.
@@ -253,29 +231,9 @@ export const Health = v.object({
 });
 export type Health = v.InferOutput<typeof Health>;
 
-/** The name of an account or a key, which terminals and pages show: 1 to 100 code points, none of them a control or invisible. */
-const Label = v.pipe(
-  v.string(),
-  v.regex(
-    // oxlint-disable-next-line no-control-regex -- control characters are what is refused
-    /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
-    'label has 1 to 100 characters, without control characters and invisible ones',
-  ),
-  v.metadata({ minLength: 1, maxLength: 100, examples: ['backup'] }),
-);
-
-/** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
-const ExpiresAt = v.pipe(
-  v.string(),
-  v.check(isTime, 'expiresAt has to be a time such as 2030-01-31T00:00:00Z'),
-  v.examples(['2030-01-31T00:00:00Z']),
-);
-
 /** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
 export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
 export type NewAccount = v.InferOutput<typeof NewAccount>;
-
-const Positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.metadata({ format: 'int64', examples: [1000] }));
 
 /** What a key may store: files, bytes on IPFS altogether, and bytes of one file. */
 const limits = { files: v.optional(Positive), bytes: v.optional(Positive), fileBytes: v.optional(Positive) };

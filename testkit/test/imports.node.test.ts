@@ -12,7 +12,8 @@ const root = resolve(import.meta.dirname, '../..');
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: [], npm: /^$/ },
-  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/filename.ts', 'shared/time.ts'], npm: /^valibot$/ },
+  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/api-fields.ts'], npm: /^valibot$/ },
+  'shared/api-fields.ts': { rooms: ['shared/filename.ts', 'shared/time.ts'], npm: /^valibot$/ },
   'shared/problem-object.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/time.ts': { rooms: [], npm: /^$/ },
