@@ -48,6 +48,10 @@ export async function pinAtPeers(
   const deadline = Date.now() + walkMs;
   const doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
   const request = () => peers.first(({ rest }) => rest.pin(cid, name, replication, signal));
+  const missing = () => {
+    const rpcs = peers.places.map(({ rpc }) => rpc);
+    return missingBlock(rpcs, cid, { walkMs, responseMs, signal });
+  };
   let { min } = await request();
   let requestedAt = Date.now();
   let doubtAt = requestedAt + doubtMs;
@@ -58,9 +62,14 @@ export async function pinAtPeers(
     if (now > deadline)
       throw new SealpinError('pinning_timeout', `${id} did not pin ${cid} in time: ${summary(statuses)}`);
     if (now > doubtAt) {
-      const rpcs = peers.places.map(({ rpc }) => rpc);
-      const message = await missingBlock(rpcs, cid, { walkMs, responseMs, signal });
-      if (message !== undefined) throw missingError(id, cid, message);
+      const message = await missing();
+      if (message !== undefined && statuses.every(({ status }) => status !== 'pinned')) {
+        // The Kubos would search for minutes, and none could collect garbage meanwhile.
+        await peers.first(({ rest }) => rest.unpin(cid, signal));
+        if ((await missing()) !== undefined) throw missingError(id, cid, message);
+        // Somebody else has sent the blocks since, and relies on the pin.
+        ({ min } = await request());
+      }
       doubtAt = Date.now() + doubtMs;
     }
     if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {

@@ -75,6 +75,17 @@ export function cluster(o: ClusterOptions): PinningService {
     };
   }
 
+  /** Bitswap does not carry a block without bytes, so every Kubo gets it from us. */
+  async function importEmptyBlock(cid: string, signal: AbortSignal): Promise<void> {
+    await Promise.allSettled(
+      peers.places.map(async (peer) => {
+        const blocks = peer.kubo.importBlocks(signal);
+        await blocks.write(parseCid(cid), new Uint8Array());
+        await blocks.finish();
+      }),
+    );
+  }
+
   async function unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'> {
     const pin = await agreed(cid, signal);
     if (pin !== undefined && pin.name !== pinName) return 'foreign';
@@ -91,6 +102,7 @@ export function cluster(o: ClusterOptions): PinningService {
     unpin,
 
     async pin(cid, { bytes, beside, signal }) {
+      if (bytes === 0) await importEmptyBlock(cid, signal);
       if (!beside) return await pinAtPeers(pinOptions, { cid, name: pinName, bytes, signal });
       const anchor = await anchorOf(cid, pinName);
       const blocks = importBlocks(signal);
