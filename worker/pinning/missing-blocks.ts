@@ -38,7 +38,7 @@ export async function missingBlock(
 ): Promise<string | undefined> {
   /** What a Kubo says to a command that reads blocks; undefined where it has them all. */
   const complaint = async (kubo: Rpc, command: string, arg: string, query: Record<string, string> = {}) => {
-    const limited = { arg, offline: 'true', timeout: `${o.walkMs}ms`, ...query };
+    const limited = { arg, offline: 'true', ...query, timeout: `${o.walkMs}ms` };
     const result = await kubo.ask(command, limited, o.signal, o.walkMs + o.responseMs);
     if ('message' in result && !isMissing(result.message)) throw kubo.refused(result.message);
     return 'message' in result ? result.message : undefined;
