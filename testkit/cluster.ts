@@ -48,13 +48,16 @@ export type RealCluster = {
   close(): Promise<void>;
 };
 
-type Files = { dir: string; id: string; service: Service };
+type Files = { dir: string; id: string; service: Service; kubo: RealKubo };
 
 /** What `service.json` has that is changed here. */
 type Service = {
-  cluster: Record<string, unknown> & { listen_multiaddress: string[] };
+  cluster: Record<string, unknown> & { listen_multiaddress: [string, ...string[]] };
   consensus: { crdt: Record<string, unknown> };
-  api: Record<string, Record<string, unknown>>;
+  api: {
+    restapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
+    ipfsproxy: Record<string, unknown>;
+  };
   ipfs_connector: { ipfshttp: Record<string, unknown> };
   monitor: { pubsubmon: Record<string, unknown> };
   informer: Record<string, Record<string, unknown>>;
@@ -68,10 +71,10 @@ export async function startCluster(count: number): Promise<RealCluster> {
   const token = 'sealpin:password-of-the-tests';
   const kubos = await Promise.all(Array.from({ length: count }, startFixedKubo));
   const all = await initialize(program, kubos, token);
-  const peers = await Promise.all(all.map((files, index) => startPeer(program, files, kubos[index]!)));
+  const peers = await Promise.all(all.map((files) => startPeer(program, files)));
   const headers = { authorization: `Basic ${Buffer.from(token).toString('base64')}` };
   const ask = async (method: string, path: string): Promise<unknown> => {
-    const response = await fetch(`${peers[0]!.url}${path}`, { method, headers });
+    const response = await fetch(`${peers[0]?.url}${path}`, { method, headers });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
     return text === '' ? undefined : JSON.parse(text);
@@ -117,7 +120,7 @@ async function startFixedKubo(): Promise<RealKubo> {
 async function connect(kubos: readonly RealKubo[]): Promise<void> {
   for (const [index, kubo] of kubos.entries()) {
     const { Addresses } = JSON.parse(await kubo.ipfs('id')) as { Addresses: string[] };
-    await Promise.all(kubos.slice(0, index).map((other) => other.ipfs('swarm', 'connect', Addresses[0]!)));
+    await Promise.all(kubos.slice(0, index).map((other) => other.ipfs('swarm', 'connect', Addresses[0] ?? '')));
   }
 }
 
@@ -129,22 +132,22 @@ function multiaddress(url: string): string {
 async function initialize(program: string, kubos: readonly RealKubo[], token: string): Promise<Files[]> {
   const secret = randomBytes(32).toString('hex');
   const all = await Promise.all(
-    kubos.map(async (): Promise<Files> => {
+    kubos.map(async (kubo): Promise<Files> => {
       const dir = await mkdtemp(join(tmpdir(), 'sealpin-cluster-'));
       const env = { ...environment(dir), CLUSTER_SECRET: secret };
       await run(program, ['init', '--consensus', 'crdt', '--randomports'], { env });
       const { id } = JSON.parse(await readFile(join(dir, 'identity.json'), 'utf8')) as { id: string };
-      return { dir, id, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as Service };
+      return { dir, id, kubo, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as Service };
     }),
   );
   for (const { service } of all) {
-    const [tcp] = service.cluster.listen_multiaddress.filter((each) => each.includes('/tcp/'));
-    service.cluster.listen_multiaddress = [tcp!.replace('/0.0.0.0/', '/127.0.0.1/')];
+    // The first is TCP.
+    service.cluster.listen_multiaddress = [service.cluster.listen_multiaddress[0].replace('/0.0.0.0/', '/127.0.0.1/')];
   }
-  const addresses = all.map(({ id, service }) => `${service.cluster.listen_multiaddress[0]!}/p2p/${id}`);
-  const [user, password] = token.split(':');
+  const addresses = all.map(({ id, service }) => `${service.cluster.listen_multiaddress[0]}/p2p/${id}`);
+  const [user = '', password] = token.split(':');
   await Promise.all(
-    all.map(async ({ dir, service }, index) => {
+    all.map(async ({ dir, service, kubo }, index) => {
       const { cluster, consensus, api, ipfs_connector: connector, monitor, informer, datastore } = service;
       Object.assign(cluster, {
         peer_addresses: addresses.filter((_, other) => other !== index),
@@ -152,9 +155,9 @@ async function initialize(program: string, kubos: readonly RealKubo[], token: st
         monitor_ping_interval: '1s',
       });
       consensus.crdt['trusted_peers'] = all.map(({ id }) => id);
-      api['restapi']!['basic_auth_credentials'] = { [user!]: password };
-      const node = multiaddress(kubos[index]!.url);
-      api['ipfsproxy']!['node_multiaddress'] = node;
+      api.restapi.basic_auth_credentials = { [user]: password };
+      const node = multiaddress(kubo.url);
+      api.ipfsproxy['node_multiaddress'] = node;
       Object.assign(connector.ipfshttp, { node_multiaddress: node, connect_swarms_delay: '1s' });
       monitor.pubsubmon['check_interval'] = '1s';
       for (const each of Object.values(informer)) each['metric_ttl'] = `${silenceSeconds}s`;
@@ -169,9 +172,8 @@ function environment(dir: string): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_CLUSTER_PATH: dir };
 }
 
-async function startPeer(program: string, { dir, service }: Files, kubo: RealKubo): Promise<ClusterPeer> {
-  const rest = String(service.api['restapi']!['http_listen_multiaddress']);
-  const url = `http://127.0.0.1:${rest.split('/').at(-1)}`;
+async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
+  const url = `http://127.0.0.1:${service.api.restapi.http_listen_multiaddress.split('/').at(-1)}`;
   const start = async () => {
     const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = once(daemon, 'exit');

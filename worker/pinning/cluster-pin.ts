@@ -76,7 +76,7 @@ export async function pinAtPeers(
       const [failed] = statuses.filter(({ status }) => status === 'pin_error');
       // What has failed alone is reported; a peer that is down is replaced by the next request.
       if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
-        throw peers.places[0]!.rest.refused(failed.error || 'a peer did not pin it');
+        throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
       ({ min } = await request());
       requestedAt = now;
     }

@@ -108,7 +108,9 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
     async checkPeer(signal: AbortSignal): Promise<void> {
       const { ipfs } = accepted(await ask('GET', 'id', signal));
       if (!isRecord(ipfs)) throw client.failed('its response to id has no ipfs');
-      if (ipfs['error']) throw client.unavailable(`at ${o.url} does not reach its Kubo: ${String(ipfs['error'])}`);
+      const { error } = ipfs;
+      if (typeof error === 'string' && error !== '')
+        throw client.unavailable(`at ${o.url} does not reach its Kubo: ${error}`);
     },
 
     async version(signal: AbortSignal): Promise<string> {

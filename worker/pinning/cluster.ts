@@ -27,7 +27,7 @@ export type ClusterOptions = {
   timeouts?: Partial<ClusterTimeouts>;
 };
 
-export type ClusterTimeouts = {
+type ClusterTimeouts = {
   /** The longest wait for a response: 30 s. */
   responseMs: number;
   /** The longest that pinning of small files may take: 60 s. Cluster takes 30 s to notice that a peer is down. */

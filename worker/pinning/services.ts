@@ -9,7 +9,7 @@ import { kuboAdapter } from './kubo-options.ts';
 const adapters = { kubo: entryOf(kuboAdapter), cluster: entryOf(clusterAdapter) };
 
 /** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
-function entryOf<S extends v.GenericSchema<unknown, unknown, v.BaseIssue<unknown>>>({ options, make }: Adapter<S>) {
+function entryOf<S extends v.GenericSchema>({ options, make }: Adapter<S>) {
   return (fields: Record<string, unknown>, context: AdapterContext): PinningService => {
     const parsed = v.safeParse(options, fields, { abortEarly: true });
     if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);

@@ -104,7 +104,7 @@ function survival(): void {
     const pins = await honest.real.pins();
     const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
     expect(await without(holder, () => remove(file))).toBe('scheduled');
-    await expect.poll(() => holders(file), { timeout: 60_000 }).toBe(0);
+    await expect.poll(() => holders(file), { timeout: 180_000 }).toBe(0);
   });
 
   test.each([174, 175])('a file of %i MiB has our CID', { timeout }, async (mebibytes) => {
