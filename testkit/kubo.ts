@@ -33,14 +33,20 @@ export type RealKubo = {
   ipfs(...args: string[]): Promise<string>;
   /** Stops it with SIGTERM and keeps its data. */
   stop(): Promise<void>;
-  /** Kills it, as a power cut would, and starts it again, at another `url` and `gateway`. */
-  killAndStart(): Promise<void>;
+  /** Kills it, as a power cut would. */
+  kill(): Promise<void>;
+  /** Starts it again, at another `url` and `gateway` where its configuration names no port. */
+  start(): Promise<void>;
   /** Stops it and removes its data. */
   close(): Promise<void>;
 };
 
-/** Starts a Kubo without peers. @param o.online listens on loopback, so that other nodes can connect to it */
-export async function startKubo(o: { online?: boolean; token?: string } = {}): Promise<RealKubo> {
+/**
+ * Starts a Kubo without peers.
+ * @param o.online listens on loopback, so that other nodes can connect to it
+ * @param o.isOpen asks for no token
+ */
+export async function startKubo(o: { online?: boolean; token?: string; isOpen?: boolean } = {}): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-kubo-'));
@@ -52,7 +58,9 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
   config['API'] = {
     ...config['API'],
-    Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
+    ...(!o.isOpen && {
+      Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
+    }),
   };
   await writeFile(file, JSON.stringify(config));
   const addressOf = async (name: string) => {
@@ -70,8 +78,8 @@ export async function startKubo(o: { online?: boolean; token?: string } = {}): P
     ipfs: async (...args) =>
       (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
     stop: () => stop(),
-    async killAndStart() {
-      await stop('SIGKILL');
+    kill: () => stop('SIGKILL'),
+    async start() {
       daemon = await startDaemon(program, args, env);
       kubo.url = await addressOf('api');
       kubo.gateway = await addressOf('gateway');

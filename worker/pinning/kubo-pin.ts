@@ -4,6 +4,7 @@
  */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Rpc } from './kubo-rpc.ts';
+import { isMissing, missingBlock, missingError } from './missing-blocks.ts';
 
 /**
  * How much longer a pin may take for each MiB, in ms. Measured with Kubo 0.42: 1.1 to 2 ms where the blocks are in the page cache. A
@@ -14,12 +15,6 @@ const msPerMib = 50;
 /** How often a pin is in doubt, in ms and for each MiB: far longer than it takes with blocks in the page cache. */
 const doubt = { everyMs: 1000, msPerMib: 5 };
 
-/** After how many seconds a client may send blocks again that were collected: collecting goes on for a while. */
-const collectedRetrySeconds = 5;
-
-/** How Kubo says that a block is missing, offline and after a search. */
-const missingBlock = /not found|could not find/;
-
 /**
  * Makes the function that pins what Kubo holds, recursively; `bytes` are those of the blocks below the CID. While a pin is in doubt,
  * Kubo is asked whether all blocks are there: the search for one that is not ends at once, and with it the lock.
@@ -28,18 +23,15 @@ const missingBlock = /not found|could not find/;
  * @returns a function that throws as `PinningService.pin` does
  */
 export function pinning(client: Rpc, o: { pinMs: number; responseMs: number }) {
-  /** Runs a command that walks over all blocks. */
-  async function walk(command: string, query: Record<string, string>, bytes: number, signal: AbortSignal) {
-    const walkMs = o.pinMs + mebibytes(bytes) * msPerMib;
-    const limited = { ...query, progress: 'false', timeout: `${walkMs}ms` };
-    return await client.ask(command, limited, signal, walkMs + o.responseMs);
-  }
+  const walkMsOf = (bytes: number): number => o.pinMs + mebibytes(bytes) * msPerMib;
 
   async function add(cid: string, name: string, bytes: number, signal: AbortSignal): Promise<void> {
-    const result = await walk('pin/add', { arg: cid, name }, bytes, signal);
+    const walkMs = walkMsOf(bytes);
+    const query = { arg: cid, name, progress: 'false', timeout: `${walkMs}ms` };
+    const result = await client.ask('pin/add', query, signal, walkMs + o.responseMs);
     if ('message' in result) {
       const { message } = result;
-      if (missingBlock.test(message)) throw missing(cid, message);
+      if (isMissing(message)) throw missingError(client.id, cid, message);
       if (/deadline exceeded/.test(message))
         throw new SealpinError('pinning_timeout', `${client.id} did not pin ${cid} in time: ${message}`);
       throw client.refused(message);
@@ -51,20 +43,9 @@ export function pinning(client: Rpc, o: { pinMs: number; responseMs: number }) {
 
   /** Aborts a pin below which a block is missing. */
   async function abortIfMissing(pin: AbortController, cid: string, bytes: number, signal: AbortSignal): Promise<void> {
-    try {
-      const result = await walk('dag/stat', { arg: cid, offline: 'true' }, bytes, signal);
-      if ('message' in result && missingBlock.test(result.message)) pin.abort(missing(cid, result.message));
-    } catch {
-      // Nobody asks any more, or the service cannot tell: then the pin has its own outcome.
-    }
-  }
-
-  function missing(cid: string, message: string): SealpinError {
-    return new SealpinError('pinning_unavailable', `${client.id} no longer holds all blocks of ${cid}: ${message}`, {
-      hint: 'the pinning service removed bytes of this upload before they were pinned; send them again',
-      reason: 'blob_unavailable',
-      retryAfterSeconds: collectedRetrySeconds,
-    });
+    const { responseMs } = o;
+    const message = await missingBlock([client], cid, { walkMs: walkMsOf(bytes), responseMs, signal });
+    if (message !== undefined) pin.abort(missingError(client.id, cid, message));
   }
 
   return async (cid: string, name: string, bytes: number, caller: AbortSignal): Promise<void> => {

@@ -8,9 +8,10 @@ import { anchorOf } from './anchor.ts';
 import type { BlockImport, Held, PinningService } from './contract.ts';
 import { blockImport } from './kubo-import.ts';
 import { pinning } from './kubo-pin.ts';
-import { rpc, type RpcOptions, type RpcResult } from './kubo-rpc.ts';
+import type { HttpOptions } from './http-client.ts';
+import { rpc, type RpcResult } from './kubo-rpc.ts';
 
-export type KuboOptions = RpcOptions & {
+export type KuboOptions = HttpOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
   pinName: string;
   timeouts?: Partial<Timeouts>;

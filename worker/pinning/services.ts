@@ -1,11 +1,21 @@
 /** The pinning services that a configuration names. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
-import type { AdapterContext, PinningService } from './contract.ts';
+import { clusterAdapter } from './cluster-options.ts';
+import type { Adapter, AdapterContext, PinningService } from './contract.ts';
 import { kuboAdapter } from './kubo-options.ts';
 
 /** The types of service. Each adapter parses its own options. */
-const adapters = { kubo: kuboAdapter };
+const adapters = { kubo: entryOf(kuboAdapter), cluster: entryOf(clusterAdapter) };
+
+/** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
+function entryOf<S extends v.GenericSchema>({ options, make }: Adapter<S>) {
+  return (fields: Record<string, unknown>, context: AdapterContext): PinningService => {
+    const parsed = v.safeParse(options, fields, { abortEarly: true });
+    if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);
+    return make(parsed.output, context);
+  };
+}
 
 const isType = (value: unknown): value is keyof typeof adapters =>
   typeof value === 'string' && Object.hasOwn(adapters, value);
@@ -31,10 +41,7 @@ export function pinningServices(json: string, context: ServicesContext): Pinning
     if (known.has(id)) throw misconfigured('duplicate id');
     known.add(id);
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    const { options, make } = adapters[type];
-    const parsed = v.safeParse(options, rest, { abortEarly: true });
-    if (!parsed.success) throw misconfigured(parsed.issues[0].message);
-    return make(parsed.output, { ...context, id, misconfigured });
+    return adapters[type](rest, { ...context, id, misconfigured });
   });
 }
 

@@ -1,12 +1,16 @@
 /** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/index.ts';
+import { cluster, type ClusterOptions } from '../../pinning/cluster.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 import type { PinningService } from '../../pinning/contract.ts';
 
 export type Scenario = {
+  /** Of Kubo's RPC. */
   url: string;
   token?: string;
+  /** A cluster instead, whose REST APIs take the token. */
+  cluster?: Pick<ClusterOptions, 'peers' | 'replication'>;
   /** The id of the service that makes the call; `tested` by default. */
   owner?: string;
   timeouts?: Partial<Timeouts>;
@@ -108,16 +112,16 @@ async function importBlocks(service: PinningService, o: Import, abort: AbortCont
 }
 
 export async function play(scenario: Scenario): Promise<Outcome> {
-  const headers: Record<string, string> =
-    scenario.token === undefined ? {} : { authorization: `Bearer ${scenario.token}` };
-  const service = kubo({
+  const { url, token } = scenario;
+  const common = {
     id: 'tested',
-    url: scenario.url,
-    headers,
     pinName: `sealpin:${scenario.owner ?? 'tested'}`,
     fetch,
     ...(scenario.timeouts && { timeouts: scenario.timeouts }),
-  });
+  };
+  const service = scenario.cluster
+    ? cluster({ ...common, ...scenario.cluster, headers: { authorization: `Basic ${btoa(token!)}` }, ipfsHeaders: {} })
+    : kubo({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
   const abort = new AbortController();
   if (scenario.abortAfterMs !== undefined)
     setTimeout(() => abort.abort(new Error('the caller left')), scenario.abortAfterMs);

@@ -3,6 +3,12 @@ import { pinningServices } from '../../pinning/services.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
 
+const peer = { url: 'https://rest.example.com', ipfs: 'https://ipfs.example.com' };
+const cluster = { id: 'c', type: 'cluster', peers: [peer], replication: { min: 1, max: 2 } };
+const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one {"url", "ipfs"}';
+const badReplication =
+  'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
+
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
     secretOf: (name) => secrets[name],
@@ -22,6 +28,8 @@ describe('PINNING_SERVICES', () => {
     ['secret', 'Bearer secret'],
     ['Bearer secret', 'Bearer secret'],
     ['Basic dXNlcjpwYXNzd29yZA==', 'Basic dXNlcjpwYXNzd29yZA=='],
+    ['user:password', 'Basic dXNlcjpwYXNzd29yZA=='],
+    ['user:pä', 'Basic dXNlcjpww6Q='],
   ])('sends the secret %s and the headers to the address and its path', async (secret, authorization) => {
     const asked: [string, Headers][] = [];
     const fetcher = (async (url: string, init: RequestInit) => {
@@ -37,6 +45,25 @@ describe('PINNING_SERVICES', () => {
     expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual([authorization, 'b']);
   });
 
+  it('sends each secret of a cluster to its own addresses', async () => {
+    const asked: [string, string | null][] = [];
+    const fetcher = (async (url: string, init: RequestInit) => {
+      asked.push([url, new Headers(init.headers).get('authorization')]);
+      return new Response('{"version":"1.2.3"}');
+    }) as unknown as typeof fetch;
+    const [service] = pinningServices(
+      JSON.stringify([{ ...cluster, tokenSecret: 'user:password', ipfsTokenSecret: 'token' }]),
+      { secretOf: (name) => name, pinName: 'sealpin:x', fetch: fetcher },
+    );
+    const { signal } = new AbortController();
+    expect(await service!.ping(signal)).toEqual({ version: '1.2.3' });
+    await service!.block('bafk', signal);
+    expect(asked).toEqual([
+      ['https://rest.example.com/version?', 'Basic dXNlcjpwYXNzd29yZA=='],
+      ['https://ipfs.example.com/api/v0/block/get?arg=bafk&offline=true', 'Bearer token'],
+    ]);
+  });
+
   it.each<[unknown, string]>([
     ['', 'PINNING_SERVICES is not JSON'],
     ['[', 'PINNING_SERVICES is not JSON'],
@@ -46,8 +73,8 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
     [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
-    [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
-    [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo'],
+    [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
+    [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
     [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
     [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],
@@ -78,6 +105,25 @@ describe('PINNING_SERVICES', () => {
       [{ ...good, headers: { 'a b': 'c' } }],
       'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
     ],
+    [[{ ...cluster, peers: undefined }], badPeers],
+    [[{ ...cluster, peers: [] }], badPeers],
+    [[{ ...cluster, peers: peer }], badPeers],
+    [[{ ...cluster, peers: ['https://rest.example.com'] }], badPeers],
+    [[{ ...cluster, peers: [{ ...peer, weight: 1 }] }], badPeers],
+    [
+      [{ ...cluster, peers: [peer, { ...peer, ipfs: undefined }] }],
+      'PINNING_SERVICES[0] (c): ipfs must be an http: or https: address without query',
+    ],
+    [
+      [{ ...cluster, peers: [{ ...peer, ipfs: 'https://u:p@ipfs.example.com' }] }],
+      'PINNING_SERVICES[0] (c): ipfs must not carry a password: name a secret in ipfsTokenSecret',
+    ],
+    [[{ ...cluster, replication: { min: 2, max: 1 } }], badReplication],
+    [[{ ...cluster, replication: { min: 0, max: 1 } }], badReplication],
+    [[{ ...cluster, replication: { min: 1 } }], badReplication],
+    [[{ ...cluster, replication: 2 }], badReplication],
+    [[{ ...cluster, ipfsTokenSecret: 'T' }], 'PINNING_SERVICES[0] (c): the secret T is not set'],
+    [[{ ...cluster, url: 'https://rest.example.com' }], 'PINNING_SERVICES[0] (c): the field "url" is not known'],
     [[{ ...good, headers: ['a'] }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
   ])('names what is wrong in %j', (value, message) => {
     expect(() => parse(value, { BAD: 'a\nb' })).toThrow(expect.objectContaining({ code: 'misconfigured', message }));

@@ -3,9 +3,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, type Scenario } from './scenario.ts';
 import type { Runtime } from './runtimes.ts';
 
-export type Honest = { url: string; token: string; close(): Promise<void> };
+export type Honest = Pick<Scenario, 'url' | 'cluster'> & { token: string; close(): Promise<void> };
 
-export type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token'> : never;
+/** What others do at a service, past the adapter. */
+export type Others<H> = {
+  collect(service: H): Promise<unknown>;
+  pin(service: H, cid: string, name: string): Promise<unknown>;
+  unpin(service: H, cid: string): Promise<unknown>;
+};
+
+export type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token' | 'cluster'> : never;
 
 const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 
@@ -37,10 +44,26 @@ export async function ask(
   return answer;
 }
 
-/** Runs the contract against a service that is started for it. */
+/** Others, by the RPC of Kubo. */
+const byRpc: Others<Honest> = {
+  collect: (node) => ask(node, 'repo/gc'),
+  pin: (node, cid, name) => ask(node, 'pin/add', { arg: cid, name }),
+  unpin: (node, cid) => ask(node, 'pin/rm', { arg: cid }),
+};
+
+/** Runs the contract against a service that speaks Kubo's RPC and is started for it. */
 export function contract(open: () => Promise<Runtime>, start: () => Promise<Honest>): void {
+  contractWith(open, start, byRpc);
+}
+
+/** Runs the contract against a service that is started for it. */
+export function contractWith<H extends Honest>(
+  open: () => Promise<Runtime>,
+  start: () => Promise<H>,
+  others: Others<H>,
+): void {
   let runtime: Runtime;
-  let honest: Honest;
+  let honest: H;
   beforeAll(async () => {
     [runtime, honest] = await Promise.all([open(), start()]);
   });
@@ -48,8 +71,11 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     await runtime.close();
     await honest.close();
   });
-  const play = (scenario: Rest<Scenario>) => runtime.play({ ...scenario, url: honest.url, token: honest.token });
-  const collect = () => ask(honest, 'repo/gc');
+  const play = (scenario: Rest<Scenario>, token = honest.token) => {
+    const { url, cluster } = honest;
+    return runtime.play({ ...scenario, url, token, ...(cluster && { cluster }) });
+  };
+  const collect = () => others.collect(honest);
 
   test.each(files)('import, pin, stat, block, read and unpin of $bytes bytes', async (file) => {
     expect(await play({ method: 'import', bytes: file.bytes })).toEqual({ value: file.cid });
@@ -131,7 +157,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
 
   test.each(['my-backup', ''])('a pin of somebody else, named "%s", stays as it is', async (name) => {
     await play({ method: 'import', bytes });
-    await ask(honest, 'pin/add', { arg: cid, name });
+    await others.pin(honest, cid, name);
     const foreign = { pin: 'foreign', name };
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
     for (let round = 0; round < 2; round += 1)
@@ -141,7 +167,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
     for (let round = 0; round < 2; round += 1)
       expect((await play({ method: 'unpinBeside', cid })).value).toBe('foreign');
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
-    await ask(honest, 'pin/rm', { arg: cid });
+    await others.unpin(honest, cid);
     expect((await play({ method: 'unpinBeside', cid })).value).toBe('absent');
   });
 
@@ -166,7 +192,7 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
       expect((await play(restore)).error).toBeUndefined();
       expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'foreign', name: 'my-backup' });
     }
-    await ask(honest, 'pin/rm', { arg: cid });
+    await others.unpin(honest, cid);
     expect((await play(restore)).error).toBeUndefined();
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
   });
@@ -186,10 +212,10 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
       { method: 'pin', cid: files[1]!.cid, bytes: 1 },
       { method: 'stat', cid: files[1]!.cid },
     ] as Rest<Scenario>[]) {
-      const { error } = await runtime.play({ ...scenario, url: honest.url, token: 'wrong' });
+      const { error } = await play(scenario, 'wrong');
       expect(error).toMatchObject({
         code: 'misconfigured',
-        message: expect.stringMatching(`^tested at ${honest.url}: it refused our credentials for .* \\(403\\)$`),
+        message: expect.stringMatching(`^tested at ${honest.url}: it refused our credentials for .* \\(40[13]\\)$`),
         hint: expect.stringContaining('refused the credentials'),
       });
     }

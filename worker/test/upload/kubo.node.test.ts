@@ -224,7 +224,8 @@ function uploads(online: boolean): void {
       const { promise: restarted, resolve } = Promise.withResolvers<void>();
       atStep(command, nth, async (turn) => {
         if (when === 'after') await turn.pass();
-        await kubo.killAndStart();
+        await kubo.kill();
+        await kubo.start();
         turn.cut();
         resolve();
       });

@@ -1,0 +1,122 @@
+/** Pinning at an IPFS Cluster: the peers agree on a pin at once, and each makes it later. */
+import { SealpinError } from '../../shared/errors.ts';
+import { isReplicated, type ClusterRest, type PeerStatus, type Replication } from './cluster-rest.ts';
+import type { PinningService } from './contract.ts';
+import type { Failover } from './failover.ts';
+import type { Rpc } from './kubo-rpc.ts';
+import { missingBlock, missingError } from './missing-blocks.ts';
+
+/** How much longer a pin may take for each MiB, in ms: the blocks go over a network, at 4 MiB/s if it is slow. */
+const msPerMib = 250;
+
+/** How often the peers are asked, in ms: at first, and at most. */
+const poll = { firstMs: 25, growth: 1.5, longestMs: 1000 };
+
+/** After how long a pin that no peer works on is requested again, in ms. Only then Cluster replaces peers that are down. */
+const againMs = 3000;
+
+/** How often a pin is in doubt, in ms and for each MiB: far longer than peers take that are close to each other. */
+const doubt = { everyMs: 1000, msPerMib: 50 };
+
+/** What a peer says that is about to hold the pin. */
+const inProgress = ['pinning', 'pin_queued'];
+
+export type ClusterPeer = {
+  rest: ClusterRest;
+  /** Its Kubo, as a pinning service of its own and by single commands. */
+  kubo: PinningService;
+  rpc: Rpc;
+};
+
+export type ClusterPinOptions = {
+  id: string;
+  peers: Failover<ClusterPeer>;
+  replication: Replication | undefined;
+  /** The longest that the pin of a small file may take. */
+  pinMs: number;
+  /** The longest wait for a Kubo's response. */
+  responseMs: number;
+};
+
+/** Pins a CID under a name, and waits until as many peers hold it as the pin asks for. @throws as `PinningService.pin` does */
+export async function pinAtPeers(
+  { id, peers, replication, pinMs, responseMs }: ClusterPinOptions,
+  { cid, name, bytes, signal }: { cid: string; name: string; bytes: number; signal: AbortSignal },
+): Promise<void> {
+  const mebibytes = Math.ceil(bytes / 1_048_576);
+  const walkMs = pinMs + mebibytes * msPerMib;
+  const deadline = Date.now() + walkMs;
+  const doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
+  const request = () => peers.first(({ rest }) => rest.pin(cid, name, replication, signal));
+  const missing = () => {
+    const rpcs = peers.places.map(({ rpc }) => rpc);
+    return missingBlock(rpcs, cid, { walkMs, responseMs, signal });
+  };
+  let { min } = await request();
+  let requestedAt = Date.now();
+  let doubtAt = requestedAt + doubtMs;
+  for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
+    const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
+    if (isReplicated(statuses, min)) return;
+    const now = Date.now();
+    if (now > deadline)
+      throw new SealpinError('pinning_timeout', `${id} did not pin ${cid} in time: ${summary(statuses)}`);
+    if (now > doubtAt) {
+      const message = await missing();
+      if (message !== undefined && statuses.every(({ status }) => status !== 'pinned')) {
+        // The Kubos would search for minutes, and none could collect garbage meanwhile.
+        await peers.first(({ rest }) => rest.unpin(cid, signal));
+        if ((await missing()) !== undefined) throw missingError(id, cid, message);
+        // Somebody else has sent the blocks since, and relies on the pin.
+        ({ min } = await request());
+      }
+      doubtAt = Date.now() + doubtMs;
+    }
+    if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
+      const [failed] = statuses.filter(({ status }) => status === 'pin_error');
+      // What has failed alone is reported; a peer that is down is replaced by the next request.
+      if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
+        throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
+      ({ min } = await request());
+      requestedAt = now;
+    }
+    await sleep(waitMs, signal);
+  }
+}
+
+/** Waits until no Kubo holds a pin that the peers agreed to remove. @throws pinning_unavailable while one peer cannot be asked */
+export async function unpinnedAtPeers(
+  peers: Failover<ClusterPeer>,
+  { cid, unpinMs, signal }: { cid: string; unpinMs: number; signal: AbortSignal },
+): Promise<void> {
+  const deadline = Date.now() + unpinMs;
+  await Promise.all(
+    peers.places.map(async ({ rest }) => {
+      for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
+        const statuses = await rest.statuses(cid, true, signal);
+        if (statuses.every(({ status }) => status === 'unpinned')) return;
+        if (Date.now() > deadline)
+          throw new SealpinError('pinning_timeout', `${cid} was not unpinned in time: ${summary(statuses)}`);
+        await sleep(waitMs, signal);
+      }
+    }),
+  );
+}
+
+function summary(peers: readonly PeerStatus[]): string {
+  return peers.map(({ status, error }) => (error === '' ? status : `${status} (${error})`)).join(', ') || 'no peer';
+}
+
+async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const stop = () => reject(signal.reason as Error);
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener('abort', stop);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,205 @@
+/** HTTP requests to a pinning service, and how their failures are reported. No response is trusted. */
+import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+
+export type HttpOptions = {
+  /** The service's name in errors. */
+  id: string;
+  /** The root of the API. */
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  fetch: typeof fetch;
+};
+
+/** What is expected at the address. */
+type Api = {
+  /** Added to the root, with a slash at its end. */
+  path: string;
+  /** The statuses whose responses the caller reads. */
+  statuses: readonly number[];
+  /** Its name, with an article, and how its address looks; both are part of a hint. */
+  name: string;
+  address: string;
+};
+
+type Request = { method: string; query?: Record<string, string>; upload?: Upload | undefined };
+
+/** The body of a request, streamed. */
+type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
+
+/** The largest response in JSON. */
+const maxResponseBytes = 65_536;
+
+/** Makes the client of an API, as functions that know how its failures are reported. */
+export function httpClient(o: HttpOptions, api: Api) {
+  const root = o.url.replace(/\/+$/, '');
+
+  function failed(detail: string, cause?: unknown): SealpinError {
+    return new SealpinError('pinning_failed', `${o.id}: ${detail}`, { cause });
+  }
+
+  /** The configuration names a service that cannot be used: no request will succeed before the operator changes it. */
+  function misconfigured(detail: string, hint: string): SealpinError {
+    return new SealpinError('misconfigured', `${o.id} at ${root}: ${detail}`, { hint });
+  }
+
+  /** The address leads to something else. */
+  function notTheApi(detail: string): SealpinError {
+    return misconfigured(
+      detail,
+      `what answers at the address of the pinning service is not ${api.name}: the operator has to check ` +
+        `the address (${api.address})`,
+    );
+  }
+
+  /** The error for the message of an error that the service reports. */
+  function refused(message: string): SealpinError {
+    if (!/no space left on device|disk quota exceeded/i.test(message)) return failed(message);
+    return new SealpinError('disk_full', `the disk of the pinning service ${o.id} is full`, {
+      hint: 'nothing was kept; the operator has to make room there',
+    });
+  }
+
+  function unavailable(what: string, cause?: unknown): SealpinError {
+    return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
+  }
+
+  function timeoutError(timeoutMs: number): SealpinError {
+    return new SealpinError('pinning_timeout', `${o.id} made no progress for ${timeoutMs / 1000} s`);
+  }
+
+  /** Runs `work` under the caller's signal and a time limit of its own. */
+  async function withTimeout<T>(
+    signal: AbortSignal,
+    timeoutMs: number,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted();
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(timeoutError(timeoutMs)), timeoutMs);
+    try {
+      return await work(AbortSignal.any([signal, limit.signal]));
+    } catch (cause) {
+      signal.throwIfAborted();
+      limit.signal.throwIfAborted();
+      throw cause;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends a request. The response has one of the expected statuses. @param command names the request in errors, too */
+  async function send(
+    command: string,
+    { method, query = {}, upload }: Request,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const { fetch } = o;
+    const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
+    // Node wants `duplex` with a streamed body; workerd does not know it.
+    const init: RequestInit & { duplex?: 'half' } = {
+      method,
+      redirect: 'manual',
+      headers,
+      signal,
+      ...(upload && { body: upload.body, duplex: 'half' }),
+    };
+    let response: Response;
+    try {
+      response = await fetch(`${root}/${api.path}${command}?${new URLSearchParams(query).toString()}`, init);
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw unavailable(`at ${root} cannot be reached`, cause);
+    }
+    if (api.statuses.includes(response.status)) return response;
+    await response.body?.cancel();
+    if ([429, 502, 503, 504].includes(response.status)) {
+      const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
+      throw new SealpinError(
+        'pinning_unavailable',
+        `${o.id} answered ${response.status} to ${command}`,
+        retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
+      );
+    }
+    if (response.status === 401 || response.status === 403) {
+      throw misconfigured(
+        `it refused our credentials for ${command} (${response.status})`,
+        'the pinning service refused the credentials of this service: the operator has to check the token and ' +
+          'what it allows',
+      );
+    }
+    if ([404, 405].includes(response.status) || isRedirect(response.status))
+      throw notTheApi(`it answered ${response.status || 'a redirect'} to ${command}`);
+    throw failed(`it answered ${response.status} to ${command}`);
+  }
+
+  /** The whole body, at most `maxBytes`. */
+  async function readBody(response: Response, maxBytes: number): Promise<Uint8Array> {
+    const tooLarge = failed(`its response is larger than ${maxBytes} bytes`);
+    try {
+      return await readAll(response.body, maxBytes, () => tooLarge);
+    } catch (cause) {
+      throw cause === tooLarge ? tooLarge : unavailable('broke off its response', cause);
+    }
+  }
+
+  /** The objects of a whole response in JSON, one a line. There is one at least. */
+  async function readRecords(response: Response): Promise<JsonRecord[]> {
+    if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
+      await response.body?.cancel();
+      throw notTheApi('it answered with a page in HTML');
+    }
+    const text = new TextDecoder().decode(await readBody(response, maxResponseBytes));
+    return text
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const record = parseRecord(line);
+        if (!record) throw failed(`its response (${response.status}) is not JSON`);
+        return record;
+      });
+  }
+
+  return {
+    id: o.id,
+    failed,
+    refused,
+    unavailable,
+    notTheApi,
+    timeoutError,
+    withTimeout,
+    send,
+    readBody,
+    readRecords,
+  };
+}
+
+/** An object in JSON, of which nothing is known. */
+export type JsonRecord = Record<string, unknown>;
+
+/** Whether a value that was parsed from JSON is an object. */
+export function isRecord(value: unknown): value is JsonRecord {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A browser's fetch hides the status of a redirect that it does not follow. */
+function isRedirect(status: number): boolean {
+  return status === 0 || (status >= 300 && status < 400);
+}
+
+function parseRecord(line: string): JsonRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return isRecord(value) ? value : undefined;
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return undefined;
+    throw cause;
+  }
+}
+
+/** Retry-After (RFC 9110 section 10.2.3) in seconds. */
+function secondsOf(text: string | null): number | undefined {
+  if (text === null) return undefined;
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
+  return Number.isSafeInteger(seconds) && seconds >= 0 ? seconds : undefined;
+}

@@ -1,0 +1,91 @@
+/** The adapter before peers of a cluster that are slow, broken, or something else. */
+import { expect, onTestFinished, test } from 'vitest';
+import { fake, afterBody } from './runtimes.ts';
+import { play } from './scenario.ts';
+import type { Rest } from './suite.ts';
+import type { Scenario } from './scenario.ts';
+
+const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+const pin = { method: 'pin', cid, bytes: 1 } as const;
+
+/** Answers each request by its method and the first part of its path. */
+async function peer(answers: Record<string, unknown>): Promise<string> {
+  const service = await fake(
+    afterBody((request, response) => {
+      const [, command = ''] = (request.url ?? '').split(/[/?]/);
+      const body = answers[`${request.method} ${command}`];
+      if (body === undefined) return;
+      response.writeHead(200).end(typeof body === 'string' ? body : JSON.stringify(body));
+    }),
+  );
+  onTestFinished(service.close);
+  return service.url;
+}
+
+const at = (urls: string[], scenario: Rest<Scenario>, timeouts = { responseMs: 300, pinMs: 300 }) =>
+  play({
+    ...scenario,
+    url: '',
+    token: 'u:p',
+    timeouts,
+    cluster: { peers: urls.map((url) => ({ url, ipfs: url })), replication: { min: 2, max: 2 } },
+  });
+
+const agreed = { name: 'sealpin:tested', replication_factor_min: 2 };
+const statuses = (...all: [string, string?][]) => ({
+  peer_map: Object.fromEntries(all.map(([status, error = ''], index) => [index, { status, error }])),
+});
+
+test.each([
+  ['<html></html>', 'pinning_failed'],
+  [{}, 'pinning_failed'],
+  [{ name: 5, replication_factor_min: 2 }, 'pinning_failed'],
+])('a peer that answers %j', async (answer, code) => {
+  const url = await peer({ 'GET allocations': answer });
+  expect((await at([url], { method: 'stat', cid })).error).toMatchObject({ code });
+});
+
+test('a peer that does not answer has a time limit, and another one is asked', async () => {
+  const slow = await peer({});
+  const stat = { method: 'stat', cid } as const;
+  expect((await at([slow], stat)).error).toMatchObject({ code: 'pinning_timeout' });
+  const working = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinned'], ['pinned'], ['remote']) });
+  expect((await at([slow, working], stat)).value).toEqual({ pin: 'ours' });
+  expect((await at(['http://127.0.0.1:9', working], stat)).value).toEqual({ pin: 'ours' });
+});
+
+test('a pin that only one of two peers holds is not there yet', async () => {
+  const url = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinned'], ['cluster_error']) });
+  expect((await at([url], { method: 'stat', cid })).value).toEqual({ pin: 'absent' });
+});
+
+test.each<[string, [string, string?][], string]>([
+  ['is queued', [['pinned'], ['pin_queued']], 'pin_queued'],
+  ['has a status that is not known', [['pinned'], ['resting']], 'resting'],
+  ['is down', [['pinned'], ['cluster_error', 'dial failed']], 'cluster_error (dial failed)'],
+])('a pin ends at its time limit while a peer %s', async (_, peers, text) => {
+  const url = await peer({ 'POST pins': agreed, 'GET pins': statuses(...peers) });
+  expect((await at([url], pin)).error).toMatchObject({
+    code: 'pinning_timeout',
+    message: expect.stringContaining(text),
+  });
+});
+
+test.each([
+  ['pin failed: no space left on device', 'disk_full'],
+  ['the sky fell', 'pinning_failed'],
+])('a pin that failed with "%s"', async (error, code) => {
+  const url = await peer({
+    'POST pins': agreed,
+    'GET pins': statuses(['pinned'], ['pin_error', error]),
+    'POST api': '{}',
+  });
+  expect((await at([url], pin, { responseMs: 1000, pinMs: 20_000 })).error).toMatchObject({ code });
+});
+
+test('a pin is not called removed while a peer cannot be asked', async () => {
+  const url = await peer({ 'GET allocations': agreed, 'DELETE pins': agreed, 'GET pins': statuses(['unpinned']) });
+  expect((await at([url], { method: 'unpin', cid })).value).toBe('removed');
+  const { error } = await at([url, 'http://127.0.0.1:9'], { method: 'unpin', cid });
+  expect(error).toMatchObject({ code: 'pinning_unavailable' });
+});
