@@ -13,6 +13,7 @@ import { peakMiB } from './process-stats.ts';
 /** The command line as shipped. */
 export const command = join(packageRoot(), 'dist/sealpin.js');
 
+/** A directory with keys and a running local service, for benches of the command line. */
 export type CliFixture = {
   dir: string;
   /** The flag that names the data directory. */ data: string;

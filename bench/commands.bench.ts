@@ -12,6 +12,7 @@ import type { Bench, Figure, Sample } from './figure.ts';
 
 const GiB = 2 ** 30;
 
+/** `npm run bench commands`. */
 export const bench: Bench = {
   name: 'commands',
   measures: 'the command line: start, storing and fetching 1 GiB, memory at 4 GiB',

@@ -16,6 +16,7 @@ import { totalMebibytes, type Task } from './crypto-task.ts';
 
 const mebibyte = 2 ** 20;
 
+/** `npm run bench crypto`. */
 export const bench: Bench = {
   name: 'crypto',
   measures: 'container formats in Node, workerd and Chromium; passwords',

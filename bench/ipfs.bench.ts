@@ -17,6 +17,7 @@ import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.t
 const mebibyte = 2 ** 20;
 const block = randomBytes(mebibyte);
 
+/** `npm run bench ipfs`. */
 export const bench: Bench = {
   name: 'ipfs',
   measures: 'computing CIDs in Node and workerd; the embedded node next to Kubo',

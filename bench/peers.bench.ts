@@ -12,6 +12,7 @@ const sizeMiB = 256;
 /** `put` encrypts and stores `in`; `get` decrypts it into `out`. `forget` runs before each `put`, untimed. */
 type Tool = { name: string; put(): unknown; get(): unknown; forget?(): unknown };
 
+/** `npm run bench peers`. */
 export const bench: Bench = {
   name: 'peers',
   measures: '256 MiB encrypted, stored and fetched, next to age, gpg, openssl, rclone and restic',

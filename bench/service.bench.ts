@@ -4,6 +4,7 @@ import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
 import { startService } from '../testkit/service.ts';
 import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
 
+/** `npm run bench service`. */
 export const bench: Bench = {
   name: 'service',
   measures: 'the service in workerd: small requests, long lists',

@@ -30,6 +30,7 @@ type Values<A extends Args> = {
 
 type Example = { readonly command: string; readonly does: string };
 
+/** A command as its file in `commands/` declares it. */
 export type Definition<A extends Args> = {
   /** More than the summary, for `--help`. */
   readonly about?: string;
@@ -58,6 +59,7 @@ type Parsed = {
   readonly run: (context: Context) => Promise<number>;
 };
 
+/** A command as the entry point uses it: what help and completions show, and its parser. */
 export type Command = Heading & {
   readonly about: string | undefined;
   readonly args: Args;

@@ -3,6 +3,7 @@ import type { Timeouts } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
+/** What the process gives: streams, variables, directories, the clock, and the signal that ends it. */
 export type Environment = {
   readonly stdin: InputStream;
   readonly stdout: OutputStream;

@@ -7,6 +7,7 @@ import { open, readFile } from 'node:fs/promises';
 import { errnoOf, readFailure, writeFailure } from './io/errno.ts';
 import { makeDataDirectory, pathsIn } from './io/paths.ts';
 
+/** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
 export type Stored = {
   readonly v: 1;
   readonly cid: string;
@@ -20,6 +21,7 @@ export type Stored = {
   readonly at: string;
 };
 type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
+/** One line of the history. */
 export type Entry = Stored | Deleted;
 
 /**

@@ -134,7 +134,7 @@ async function encryptToFile(path: string, o: Sealing): Promise<void> {
     throw new SealpinError('usage', '--json and the encrypted file would both go to standard output', {
       hint: 'name a file for the output',
     });
-  const options = { force: args.force, world: context };
+  const options = { force: args.force, environment: context };
   // Checked before anything is read, and again once the input is open, which must be another file.
   await openSink(path, options);
   await refuseInside(args.file, path, context);

@@ -11,6 +11,7 @@ import { type FileIdentity, openInput } from './io/input.ts';
 import { type Progress, silentProgress, sizeText } from './terminal/progress.ts';
 import { maxTries } from './keys/passwords.ts';
 
+/** What to open, with what, and where its bytes go. */
 export type Unsealing = {
   /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path with a `/` in it, or `-`. */
   readonly blob: string;
@@ -195,7 +196,7 @@ type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWr
 async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Destination> {
   const { outputFile, context } = o;
   if (o.extract) return folderDestination(outputFile, context);
-  const sink = await openSink(outputFile, { force: o.force, world: context, input });
+  const sink = await openSink(outputFile, { force: o.force, environment: context, input });
   return {
     room: (bytes) => sink.room(bytes),
     commit: () => sink.commit(),

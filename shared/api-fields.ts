@@ -14,7 +14,7 @@ export const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/), v.examples([cidEx
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp(), v.examples(['2030-01-31T00:00:00.000Z']));
 // Without the format, generated clients take integers of 32 bits.
 export const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.metadata({ format: 'int64', examples: [5] }));
-export const Bytes = Count;
+export const Bytes = v.pipe(Count, v.description('a number of bytes'));
 export const ContentType = v.pipe(v.string(), v.examples(['application/pdf']));
 
 export const Filename = v.pipe(v.string(), v.examples(['report.pdf']));

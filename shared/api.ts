@@ -55,6 +55,7 @@ export const NewlyStoredFile = v.object({
 });
 export type NewlyStoredFile = v.InferOutput<typeof NewlyStoredFile>;
 
+/** A page of files; `cursor` leads to the next one. */
 export const FileList = v.object({
   files: v.array(StoredFile),
   cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),
@@ -191,6 +192,7 @@ export const Fault = v.object({
   detail: v.string(),
 });
 
+/** An error (RFC 9457); `code` is one of `codes` in errors.ts. */
 export const Problem = v.object({
   type: v.string(),
   title: v.string(),
@@ -239,6 +241,7 @@ export type NewAccount = v.InferOutput<typeof NewAccount>;
 const limits = { files: v.optional(Positive), bytes: v.optional(Positive), fileBytes: v.optional(Positive) };
 export const KeyLimits = v.object(limits);
 
+/** What is known of an API key, without the key. */
 export const ApiKeyRecord = v.object({
   id: KeyId,
   account: AccountId,

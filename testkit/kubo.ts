@@ -24,6 +24,7 @@ export function kuboProgram(): string | undefined {
 /** The note of tests that are skipped without Kubo. */
 export const noKubo = 'Kubo is not installed: build it with .ci/kubo, or set SEALPIN_KUBO';
 
+/** A running Kubo in a repository of its own. */
 export type RealKubo = {
   /** Its API and its gateway. */
   url: string;

@@ -8,9 +8,12 @@ import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { startWorker, type RunningWorker } from './workerd.ts';
 
+/** The operator’s token of every service that tests start. */
 export const adminToken = 'operator-of-the-tests';
+/** The token of its IPFS node. */
 export const rpcToken = 'rpc-token-of-the-tests';
 
+/** What a test changes about the service. */
 export type ServiceOptions = {
   /** The module to run, as a path from the root of the repository; `worker/index.ts` by default. */
   entry?: string;
@@ -25,6 +28,7 @@ export type ServiceOptions = {
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
 };
 
+/** A running service. */
 export type Service = {
   /** Of the Worker itself, past Miniflare's own entry Worker, which recompresses responses. */
   url: string;

@@ -4,6 +4,7 @@ import { launch, type WorkerDescription } from '../cli/local/miniflare.ts';
 import { onFreePort } from '../cli/local/port.ts';
 import { childrenNamed } from '../cli/local/process.ts';
 
+/** A Worker that runs in workerd. */
 export type RunningWorker = {
   /** Of the Worker itself, past Miniflare's own entry Worker, which recompresses responses. */
   url: string;

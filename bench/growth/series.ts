@@ -12,6 +12,7 @@ export type Point = Sample & { x: number; rounds: number };
 /** Measurements of `what`, in `unit`; lines of a series that share both share a panel of the picture. */
 export type Line = { name: string; what: string; unit: string; points: Point[] };
 
+/** A chart: its axis of sizes, and one line for each thing that is measured. */
 export type Series = { name: string; title: string; x: Axis; lines: Line[] };
 
 /** `quick`: the smallest points alone, one round each. `step` reports what comes next, and throws when the user has stopped the run. */

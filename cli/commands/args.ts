@@ -20,6 +20,7 @@ export const blobArg = {
 /** What a decrypting command writes. */
 export const outputFileArg = { type: 'positional', description: 'Where to write, or - for standard output' } as const;
 
+/** The flag of the commands that write a file. */
 export const forceArg = { type: 'boolean', description: 'Replace the output file if it exists' } as const;
 
 export const extractArg = {

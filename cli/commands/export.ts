@@ -28,7 +28,7 @@ export const command = defineCommand({
         hint: 'name a new file, such as letter.car',
       });
     const cid = parseBlobId(args.blob_id);
-    const sink = await openSink(args.file, { force: args.force, world: context, fileOnly: true });
+    const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
     try {
       await sink.room(await blobSize(cid, context));
       const progress = context.output.progress('fetching');

@@ -25,7 +25,7 @@ export const command = defineCommand({
     if (args.file === '-')
       throw new SealpinError('usage', 'a private key is not written to standard output', { hint: 'name a file' });
     const service = await authorizedService(context);
-    const sink = await openSink(args.file, { force: args.force, world: context, fileOnly: true });
+    const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
     const { account, key } = await api(service, context).account();
     const apiKey = await parseApiKey(service.apiKey);
     if (apiKey === undefined)

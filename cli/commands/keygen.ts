@@ -46,7 +46,7 @@ export const command = defineCommand({
         throw writeFailure(directory, error);
       });
     }
-    const options = { force: args.force, world: context, fileOnly: true };
+    const options = { force: args.force, environment: context, fileOnly: true };
     const secret = await openSink(join(directory, 'private.key'), options);
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {

@@ -34,8 +34,8 @@ type Directory = { readonly name: string; readonly path: string; mtime: Date };
  * @param path as given
  * @throws file_exists, file_unwritable
  */
-export async function openExtraction(path: string, world: Pick<Environment, 'cwd'>): Promise<Extraction> {
-  const target = resolve(world.cwd, path);
+export async function openExtraction(path: string, environment: Pick<Environment, 'cwd'>): Promise<Extraction> {
+  const target = resolve(environment.cwd, path);
   await refuseTarget(path, target);
   return new Extraction(path, target);
 }

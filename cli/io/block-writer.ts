@@ -1,6 +1,7 @@
 /** Writing a file in large blocks: one is filled while the previous one goes to the disk. */
 import type { FileHandle } from 'node:fs/promises';
 
+/** A file that is written in blocks. One call at a time. */
 export interface BlockWriter {
   /**
    * Copies as many of the bytes as the block has room for, and returns how many. A full block has to be flushed

@@ -19,6 +19,7 @@ const read = promisify(fs.read);
 const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 const statOf = (descriptor: number): Promise<fs.BigIntStats> => promisify(fs.fstat)(descriptor, { bigint: true });
 
+/** A file or pipe that is open for reading. */
 export type Input = {
   /** The path as given, or `standard input`, for messages. */
   readonly name: string;
@@ -42,9 +43,9 @@ export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonl
  *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
-export async function openInput(path: string, world: Pick<Environment, 'stdin' | 'cwd'>): Promise<Input> {
+export async function openInput(path: string, environment: Pick<Environment, 'stdin' | 'cwd'>): Promise<Input> {
   if (path === '-') {
-    if (world.stdin.isTTY)
+    if (environment.stdin.isTTY)
       throw new SealpinError('usage', 'standard input is a terminal', {
         hint: 'pipe something into sealpin, or name a file',
       });
@@ -52,14 +53,14 @@ export async function openInput(path: string, world: Pick<Environment, 'stdin' |
       name: 'standard input',
       bytes: undefined,
       identity: undefined,
-      stream: streamOf(world.stdin, 'standard input'),
-      close: async () => void world.stdin.destroy(),
+      stream: streamOf(environment.stdin, 'standard input'),
+      close: async () => void environment.stdin.destroy(),
     };
   }
   let descriptor;
   try {
     // Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted.
-    descriptor = await open(resolve(world.cwd, path), readFlags);
+    descriptor = await open(resolve(environment.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
   }
@@ -155,7 +156,7 @@ function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> 
  */
 export async function readSmall(
   path: string,
-  o: { limitBytes: number; what: string; world: Pick<Environment, 'stdin' | 'cwd'> },
+  o: { limitBytes: number; what: string; environment: Pick<Environment, 'stdin' | 'cwd'> },
 ): Promise<Uint8Array> {
   const input = await openSmall(path, o);
   try {
@@ -173,9 +174,12 @@ export async function readSmall(
  * Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a
  * password.
  */
-async function openSmall(path: string, o: { what: string; world: Pick<Environment, 'stdin' | 'cwd'> }): Promise<Input> {
+async function openSmall(
+  path: string,
+  o: { what: string; environment: Pick<Environment, 'stdin' | 'cwd'> },
+): Promise<Input> {
   try {
-    return await openInput(path, o.world);
+    return await openInput(path, o.environment);
   } catch (error) {
     if (!isSealpinError(error, 'file_unreadable') || error.hint === undefined) throw error;
     throw new SealpinError(error.code, error.message, {
@@ -186,8 +190,11 @@ async function openSmall(path: string, o: { what: string; world: Pick<Environmen
 }
 
 /** Whether other users can read a file; false where the system has no such permissions, and for standard input. */
-export async function isOpenToOthers(path: string, world: Pick<Environment, 'cwd' | 'platform'>): Promise<boolean> {
-  if (world.platform === 'win32' || path === '-') return false;
-  const stats = await promisify(fs.stat)(resolve(world.cwd, path));
+export async function isOpenToOthers(
+  path: string,
+  environment: Pick<Environment, 'cwd' | 'platform'>,
+): Promise<boolean> {
+  if (environment.platform === 'win32' || path === '-') return false;
+  const stats = await promisify(fs.stat)(resolve(environment.cwd, path));
   return stats.isFile() && (stats.mode & 0o077) !== 0;
 }

@@ -17,6 +17,7 @@ import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from './unfi
 /** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
 const blockBytes = 1024 * 1024;
 
+/** Where the result of a command goes. A file appears under its name complete, by `commit`, or not at all. */
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
@@ -39,9 +40,10 @@ export interface Sink {
   abort(): Promise<void>;
 }
 
+/** How an output may be opened. */
 export type SinkOptions = {
   readonly force: boolean;
-  readonly world: Pick<Environment, 'stdout' | 'cwd'>;
+  readonly environment: Pick<Environment, 'stdout' | 'cwd'>;
   /** Permissions of a new file; 0600 unless it may be seen by all. */
   readonly mode?: number;
   /** A file that is being read and so must not be written. */
@@ -59,7 +61,7 @@ export type SinkOptions = {
  */
 export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
   if (path === '-') return standardOutput(o);
-  const target = resolve(o.world.cwd, path);
+  const target = resolve(o.environment.cwd, path);
   if (path.endsWith('/') || basename(target) === '')
     throw new SealpinError('file_unwritable', `${path} is a directory`, { hint: 'name a file in it' });
   try {
@@ -212,7 +214,7 @@ function isText(decoder: TextDecoder, chunk: Uint8Array | undefined): boolean {
 }
 
 function standardOutput(o: SinkOptions): Sink {
-  const { stdout } = o.world;
+  const { stdout } = o.environment;
   const decoder = stdout.isTTY && !o.force ? new TextDecoder('utf-8', { fatal: true }) : undefined;
   const refuseBinary = (chunk?: Uint8Array): void => {
     if (decoder === undefined || isText(decoder, chunk)) return;

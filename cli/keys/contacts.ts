@@ -46,7 +46,7 @@ export async function readContacts({ dataDir, stdin }: Context): Promise<Contact
   const path = pathOf(dataDir);
   let bytes;
   try {
-    bytes = await readSmall(path, { limitBytes, what: 'contacts', world: { cwd: dataDir, stdin } });
+    bytes = await readSmall(path, { limitBytes, what: 'contacts', environment: { cwd: dataDir, stdin } });
   } catch (error) {
     if (isSealpinError(error, 'file_not_found')) return new Map();
     throw error;
@@ -73,7 +73,7 @@ export async function changeContacts(context: Context, change: (contacts: Contac
   const held = await hold(folder, context);
   try {
     const contacts = Object.fromEntries(change(await readContacts(context)));
-    const sink = await openSink(pathOf(context.dataDir), { force: true, world: context, fileOnly: true });
+    const sink = await openSink(pathOf(context.dataDir), { force: true, environment: context, fileOnly: true });
     try {
       await sink.write(new TextEncoder().encode(`${JSON.stringify({ v: 1, contacts }, undefined, 2)}\n`));
       await sink.commit();

@@ -186,7 +186,7 @@ function shortened(recipient: string): string {
 async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
   if (path === '') throw new SealpinError('key_invalid', `the file name for ${what} is empty`);
   try {
-    return await readSmall(path, { limitBytes, what, world: context });
+    return await readSmall(path, { limitBytes, what, environment: context });
   } catch (error) {
     if (!isSealpinError(error, 'file_not_found') && !isSealpinError(error, 'file_unreadable')) throw error;
     // A failure of the system has its error as the cause; a path that cannot be a key file has none, or our own.

@@ -79,7 +79,7 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
     throw new SealpinError('usage', 'standard input cannot be both the file and the password', {
       hint: 'put the password into a file, or into SEALPIN_PASSWORD',
     });
-  const bytes = await readSmall(file, { limitBytes, what: 'a password', world: context });
+  const bytes = await readSmall(file, { limitBytes, what: 'a password', environment: context });
   if (await isOpenToOthers(file, context))
     context.output.warn(`${file} holds a password and is accessible to other users; fix it with: chmod 600 ${file}`);
   return parsePassword(bytes);

@@ -39,6 +39,7 @@ export type Controls = {
   rebuild(): Promise<{ bytes: number; ms: number }>;
   stop(): Promise<Record<string, never>>;
 };
+/** The name of a question. */
 export type Control = keyof Controls;
 
 const names: readonly (string | undefined)[] = ['address', 'status', 'rebuild', 'stop'] satisfies Control[];

@@ -33,7 +33,7 @@ export type Kubo = KuboReport & { readonly url: string; readonly token?: string 
 export type KuboChoice = Pick<Homes, 'left'> & { readonly kubo?: Kubo };
 
 /** Its responses have a few hundred bytes. */
-const timeouts: Timeouts = { stallMs: 5_000, bytes: 1, answerMs: 5_000 };
+const timeouts: Timeouts = { stallMs: 5_000, bytes: 1, responseMs: 5_000 };
 
 /** A node with very many peers lists some 200 bytes for each. */
 const maxPeersBytes = 8 * 1024 * 1024;

@@ -21,6 +21,7 @@ const {
   convertV4MiniflareOptions,
 } = createRequire(import.meta.url)('miniflare') as typeof Module;
 
+/** What workerd runs, and where its state lies. */
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
   stateDir: string;
@@ -44,6 +45,7 @@ export type WorkerdOptions = {
   onRestart?(): void | Promise<void>;
 };
 
+/** A running workerd with the Worker and the guard in it. */
 export type Workerd = {
   processes: ProcessMark[];
   /** Whether the workerd that listens on the port still runs, so that no other program can have the port. */

@@ -32,6 +32,7 @@ const drainMs = 10_000;
 /** How long a question for the address waits while a crashed workerd is replaced. */
 const restartMs = 5_000;
 
+/** What `start` was asked for. */
 export type ServiceOptions = {
   /** Absolute; exists. */
   readonly dataDir: string;
@@ -45,6 +46,7 @@ export type ServiceOptions = {
   log(line: string): void;
 };
 
+/** A running local service. */
 export type Service = {
   readonly url: string;
   readonly account: string;

@@ -20,6 +20,7 @@ import { type HttpResponse, headerOf, readText, send, type SendOptions } from '.
 import { isLoopback } from '../../client/loopback.ts';
 import { visible } from '../terminal/output.ts';
 
+/** A service, and the API key for it. */
 export type Service = {
   /** Ends in `/`. */
   readonly url: URL;
@@ -254,6 +255,7 @@ export function refuseEmptyPage({ files, cursor }: FileList): void {
     throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
 }
 
+/** The routes that the command line uses. Every method throws the problem that the service reports, and the codes of `send`. */
 export interface Api {
   health(): Promise<Health>;
   /** Stores bytes unchanged. The service checks `cid`, if given, before it keeps anything. */

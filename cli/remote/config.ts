@@ -4,6 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 import { pathsIn } from '../io/paths.ts';
 
+/** `config.json` after parsing. */
 export type Config = {
   readonly v: 1;
   /** URL of the service. */

@@ -20,6 +20,7 @@ export type HttpResponse = {
   readonly body: ReadableStream<Uint8Array>;
 };
 
+/** One request. */
 export type SendOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
@@ -101,7 +102,7 @@ async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Pro
       o.onSent?.();
     }
   }
-  return await withTimeout(response, o.timeouts.answerMs);
+  return await withTimeout(response, o.timeouts.responseMs);
 }
 
 /** Sends the body. @returns false when the response, or an error, came first */

@@ -101,11 +101,11 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
  *
  * @throws conflict when another process has it, file_unwritable, disk_full
  */
-export async function openSpool(id: string, world: World): Promise<Spool> {
-  const folder = join(pathsIn(world.dataDir).uploads, id);
+export async function openSpool(id: string, environment: World): Promise<Spool> {
+  const folder = join(pathsIn(environment.dataDir).uploads, id);
   const containerPath = join(folder, 'container');
   const statePath = join(folder, 'state.json');
-  const held = await holdFolder(folder, world.dataDir);
+  const held = await holdFolder(folder, environment.dataDir);
   if (held === undefined)
     throw new SealpinError('conflict', 'another sealpin is uploading the same file', {
       hint: 'wait until it has ended, and see: sealpin list',
@@ -121,7 +121,7 @@ export async function openSpool(id: string, world: World): Promise<Spool> {
   }
 
   async function save(next: SpoolState): Promise<SpoolState> {
-    const sink = await openSink(statePath, { force: true, world });
+    const sink = await openSink(statePath, { force: true, environment });
     try {
       await sink.write(Buffer.from(`${JSON.stringify(next, null, 2)}\n`));
       await sink.commit();
@@ -141,7 +141,7 @@ export async function openSpool(id: string, world: World): Promise<Spool> {
     async fill({ stream, bytes }, about, onBytes) {
       await rm(statePath, { force: true });
       state = undefined;
-      const sink = await openSink(containerPath, { force: true, world });
+      const sink = await openSink(containerPath, { force: true, environment });
       const builder = cidBuilder({ digest: nodeBackend.sha256 });
       try {
         await rm(containerPath, { force: true });

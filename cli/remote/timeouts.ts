@@ -1,5 +1,5 @@
-/** How slow a peer may be: at least `bytes` in each `stallMs` of waiting for it, and a response within `answerMs`. */
-export type Timeouts = { readonly stallMs: number; readonly bytes: number; readonly answerMs: number };
+/** How slow a peer may be: at least `bytes` in each `stallMs` of waiting for it, and a response within `responseMs`. */
+export type Timeouts = { readonly stallMs: number; readonly bytes: number; readonly responseMs: number };
 
 /** 1 KiB/s is slower than any connection that is of use for files; pinning a large file may take five minutes. */
-export const defaultTimeouts: Timeouts = { stallMs: 60_000, bytes: 60 * 1024, answerMs: 300_000 };
+export const defaultTimeouts: Timeouts = { stallMs: 60_000, bytes: 60 * 1024, responseMs: 300_000 };

@@ -1,7 +1,9 @@
 /** Completion scripts for shells, generated from the commands. */
 import type { Command } from '../command.ts';
 
+/** The shells that completions exist for. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
+/** One of them. */
 export type Shell = (typeof shells)[number];
 
 type Flag = { readonly name: string; readonly description: string; readonly takes: string | undefined };

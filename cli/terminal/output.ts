@@ -11,6 +11,7 @@ import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
 import type { OutputStream } from './streams.ts';
 
+/** Where output goes, and in which form. */
 export type OutputOptions = {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
@@ -20,6 +21,7 @@ export type OutputOptions = {
   readonly now: () => number;
 };
 
+/** What a command may print. stdout gets the result only. */
 export interface Output {
   readonly json: boolean;
   /**

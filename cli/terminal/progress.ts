@@ -1,6 +1,7 @@
 /** One line on the terminal that shows the progress: share, bytes, rate and remaining time. */
 import { columnsOf, type OutputStream } from './streams.ts';
 
+/** The progress of one transfer. */
 export interface Progress {
   /** Counts bytes that are done; negative: bytes that were lost again. */
   add(bytes: number): void;
@@ -11,6 +12,7 @@ export interface Progress {
 }
 
 const nothing = (): void => undefined;
+/** Shows nothing. */
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
 const intervalMs = 100;

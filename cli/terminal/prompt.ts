@@ -4,6 +4,7 @@ import { ReadStream, WriteStream } from 'node:tty';
 import { SealpinError } from '../../shared/errors.ts';
 import { write } from './output.ts';
 
+/** An open terminal that questions can be asked at. */
 export interface Terminal {
   /** Asks a question and reads one line that is not shown. */
   ask(question: string, signal: AbortSignal): Promise<string>;

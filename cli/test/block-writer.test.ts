@@ -3,7 +3,7 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { blockWriter } from '../io/block-writer.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const MiB = 1024 * 1024;
 

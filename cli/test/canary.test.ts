@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { sealpin as start } from './local/harness.ts';
-import { run, temporaryDirectory, type Overrides } from './world.ts';
+import { run, temporaryDirectory, type Overrides } from './environment.ts';
 
 const password = 'canary-password-violet-anchor-tundra';
 const wrong = 'canary-wrong-password-mosaic-harbor';

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { packageRoot } from '../local/bundle.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const root = packageRoot();
 const launcher = join(root, 'sealpin');

@@ -10,7 +10,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { parseServiceUrl } from '../remote/client.ts';
 import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
 
@@ -212,7 +212,7 @@ describe('a service that is not what it should be', () => {
     },
   ])('S64: one that $title is given up', async ({ handler }) => {
     const service = await hostile({ 'GET /v1/health': handler });
-    const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, answerMs: 150 } });
+    const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, responseMs: 150 } });
     expect(ran.exit).toBe(1);
     expect(ran.stderr).toContain('is too slow: the request was cancelled');
   });

@@ -5,7 +5,7 @@ import { type Args, defineCommand } from '../command.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { headings, loadCommands } from '../commands/index.ts';
 import { commandUsage, mainUsage, synopsis } from '../terminal/usage.ts';
-import { Collector, run, temporaryDirectory, worldIn } from './world.ts';
+import { Collector, run, temporaryDirectory, environmentIn } from './environment.ts';
 import { createOutput } from '../terminal/output.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
@@ -26,10 +26,13 @@ async function parsed(argv: readonly string[], rest?: string): Promise<unknown> 
     examples: [],
     run: async (o) => void (got = { ...o.args, rest: o.rest }),
   })(heading);
-  const world = worldIn('/');
-  await command
-    .parse(argv)
-    .run({ ...world, output: createOutput({ ...world, json: false, quiet: false }), dataDir: '/', service: undefined });
+  const environment = environmentIn('/');
+  await command.parse(argv).run({
+    ...environment,
+    output: createOutput({ ...environment, json: false, quiet: false }),
+    dataDir: '/',
+    service: undefined,
+  });
   return got;
 }
 

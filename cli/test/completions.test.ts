@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
 import { loadCommands } from '../commands/index.ts';
-import { run } from './world.ts';
+import { run } from './environment.ts';
 
 async function scriptFor(shell: string): Promise<string> {
   const ran = await run(['completions', shell], '/');

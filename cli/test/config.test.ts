@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseConfig, readConfig } from '../remote/config.ts';
 import { dataDirectory, makeDataDirectory, makeDirectories } from '../io/paths.ts';
-import { run, temporaryDirectory } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
 
 describe('the data directory is', () => {
   const base = { cwd: '/desk', home: '/home/ann', platform: 'linux' as const, env: {} };

@@ -5,7 +5,7 @@ import { parseContactName } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { holdFolder } from '../io/held-folder.ts';
 import { other, pair } from './containers.ts';
-import { run, temporaryDirectory } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
 
 async function contacts(home: string): Promise<Record<string, string[]>> {
   const text = await readFile(join(home, 'contacts', 'contacts.json'), 'utf8');

@@ -3,7 +3,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { encrypt, generateKeyPair, passwordRecipient, type Format, type Recipient } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 export const password = 'some long password';
 export const env = { SEALPIN_PASSWORD: password };

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { encryptDetached, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { byPassword, contain, env, other, pair, password, unseal } from './containers.ts';
-import { run, temporaryDirectory } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
 
 describe('decrypt opens', () => {
   test.each([

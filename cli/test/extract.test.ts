@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { isInside } from '../folder/archive-path.ts';
 import { openExtraction } from '../folder/extract.ts';
 import { byPassword, contain, env } from './containers.ts';
-import { contextIn, run, temporaryDirectory } from './world.ts';
+import { contextIn, run, temporaryDirectory } from './environment.ts';
 
 type Type = NonNullable<TarHeader['type']>;
 const mtime = new Date(1_000_000_000_000);

@@ -6,7 +6,7 @@ import { encrypt, passwordRecipient } from '../../shared/crypto/index.ts';
 import { type BlockSource, carOf, cidBuilder, leafBytes } from '../../shared/ipfs/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { hostile, someApiKey, type Hostile } from './hostile.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 const mib = 1024 * 1024;
 const password = 'some long password';
@@ -189,7 +189,7 @@ describe('S62, S63, S65: a source that gives', () => {
 });
 
 describe('S64: a source that', () => {
-  const timeouts = { stallMs: 150, bytes: 100_000, answerMs: 150 };
+  const timeouts = { stallMs: 150, bytes: 100_000, responseMs: 150 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
     {
@@ -215,7 +215,7 @@ describe('S64: a source that', () => {
   test('stops midway, and no other: it is a service that cannot be reached', async () => {
     const ran = await decryptFrom(
       [(_request, response) => void response.writeHead(200, carType).write(blob.car.subarray(0, 2 * mib))],
-      { timeouts: { stallMs: 150, bytes: 100_000, answerMs: 9000 } },
+      { timeouts: { stallMs: 150, bytes: 100_000, responseMs: 9000 } },
     );
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toMatch(/it gave nothing for 150 ms|is too slow/);

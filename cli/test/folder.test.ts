@@ -9,7 +9,7 @@ import { entriesOf } from '../folder/entries.ts';
 import { openFolder } from '../folder/pack.ts';
 import { env, pair } from './containers.ts';
 import { localService } from './local.ts';
-import { contextIn, run, temporaryDirectory } from './world.ts';
+import { contextIn, run, temporaryDirectory } from './environment.ts';
 
 const long = 'é'.repeat(120);
 

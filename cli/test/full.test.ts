@@ -8,7 +8,7 @@ import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto
 import { nodeBackend } from '../keys/node-backend.ts';
 import { onSmallDisk } from './disk.ts';
 import { entry } from './local.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const pair = await generateKeyPair(nodeBackend);
 

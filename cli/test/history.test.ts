@@ -4,7 +4,7 @@ import { appendFile, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { recall, remember, type Stored } from '../history.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const entry = (cid: string): Stored => ({
   v: 1,

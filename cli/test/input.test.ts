@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { openInput, readSmall } from '../io/input.ts';
 import { entry } from './local.ts';
-import { temporaryDirectory, worldIn } from './world.ts';
+import { temporaryDirectory, environmentIn } from './environment.ts';
 
 const mib = 1024 * 1024;
 
@@ -20,7 +20,7 @@ test('a regular file comes whole, with its size known before', async () => {
   const directory = await temporaryDirectory();
   const data = Buffer.from(Array.from({ length: 2 * mib + 17 }, (_, index) => index % 251));
   await writeFile(join(directory, 'in'), data);
-  const input = await openInput('in', worldIn(directory));
+  const input = await openInput('in', environmentIn(directory));
   expect(input.bytes).toBe(data.length);
   expect((await all(input.stream)).equals(data)).toBe(true);
   await input.close();
@@ -31,7 +31,7 @@ describe('S53: a file that is not at rest', () => {
     const directory = await temporaryDirectory();
     const path = join(directory, 'in');
     await writeFile(path, Buffer.alloc(3 * mib));
-    const input = await openInput('in', worldIn(directory));
+    const input = await openInput('in', environmentIn(directory));
     const reader = input.stream.getReader();
     await reader.read();
     await change(path);
@@ -66,7 +66,7 @@ describe('S54: what is no regular file', () => {
   test('a directory is refused, with a way out', async () => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'dir'));
-    await expect(openInput('dir', worldIn(directory))).rejects.toMatchObject({
+    await expect(openInput('dir', environmentIn(directory))).rejects.toMatchObject({
       code: 'file_unreadable',
       message: 'dir is a directory',
       hint: 'name a file in it',
@@ -74,7 +74,7 @@ describe('S54: what is no regular file', () => {
   });
 
   test('a device is refused', async () => {
-    await expect(openInput('/dev/zero', worldIn('/'))).rejects.toMatchObject({
+    await expect(openInput('/dev/zero', environmentIn('/'))).rejects.toMatchObject({
       code: 'file_unreadable',
       message: '/dev/zero is not a regular file',
     });
@@ -83,17 +83,17 @@ describe('S54: what is no regular file', () => {
   test('a loop of links and a missing file are different errors', async () => {
     const directory = await temporaryDirectory();
     await symlink('loop', join(directory, 'loop'));
-    await expect(openInput('loop', worldIn(directory))).rejects.toMatchObject({
+    await expect(openInput('loop', environmentIn(directory))).rejects.toMatchObject({
       code: 'file_unreadable',
       message: 'loop cannot be read: symbolic link loop',
     });
-    await expect(openInput('none', worldIn(directory))).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect(openInput('none', environmentIn(directory))).rejects.toMatchObject({ code: 'file_not_found' });
   });
 
   test('a FIFO is read to its end, also when its writer comes late', async () => {
     const directory = await temporaryDirectory();
     execFileSync('mkfifo', [join(directory, 'fifo')]);
-    const input = await openInput('fifo', worldIn(directory));
+    const input = await openInput('fifo', environmentIn(directory));
     expect(input.bytes).toBeUndefined();
     const writer = spawn('sh', ['-c', `sleep 0.1; head -c ${3 * mib} /dev/zero > fifo`], {
       cwd: directory,
@@ -107,7 +107,7 @@ describe('S54: what is no regular file', () => {
   test('a FIFO without a writer can be interrupted', async () => {
     const directory = await temporaryDirectory();
     execFileSync('mkfifo', [join(directory, 'fifo')]);
-    const input = await openInput('fifo', worldIn(directory));
+    const input = await openInput('fifo', environmentIn(directory));
     const read = expect(input.stream.getReader().read()).rejects.toMatchObject({ code: 'file_unreadable' });
     await input.close();
     await read;
@@ -116,14 +116,17 @@ describe('S54: what is no regular file', () => {
 
 describe('S55: standard input', () => {
   test('comes whole, its size unknown', async () => {
-    const input = await openInput('-', worldIn('/', { stdin: Readable.from([Buffer.from('a'), Buffer.from('bc')]) }));
+    const input = await openInput(
+      '-',
+      environmentIn('/', { stdin: Readable.from([Buffer.from('a'), Buffer.from('bc')]) }),
+    );
     expect(input.bytes).toBeUndefined();
     expect((await all(input.stream)).toString()).toBe('abc');
   });
 
   test('is refused when it is a terminal', async () => {
     const stdin = Object.assign(Readable.from([]), { isTTY: true });
-    await expect(openInput('-', worldIn('/', { stdin }))).rejects.toMatchObject({
+    await expect(openInput('-', environmentIn('/', { stdin }))).rejects.toMatchObject({
       code: 'usage',
       message: 'standard input is a terminal',
     });
@@ -134,10 +137,10 @@ test('a small file is refused when it is not small', async () => {
   const directory = await temporaryDirectory();
   await writeFile(join(directory, 'big'), Buffer.alloc(101));
   await expect(
-    readSmall('big', { limitBytes: 100, what: 'a password', world: worldIn(directory) }),
+    readSmall('big', { limitBytes: 100, what: 'a password', environment: environmentIn(directory) }),
   ).rejects.toMatchObject({ code: 'file_unreadable', message: 'big is too large to be a password' });
   await expect(
-    readSmall('big', { limitBytes: 101, what: 'a password', world: worldIn(directory) }),
+    readSmall('big', { limitBytes: 101, what: 'a password', environment: environmentIn(directory) }),
   ).resolves.toHaveLength(101);
 });
 

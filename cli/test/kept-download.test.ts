@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { localService } from './local.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { entry } from './local.ts';
 
 const local = localService();

@@ -5,7 +5,7 @@ import { open, parseRecipients, passwordIdentity, recipientFromSpki } from '../.
 import { costs } from '../../shared/crypto/stanzas/password.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { byPassword, contain, env, other, pair, password, unseal } from './containers.ts';
-import { contextIn, run, temporaryDirectory, type Overrides } from './world.ts';
+import { contextIn, run, temporaryDirectory, type Overrides } from './environment.ts';
 
 describe('private keys', () => {
   const toPair = (): Promise<Buffer> => contain('plain text', 'age', recipientFromSpki(pair.spki));

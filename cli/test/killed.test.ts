@@ -10,7 +10,7 @@ import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto
 import { nodeBackend } from '../keys/node-backend.ts';
 import { recall } from '../history.ts';
 import { entry, localService } from './local.ts';
-import { run, temporaryDirectory } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
 
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { packageRoot } from '../local/bundle.ts';
 import { localService } from './local.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const local = localService();
 const gib = 1024 ** 3;

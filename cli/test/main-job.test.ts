@@ -6,8 +6,8 @@ import { describe, expect, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { localService } from './local.ts';
-import { run, temporaryDirectory } from './world.ts';
-import type { Overrides, Ran } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
+import type { Overrides, Ran } from './environment.ts';
 
 const local = localService();
 const password = 'a password of some length';

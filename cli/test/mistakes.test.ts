@@ -11,7 +11,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { remember } from '../history.ts';
 import { createOutput } from '../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from './hostile.ts';
-import { Collector, run, temporaryDirectory } from './world.ts';
+import { Collector, run, temporaryDirectory } from './environment.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey };
 const own = '00112233aabbccdd';
@@ -119,7 +119,7 @@ test('a key of the local service that is refused says how to come back', async (
       json(response, 401, { type: 'about:blank', title: 'refused', status: 401, code: 'unauthorized' }),
   });
   const { timeouts, signal } = {
-    timeouts: { stallMs: 9e3, bytes: 1, answerMs: 9e3 },
+    timeouts: { stallMs: 9e3, bytes: 1, responseMs: 9e3 },
     signal: new AbortController().signal,
   };
   const target = { url: new URL(`${service.url}/`), apiKey: someApiKey, keyFrom: 'local/secrets.json' as const };
@@ -363,7 +363,7 @@ describe('a service that cannot be reached', () => {
     // A label of 64 characters is no name, so that nobody is asked for it.
     const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',
-      timeouts: { stallMs: 9e3, bytes: 1, answerMs: 9e3 },
+      timeouts: { stallMs: 9e3, bytes: 1, responseMs: 9e3 },
       signal: new AbortController().signal,
     });
     await expect(failed).rejects.toMatchObject({ hint: 'check the address and your connection, and try again' });

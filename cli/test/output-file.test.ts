@@ -8,13 +8,13 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openSink } from '../io/output-file.ts';
 import { openInput } from '../io/input.ts';
-import { Collector, temporaryDirectory, worldIn } from './world.ts';
+import { Collector, temporaryDirectory, environmentIn } from './environment.ts';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const isRoot = process.getuid?.() === 0;
 
 async function sinkIn(directory: string, path: string, force = false) {
-  return openSink(path, { force, world: worldIn(directory) });
+  return openSink(path, { force, environment: environmentIn(directory) });
 }
 
 async function write(directory: string, path: string, text: string, force = false): Promise<void> {
@@ -130,9 +130,9 @@ describe('S46: input = output', () => {
     await mkdir(join(directory, 'foo'));
     await link(join(directory, 'in'), join(directory, 'hard'));
     await symlink('in', join(directory, 'soft'));
-    const world = worldIn(directory);
-    const input = await openInput('in', world);
-    await expect(openSink(path, { force: true, world, input: input.identity })).rejects.toMatchObject({
+    const environment = environmentIn(directory);
+    const input = await openInput('in', environment);
+    await expect(openSink(path, { force: true, environment, input: input.identity })).rejects.toMatchObject({
       code: 'usage',
       message: `${path} is the input too`,
     });
@@ -213,7 +213,7 @@ describe('S55: standard output', () => {
   const sinkTo = (isTTY: boolean, force = false): { stdout: Collector; sink: ReturnType<typeof openSink> } => {
     const stdout = new Collector();
     stdout.isTTY = isTTY;
-    return { stdout, sink: openSink('-', { force, world: { stdout, cwd: '/' } }) };
+    return { stdout, sink: openSink('-', { force, environment: { stdout, cwd: '/' } }) };
   };
 
   test('takes anything when it is no terminal', async () => {

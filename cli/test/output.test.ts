@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { createOutput, visible, write } from '../terminal/output.ts';
 import { progressLine, sizeText, timeText } from '../terminal/progress.ts';
-import { Collector } from './world.ts';
+import { Collector } from './environment.ts';
 
 function collect(
   o: { json?: boolean; quiet?: boolean; tty?: boolean; env?: Record<string, string>; now?: () => number } = {},

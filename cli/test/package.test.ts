@@ -11,7 +11,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
 import { packageRoot } from '../local/bundle.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const room = realpathSync(mkdtempSync(join(tmpdir(), 'sealpin-package-')));
 afterAll(() => rmSync(room, { recursive: true, force: true }));

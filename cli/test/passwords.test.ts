@@ -4,7 +4,7 @@ import { wordlist } from '@scure/bip39/wordlists/english.js';
 import { describe, expect, test } from 'vitest';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { timeText, strengthWarning } from '../keys/strength.ts';
-import { contextIn, temporaryDirectory } from './world.ts';
+import { contextIn, temporaryDirectory } from './environment.ts';
 
 const none = { argument: undefined, file: undefined, stdinTaken: false };
 const strong = 'violet-anchor-tundra-42-mosaic';

@@ -9,7 +9,7 @@ import { carOf } from '../../shared/ipfs/index.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { atTerminal, missingTerminal } from './pty.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const missing = missingTerminal();
 

@@ -7,7 +7,7 @@ import { localService } from './local.ts';
 import { sealpin } from './local/harness.ts';
 import { missingTerminal } from './pty.ts';
 import { Player } from './transcript.ts';
-import { temporaryDirectory } from './world.ts';
+import { temporaryDirectory } from './environment.ts';
 
 const folder = join(import.meta.dirname, 'scripts');
 const scripts = readdirSync(folder)

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
 import { localService } from './local.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 const local = localService();
 const mib = 1024 * 1024;

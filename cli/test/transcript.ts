@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { sealpin as asProcess } from './local/harness.ts';
 import { hostile, json } from './hostile.ts';
 import { atTerminal, type Step } from './pty.ts';
-import { run } from './world.ts';
+import { run } from './environment.ts';
 
 type Expected = { readonly stdout: string[]; readonly stderr: string[]; readonly screen: string[]; exit: number };
 export type Play = { readonly directory: string; readonly home: string };

@@ -12,7 +12,7 @@ import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testk
 import { someApiKey } from './hostile.ts';
 import { onSmallDisk } from './disk.ts';
 import { entry } from './local.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './world.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
 const mib = 1024 * 1024;
 const limitBytes = 2 * mib;

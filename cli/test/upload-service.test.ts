@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultyProxy, type Passed } from '../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { entry } from './local.ts';
-import { run, temporaryDirectory } from './world.ts';
+import { run, temporaryDirectory } from './environment.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;

@@ -6,6 +6,7 @@ import { sha256, treeBuilder, type Digest } from './tree.ts';
 /** The CID of a stream and its length in bytes. */
 export type SizedCid = { cid: string; bytes: number };
 
+/** What a builder reports on its way. */
 export type CidBuilderOptions = {
   /**
    * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
@@ -18,6 +19,7 @@ export type CidBuilderOptions = {
   digest?: Digest;
 };
 
+/** Computes the CID of bytes that are written to it. One call at a time. */
 export interface CidBuilder {
   /** Adds bytes. They may be changed once it resolves. */
   write(chunk: Uint8Array): Promise<void>;

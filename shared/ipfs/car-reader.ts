@@ -10,6 +10,7 @@ import { maxBlockBytes } from './profile.ts';
  */
 export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 
+/** The blocks of a CAR, one after the other. */
 export interface CarReader {
   /**
    * The next block; undefined at the end. One call at a time.

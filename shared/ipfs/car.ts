@@ -5,6 +5,7 @@ import type { BlockSource } from './block-source.ts';
 import { openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
 import { varintOf } from './varint.ts';
 
+/** Which blocks of a file a CAR holds. */
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all';

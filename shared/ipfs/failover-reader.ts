@@ -11,6 +11,7 @@ import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 
+/** Blocks from several sources, the next one when one fails. */
 export interface FailoverReader {
   /** @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of the last failure */
   fetchBlock: FetchBlock;

@@ -19,6 +19,7 @@ export type Limits = {
 const defaultIdleMs = 60_000;
 const defaultTotalMs = 86_400_000;
 
+/** How a file is read. */
 export type OpenOptions = {
   signal?: AbortSignal;
   limits?: Limits;
@@ -28,6 +29,7 @@ export type OpenOptions = {
   onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
 };
 
+/** A file whose root was verified. */
 export type IpfsFile = {
   /** Bytes of the file. */
   size: number;

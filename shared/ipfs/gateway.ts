@@ -23,6 +23,7 @@ export type GatewayFetch = (
 /** What a refusal says beyond its status: one of our codes, and a sentence. */
 export type GatewayProblem = { readonly code: Code; readonly detail: string };
 
+/** A trustless gateway, and how it is asked. */
 export type GatewayOptions = {
   /** Its root: `/ipfs/{cid}` comes after it. */
   url: string;

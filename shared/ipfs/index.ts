@@ -12,6 +12,7 @@ export { sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
 export { carReader, type CarBlock } from './car-reader.ts';
 export { type BlockSource } from './block-source.ts';
+export { hashingStream } from './hashing-stream.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
 export { carHeader, carOf, carSection, fileFromCar, type CarOptions } from './car.ts';
 export {

@@ -35,6 +35,7 @@ export function acquireReader(stream: ReadableStream<Uint8Array>): AcquiredReade
   }
 }
 
+/** A stream that is read by length. */
 export interface ByteReader {
   /**
    * The next `length` bytes, in a buffer that holds nothing else; fewer at the end of the stream, none after it. One call at a time.
@@ -50,6 +51,52 @@ export interface ByteReader {
 export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
   const acquired = acquireReader(stream);
   return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);
+}
+
+interface PieceReader {
+  /** The next piece, which is never empty; undefined at the end. One call at a time. */
+  next(): Promise<Uint8Array | undefined>;
+  cancel(reason?: unknown): Promise<void>;
+}
+
+/**
+ * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks of any other stream stay as they are.
+ * @param length bytes of a buffer
+ * @param o.eager gives a buffer as soon as it has a byte, and does not wait until it is full
+ */
+export function pieceReader(
+  stream: ReadableStream<Uint8Array>,
+  length: number,
+  { eager = false }: { eager?: boolean } = {},
+): PieceReader {
+  const acquired = acquireReader(stream);
+  if (acquired.byob) {
+    const { reader } = acquired;
+    const { read } = fillingReader(reader);
+    return {
+      next: async () => nonEmpty(await (eager ? readOnce(reader, length) : read(length))),
+      cancel: (reason) => reader.cancel(reason),
+    };
+  }
+  const { reader } = acquired;
+  return {
+    async next() {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || value.length > 0) return value;
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  };
+}
+
+async function readOnce(reader: ByobReader, length: number): Promise<Uint8Array | undefined> {
+  const { value } = await reader.read(new Uint8Array(length));
+  return value;
+}
+
+function nonEmpty(bytes: Uint8Array | undefined): Uint8Array | undefined {
+  return bytes === undefined || bytes.length === 0 ? undefined : bytes;
 }
 
 function fillingReader(reader: ByobReader): ByteReader {

@@ -18,6 +18,7 @@ const CachedKey = v.object({
   createdBy: v.nullable(v.string()),
   sealed: v.optional(v.string()),
 });
+/** What KV holds of an API key. */
 export type CachedKey = v.InferOutput<typeof CachedKey>;
 
 /** Seconds for which a place of Cloudflare's network may keep a record before it reads KV again. */

@@ -9,11 +9,13 @@ import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */
 export type Bindings = Env & PinBinding & ShareBinding & { ACCOUNT: DurableObjectNamespace<Account> };
+/** The types that Hono passes to handlers and middleware. */
 export type App = {
   Bindings: Bindings;
   /** `countedFor`: what the rate limit counts the request for. */
   Variables: { requestId: string; countedFor?: 'account' | 'address' };
 };
+/** The context of one request. */
 export type Ctx = Context<App>;
 
 /**

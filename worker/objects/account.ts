@@ -41,6 +41,7 @@ type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: numbe
 /** A caller whose key is valid. */
 type Authorized = { key: KeyRecord; account: AccountRecord };
 
+/** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);

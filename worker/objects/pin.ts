@@ -58,6 +58,7 @@ function ownership(held: Held, row: PinRow | undefined): Ownership {
   return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: row !== undefined };
 }
 
+/** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);

@@ -11,12 +11,14 @@ import { pinning } from './kubo-pin.ts';
 import type { HttpOptions } from './http-client.ts';
 import { rpc, type RpcResult } from './kubo-rpc.ts';
 
+/** A Kubo, and the name of our pins there. */
 export type KuboOptions = HttpOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
   pinName: string;
   timeouts?: Partial<Timeouts>;
 };
 
+/** How long a Kubo may take. */
 export type Timeouts = {
   /** The longest wait for a response, and of an import for the service to take a piece: 30 s. */
   responseMs: number;

@@ -8,6 +8,7 @@ import type { FileRecord } from '../objects/file-rows.ts';
 
 /** Facts of a file from its row or, in encrypted mode, from its header. `size` in bytes. */
 export type About = { filename: string | null; contentType: string; size: number };
+/** A file whose header was opened. */
 export type Opened = Awaited<ReturnType<typeof openDetached>>;
 
 /** The content type of a file without one (RFC 9110 section 8.3). */

@@ -52,6 +52,7 @@ type Access =
   | { who: 'anybody' | 'address' | 'operator'; handler: (c: Ctx) => Response | Promise<Response> }
   | { who: 'key'; scope?: Scope; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
+/** A row of the table of routes. */
 export type Route = Description & Access;
 
 /** What each guard runs before the handler, and the codes that it adds. */

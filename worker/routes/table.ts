@@ -112,6 +112,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   };
 }
 
+/** All routes, in the order in which they are matched. */
 export const routes: readonly Route[] = [
   {
     method: 'get',

@@ -12,7 +12,7 @@ import { cidOfBytes } from '../../testkit/cid.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
-import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
+import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './stored-state.ts';
 
 let dir: string;
 let node: RunningNode;

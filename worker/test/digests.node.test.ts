@@ -6,7 +6,7 @@ import { startService, type Service } from '../../testkit/service.ts';
 import type { Client } from './client.ts';
 import { bytesOf, jsonOf, problemOf } from './client.ts';
 import { create, head, mib, modes, offsetOf, patch } from './uploads/tus.ts';
-import { newOwner, pinned, type Owner } from './world.ts';
+import { newOwner, pinned, type Owner } from './stored-state.ts';
 
 function digest(bytes: Uint8Array | string, algorithm: 'sha256' | 'sha512' = 'sha256'): string {
   return `${algorithm.replace('sha', 'sha-')}=:${createHash(algorithm).update(bytes).digest('base64')}:`;

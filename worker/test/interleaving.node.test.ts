@@ -6,7 +6,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from './world.ts';
+import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from './stored-state.ts';
 
 let service: Service;
 let peer: Peer;

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountDetails, ApiKeyList, NewApiKeyResponse, ResumableUpload } from '../../shared/api.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { newOwner, type Owner } from './world.ts';
+import { newOwner, type Owner } from './stored-state.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 

@@ -5,7 +5,7 @@ import type { NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { newOwner, sweep, type Owner } from './world.ts';
+import { newOwner, sweep, type Owner } from './stored-state.ts';
 
 let service: Service;
 let peer: Peer;

@@ -18,7 +18,7 @@ import {
 import { isSealpinError } from '../../shared/errors.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { askNode } from './world.ts';
+import { askNode } from './stored-state.ts';
 
 let dir: string;
 

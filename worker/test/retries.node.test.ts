@@ -10,7 +10,7 @@ import type { FileList, StoredFile } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
-import { accountObject, newOwner, pinned, sweep, type Owner } from './world.ts';
+import { accountObject, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
 
 let dir: string;
 let node: RunningNode;

@@ -10,7 +10,7 @@ import type { Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../sha
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { startNode, type RunningNode } from '../../testkit/node.ts';
 import { client, jsonOf, problemOf } from './client.ts';
-import { accountObject, newOwner, shareObject, type Owner } from './world.ts';
+import { accountObject, newOwner, shareObject, type Owner } from './stored-state.ts';
 
 /** Beyond the time for which a record may be on its way. */
 const longMs = 3_600_000;

@@ -14,7 +14,7 @@ import type {
 import { maxRecordBytes, newShareId, openParcel, sealParcel } from '../../shared/link/index.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { newOwner, shareObject, type Owner } from './world.ts';
+import { newOwner, shareObject, type Owner } from './stored-state.ts';
 
 const dayMs = 86_400_000;
 const minuteMs = 60_000;

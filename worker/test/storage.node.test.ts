@@ -7,7 +7,7 @@ import { FileList, Problem, Receipt, StoredFile } from '../../shared/api.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from './client.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { pinned } from './world.ts';
+import { pinned } from './stored-state.ts';
 
 const { version } = manifest;
 const maxFileBytes = 32 * 2 ** 30;

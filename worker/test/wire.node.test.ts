@@ -7,7 +7,7 @@ import type { FileList, StoredFile } from '../../shared/api.ts';
 import { bytesOf, jsonOf, problemOf } from './client.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { askNode, newOwner, pinned, sweep, type Owner } from './world.ts';
+import { askNode, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
 
 let service: Service;
 let peer: Peer;

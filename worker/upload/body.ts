@@ -12,6 +12,7 @@ const readBytes = 1024 * 1024;
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
 
+/** The body of an upload while it arrives. */
 export type UploadBody = {
   /** The file's bytes. It errors with the code for what is wrong with the body. */
   stream: ReadableStream<Uint8Array>;
@@ -47,6 +48,7 @@ export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }
 
+/** How a body is read. */
 export type UploadOptions = {
   /** How many bytes the body may have; counted, because a length need not be announced. */
   limitBytes: number | undefined;

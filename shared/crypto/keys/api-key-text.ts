@@ -9,6 +9,7 @@ export const apiKeyPrefix = 'sp_';
 export const accountBytes = 16;
 export const secretBytes = 32;
 export const accountCharacters = base62Characters(accountBytes);
+/** Characters of the secret: 32 bytes in base62. */
 export const secretCharacters = base62Characters(secretBytes);
 
 const apiKeyPattern = new RegExp(

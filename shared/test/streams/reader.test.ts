@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { acquireReader, byteReader } from '../../streams/reader.ts';
+import { acquireReader, byteReader, pieceReader } from '../../streams/reader.ts';
 
 const bytes = Uint8Array.from({ length: 10 }, (_, index) => index + 1);
 
@@ -33,6 +33,13 @@ function streams(cancelled: unknown[] = []): Record<'byte' | 'default', Readable
   };
 }
 
+async function piecesOf(stream: ReadableStream<Uint8Array>, o?: { eager: boolean }): Promise<number[][]> {
+  const reader = pieceReader(stream, 4, o);
+  const pieces: number[][] = [];
+  for (let piece = await reader.next(); piece; piece = await reader.next()) pieces.push([...piece]);
+  return pieces;
+}
+
 describe('acquireReader', () => {
   it('takes a byte stream with a BYOB reader, and any other with a default reader', () => {
     expect(acquireReader(streams().byte).byob).toBe(true);
@@ -55,10 +62,27 @@ describe('byteReader', () => {
     expect([...(await reader.read(100))]).toEqual([6, 7, 8, 9, 10]);
     expect([...(await reader.read(100))]).toEqual([]);
   });
+});
+
+describe('pieceReader', () => {
+  it('fills buffers from a byte stream, and leaves other chunks as they are', async () => {
+    const chunks = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10]];
+    expect(await piecesOf(streams().default)).toEqual(chunks);
+    expect(await piecesOf(streams().byte)).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+      [9, 10],
+    ]);
+  });
+
+  it('does not wait for a full buffer when it is eager', async () => {
+    const chunks = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10]];
+    for (const stream of Object.values(streams())) expect(await piecesOf(stream, { eager: true })).toEqual(chunks);
+  });
 
   it('passes a cancel on', async () => {
     const cancelled: unknown[] = [];
-    for (const stream of Object.values(streams(cancelled))) await byteReader(stream).cancel('enough');
+    for (const stream of Object.values(streams(cancelled))) await pieceReader(stream, 4).cancel('enough');
     expect(cancelled).toEqual(['enough', 'enough']);
   });
 });

@@ -5,7 +5,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, type ClusterPeer } from '../../../testkit/cluster.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../client.ts';
-import { newOwner, type Owner } from '../world.ts';
+import { newOwner, type Owner } from '../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from './scenario.ts';
 

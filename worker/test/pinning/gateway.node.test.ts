@@ -7,7 +7,7 @@ import { fileFromCar, gateway, openFile, leafBytes } from '../../../shared/ipfs/
 import { bytesOf, problemOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { newOwner, type Owner } from '../world.ts';
+import { newOwner, type Owner } from '../stored-state.ts';
 
 const bytes = randomBytes(2 * leafBytes + 500);
 let service: Service;
@@ -353,7 +353,7 @@ describe('what is not here', () => {
     expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
     expect(await problemOf(get(`${file.cid}?format=raw`))).toEqual([410, 'gone']);
     peer.onCommand = undefined;
-    const { sweep } = await import('../world.ts');
+    const { sweep } = await import('../stored-state.ts');
     await sweep(service, [owner], [file.cid]);
     expect(await problemOf(get(`${file.cid}?format=raw`))).toEqual([404, 'not_found']);
   });

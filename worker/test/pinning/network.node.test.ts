@@ -9,7 +9,7 @@ import { gateway, openFile } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
 
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {

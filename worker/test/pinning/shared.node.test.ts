@@ -10,7 +10,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { askNode, newOwner, type Owner } from '../world.ts';
+import { askNode, newOwner, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
 type Node = { url: string; close(): Promise<void> };

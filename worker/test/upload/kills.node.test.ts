@@ -11,7 +11,7 @@ import { rpcToken, startService, type Service } from '../../../testkit/service.t
 import { bytesOf, client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus.ts';
-import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../world.ts';
+import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = 20;
@@ -33,7 +33,7 @@ let pinnedBefore: string[];
 
 const start = (): Promise<Service> =>
   startService({ entry: 'worker/test/clock.ts', dir, node: kubo, through: () => peer.url });
-const world = (): Service => ({ ...service, node: kubo.url });
+const atKubo = (): Service => ({ ...service, node: kubo.url });
 
 beforeAll(async () => {
   if (!long || kuboProgram() === undefined) return;
@@ -42,7 +42,7 @@ beforeAll(async () => {
   peer = await startPeer(() => kubo.url);
   service = await start();
   owner = await newOwner(service);
-  pinnedBefore = await pinned(world());
+  pinnedBefore = await pinned(atKubo());
 });
 afterAll(async () => {
   await service?.close();
@@ -95,7 +95,11 @@ async function resume(mode: Mode): Promise<Acknowledged> {
   }
 }
 
-const collect = async (): Promise<void> => void (await (await askNode(world(), 'repo/gc')).text());
+const killKubo = async (): Promise<void> => {
+  await kubo.kill();
+  await kubo.start();
+};
+const collect = async (): Promise<void> => void (await (await askNode(atKubo(), 'repo/gc')).text());
 
 /** The CIDs of the rows of the account's files. */
 async function cidsOfFiles(): Promise<string[]> {
@@ -110,7 +114,7 @@ it.runIf(long && kuboProgram() !== undefined)(
       const [one, other] = round % 2 === 0 ? modes : modes.toReversed();
       const uploads = Promise.all([post(one!), resume(other!)]);
       uploads.catch(() => undefined);
-      const kills = round % 2 === 0 ? [killService, kubo.killAndStart] : [kubo.killAndStart, killService];
+      const kills = round % 2 === 0 ? [killService, killKubo] : [killKubo, killService];
       for (const kill of kills) {
         await sleep((Math.random() * latestKillMs) / kills.length);
         await kill();
@@ -120,11 +124,11 @@ it.runIf(long && kuboProgram() !== undefined)(
       acknowledged.push(...stored);
     }
     // Nothing runs any more. A service that was not there when a pin was to be removed is asked again.
-    await sweep(world(), [owner], []);
-    for (const cid of await pinned(world())) await (await pinObject(world(), cid)).ring(3_600_000);
-    await sweep(world(), [owner], []);
+    await sweep(atKubo(), [owner], []);
+    for (const cid of await pinned(atKubo())) await (await pinObject(atKubo(), cid)).ring(3_600_000);
+    await sweep(atKubo(), [owner], []);
     expect([await owner.object.rows('part'), await owner.object.rows('outbox')]).toEqual([[], []]);
-    const pins = (await pinned(world())).filter((cid) => !pinnedBefore.includes(cid));
+    const pins = (await pinned(atKubo())).filter((cid) => !pinnedBefore.includes(cid));
     expect(pins.toSorted()).toEqual(await cidsOfFiles());
     await collect();
     for (const { fileId, sha256: expected } of acknowledged) {

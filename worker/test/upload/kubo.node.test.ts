@@ -11,7 +11,7 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { askNode, newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -36,7 +36,7 @@ function uploads(online: boolean): void {
   let pinnedBefore: string[];
 
   /** The service as the helpers see it, with the present address of the node. */
-  const world = (): Service => ({ ...service, node: kubo.url });
+  const atKubo = (): Service => ({ ...service, node: kubo.url });
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'sealpin-engine-'));
@@ -47,7 +47,7 @@ function uploads(online: boolean): void {
   beforeEach(async () => {
     peer.onCommand = undefined;
     owner = await newOwner(service);
-    pinnedBefore = await pinned(world());
+    pinnedBefore = await pinned(atKubo());
   });
   afterAll(async () => {
     await service.close();
@@ -64,7 +64,7 @@ function uploads(online: boolean): void {
     });
   const read = async ({ fileId }: StoredFile): Promise<Buffer> =>
     bytesOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
-  const collect = async (): Promise<void> => void (await (await askNode(world(), 'repo/gc')).text());
+  const collect = async (): Promise<void> => void (await (await askNode(atKubo(), 'repo/gc')).text());
   const addedCid = async (path: string): Promise<string> => {
     const profile = ['--cid-version=1', '--raw-leaves', `--chunker=size-${leafBytes}`, '--max-file-links=1024'];
     return (await kubo.ipfs('add', '--quieter', '--only-hash', ...profile, path)).trim();
@@ -73,9 +73,9 @@ function uploads(online: boolean): void {
   /** The files and pins that are left when everything that waits has had its time. */
   async function afterSweep(): Promise<{ files: string[]; pins: string[]; rows: number }> {
     const cids = [...(await owner.object.rows('part')), ...(await owner.object.rows('file'))].map((row) => row['cid']);
-    await sweep(world(), [owner], [...new Set(cids.map(String))]);
+    await sweep(atKubo(), [owner], [...new Set(cids.map(String))]);
     const { files } = await jsonOf<FileList>(owner.call('/v1/storage'));
-    const pins = (await pinned(world())).filter((cid) => !pinnedBefore.includes(cid));
+    const pins = (await pinned(atKubo())).filter((cid) => !pinnedBefore.includes(cid));
     const rows = (await owner.object.rows('part')).length + (await owner.object.rows('outbox')).length;
     return { files: files.map((file) => file.cid), pins, rows };
   }

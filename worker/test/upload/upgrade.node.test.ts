@@ -9,7 +9,7 @@ import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { rpcToken, startService } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../client.ts';
-import { accountObject, newOwner, pinned, sweep } from '../world.ts';
+import { accountObject, newOwner, pinned, sweep } from '../stored-state.ts';
 
 test('an account of the first version gets the tables that it lacks, and takes uploads in parts', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-upgrade-'));

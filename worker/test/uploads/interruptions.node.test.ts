@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { create, expectStored, head, mib, modes, offsetOf, patch, random, send, stateOf, version } from './tus.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
-import { accountObject, newOwner, pinned, sweep, type Owner } from '../world.ts';
+import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startNode, type RunningNode } from '../../../../testkit/node.ts';
 import { rpcToken, startService, type Service } from '../../../../testkit/service.ts';
-import { accountObject, newOwner, type Owner } from '../../world.ts';
+import { accountObject, newOwner, type Owner } from '../../stored-state.ts';
 import { mib, modes, type Mode } from '../tus.ts';
 import { startBreakingProxy, type BreakingProxy } from './breaking-proxy.ts';
 import { open, send } from './request.ts';

@@ -1,4 +1,4 @@
-/** A world for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
+/** A environment for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
 import { Readable, Writable } from 'node:stream';
 import type { Context, Environment } from '../context.ts';
 import { main } from '../main.ts';
@@ -39,8 +39,8 @@ export type Overrides = Partial<Omit<Environment, 'stdin' | 'stdout' | 'stderr'>
   readonly stderr?: Collector;
 };
 
-/** A world in a directory, with what a test wants otherwise. */
-export function worldIn(
+/** A environment in a directory, with what a test wants otherwise. */
+export function environmentIn(
   directory: string,
   overrides: Overrides = {},
 ): Environment & { readonly stdout: Collector; readonly stderr: Collector } {
@@ -62,22 +62,27 @@ export function worldIn(
   };
 }
 
-/** Runs one command line in a world of its own. */
+/** Runs one command line in a environment of its own. */
 export async function run(argv: readonly string[], directory: string, overrides: Overrides = {}): Promise<Ran> {
-  const world = worldIn(directory, overrides);
-  const exit = await main(argv, world);
-  return { exit, stdout: world.stdout.text, stderr: world.stderr.text, stdoutBytes: world.stdout.bytes };
+  const environment = environmentIn(directory, overrides);
+  const exit = await main(argv, environment);
+  return {
+    exit,
+    stdout: environment.stdout.text,
+    stderr: environment.stderr.text,
+    stdoutBytes: environment.stdout.bytes,
+  };
 }
 
-/** What a command would get in such a world. */
+/** What a command would get in such a environment. */
 export function contextIn(
   directory: string,
   overrides: Overrides = {},
 ): Context & { readonly stdout: Collector; readonly stderr: Collector } {
-  const world = worldIn(directory, overrides);
+  const environment = environmentIn(directory, overrides);
   return {
-    ...world,
-    output: createOutput({ ...world, json: false, quiet: false }),
+    ...environment,
+    output: createOutput({ ...environment, json: false, quiet: false }),
     dataDir: directory,
     service: undefined,
   };

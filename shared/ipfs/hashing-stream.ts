@@ -1,0 +1,47 @@
+/** A stream that passes its bytes on and knows their CID at the end. */
+import { pieceReader } from '../streams/reader.ts';
+import { cidBuilder, type SizedCid } from './builder.ts';
+import { leafBytes } from './profile.ts';
+
+/** `result` resolves when the source has ended and every byte of `stream` has been read. */
+type HashingStream = { stream: ReadableStream<Uint8Array>; result: Promise<SizedCid> };
+
+/**
+ * Computes the CID of bytes on their way, without a copy where the source allows it. A byte stream is read in pieces of 1 MiB, one
+ * per leaf; the chunks of any other stream pass unchanged, and chunks of whole leaves cost least.
+ * @returns `stream`, which fails as the source fails and cancels it, and `result`, which rejects with the error or
+ *   with the reason of the cancel
+ */
+export function hashingStream(source: ReadableStream<Uint8Array>): HashingStream {
+  const reader = pieceReader(source, leafBytes);
+  const builder = cidBuilder();
+  const { promise: result, resolve, reject } = Promise.withResolvers<SizedCid>();
+  // A reader of the stream sees every error there; the same error in an unused result must not count as unhandled.
+  result.catch(() => undefined);
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const piece = await reader.next();
+          if (piece === undefined) {
+            resolve(await builder.finish());
+            controller.close();
+          } else {
+            await builder.write(piece);
+            controller.enqueue(piece);
+          }
+        } catch (cause) {
+          reject(cause);
+          throw cause;
+        }
+      },
+      async cancel(reason) {
+        reject(reason ?? new DOMException('The stream was cancelled', 'AbortError'));
+        await reader.cancel(reason);
+      },
+    },
+    // A piece that waits here is a MiB more for each stream.
+    { highWaterMark: 0 },
+  );
+  return { stream, result };
+}
