@@ -46,7 +46,7 @@ export default defineConfig({
   test: {
     reporters: ['default', closingLine],
     // Tests mostly wait for processes, sockets and disks; by default Vitest uses one core of two.
-    maxWorkers: Math.max(3, availableParallelism()),
+    maxWorkers: Math.max(4, availableParallelism()),
     projects: [
       {
         test: {

@@ -1,7 +1,7 @@
 /** CIDs of what tests have at hand. */
 import { cidBuilder } from '../shared/ipfs/index.ts';
 
-/** The CID of bytes, whole or as they come. */
+/** The CID of bytes, whole or in pieces. */
 export async function cidOfBytes(source: Uint8Array | AsyncIterable<Uint8Array>): Promise<string> {
   const builder = cidBuilder();
   if (source instanceof Uint8Array) await builder.write(source);

@@ -26,7 +26,11 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   },
   worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
   client: { rooms: ['shared'], npm: /^$/ },
-  cli: { rooms: ['shared', 'client'], npm: /^(citty|miniflare|esbuild)$|^(@scure\/bip39|@zxcvbn-ts)\//, node: true },
+  cli: {
+    rooms: ['shared', 'client'],
+    npm: /^(citty|miniflare|esbuild|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
+    node: true,
+  },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },

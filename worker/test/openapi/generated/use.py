@@ -6,7 +6,7 @@ from io import BytesIO
 
 from sealpin import AuthenticatedClient
 from sealpin.api.files import delete_file, get_file, get_file_content, list_files, store_encrypted, store_plain
-from sealpin.models import EncryptedJsonUpload, FileList, FileWithData, Problem, Receipt, ReceiptKey, StoredFile
+from sealpin.models import EncryptedJsonUpload, FileList, FileWithData, NewlyStoredFile, Problem, Receipt, ReceiptKey
 from sealpin.types import File
 
 client = AuthenticatedClient(base_url=os.environ["SERVICE"], token=os.environ["KEY"])
@@ -15,7 +15,7 @@ content = bytes([0, 1, 2, 253, 254, 255])
 body = EncryptedJsonUpload(filename="n.bin", data=base64.b64encode(content).decode())
 encrypted = store_encrypted.sync(client=client, body=body)
 plain = store_plain.sync(client=client, body=File(payload=BytesIO(content)), idempotency_key="one")
-assert isinstance(encrypted, StoredFile) and isinstance(plain, StoredFile), (encrypted, plain)
+assert isinstance(encrypted, NewlyStoredFile) and isinstance(plain, NewlyStoredFile), (encrypted, plain)
 
 files = list_files.sync(client=client, limit=2)
 assert isinstance(files, FileList)
