@@ -112,12 +112,13 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
     const { path } = await create(owner.call, mode, bytes.length);
     const slow = slowPatch(path, 0, bytes.length);
     peer.seen.length = 0;
-    slow.write(bytes.subarray(0, 1_600_000));
+    // More than a leaf and the largest read, which waits for all of its bytes.
+    slow.write(bytes.subarray(0, 2_600_000));
     await expect.poll(() => peer.seen, { timeout: 10_000 }).toContain('dag/import');
     const offset = await offsetOf(owner.call, path);
     const finished = await send(owner.call, path, bytes, 4 * mib, offset);
     await expectStored(owner.call, finished, bytes);
-    slow.write(bytes.subarray(1_600_000));
+    slow.write(bytes.subarray(2_600_000));
     expect([410, 423, 422]).toContain(await slow.status);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done', offset: bytes.length });
   });
