@@ -11,6 +11,8 @@ import { localService } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { entry } from './local.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 const local = localService();
 const mib = 1024 * 1024;
 const bytes = 24 * mib;
@@ -132,7 +134,7 @@ describe('a download', () => {
     expect(await on.isWhole()).toBe(true);
   });
 
-  test('that broke off twice continues at the second place', async () => {
+  test.runIf(long)('that broke off twice continues at the second place', async () => {
     const on = await scene();
     await brokenOff(on, 6 * mib);
     on.line.fault = ({ path }) => ({ kind: 'cut', afterBytes: path.includes('entity-bytes') ? 6 * mib : mib });
@@ -144,7 +146,7 @@ describe('a download', () => {
     expect(await on.isWhole()).toBe(true);
   });
 
-  test('of another blob starts afresh; into another file it continues', async () => {
+  test.runIf(long)('of another blob starts afresh; into another file it continues', async () => {
     const on = await scene();
     await brokenOff(on);
     const other = await scene();
@@ -164,7 +166,7 @@ describe('a download', () => {
     expect(await on.kept()).toEqual([]);
   });
 
-  test('S59: two at once of one blob: both get it, one of them keeps', async () => {
+  test.runIf(long)('S59: two at once of one blob: both get it, one of them keeps', async () => {
     const on = await scene();
     const other = on.argv.map((word) => (word === 'out' ? 'other' : word));
     const both = await Promise.all([on.decrypt(), on.decrypt({}, other)]);
@@ -173,7 +175,7 @@ describe('a download', () => {
     expect(await on.kept()).toEqual([]);
   });
 
-  test('removes what nobody continued for 7 days', async () => {
+  test.runIf(long)('removes what nobody continued for 7 days', async () => {
     const on = await scene();
     await brokenOff(on);
     const long = (Date.now() - 8 * 24 * 3600 * 1000) / 1000;

@@ -14,6 +14,8 @@ import { onSmallDisk } from './disk.ts';
 import { entry } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 const mib = 1024 * 1024;
 const limitBytes = 2 * mib;
 const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
@@ -124,19 +126,22 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(await on.spools()).toEqual([]);
   });
 
-  test('S50: after a kill between the last byte and its end, the same command finds it stored', async () => {
-    const on = await scene();
-    on.line.fault = async ({ method }) => {
-      if (method === 'GET' && patches(on.passed).length === 3) await sleep(60_000, undefined, { ref: false });
-      return undefined;
-    };
-    await killed(on, () => patches(on.passed).length === 3 && on.passed.at(-1)?.method === 'GET');
-    on.line.fault = () => undefined;
-    on.passed.length = 0;
-    const ran = await on.encrypt();
-    expect(ran).toMatchObject({ exit: 0, stderr: 'sealpin: continuing the upload of in at 5.0 MiB of 5.0 MiB\n' });
-    expect(patches(on.passed)).toEqual([]);
-  });
+  test.runIf(long)(
+    'S50: after a kill between the last byte and its end, the same command finds it stored',
+    async () => {
+      const on = await scene();
+      on.line.fault = async ({ method }) => {
+        if (method === 'GET' && patches(on.passed).length === 3) await sleep(60_000, undefined, { ref: false });
+        return undefined;
+      };
+      await killed(on, () => patches(on.passed).length === 3 && on.passed.at(-1)?.method === 'GET');
+      on.line.fault = () => undefined;
+      on.passed.length = 0;
+      const ran = await on.encrypt();
+      expect(ran).toMatchObject({ exit: 0, stderr: 'sealpin: continuing the upload of in at 5.0 MiB of 5.0 MiB\n' });
+      expect(patches(on.passed)).toEqual([]);
+    },
+  );
 
   test('S50: what was not encrypted to its end is not continued, and that is said', async () => {
     const on = await scene(48 * mib);
@@ -176,7 +181,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(offsetsOf(on.passed)[0]).toBe(0);
   });
 
-  test('to other keys is another upload; to the same ones it continues', async () => {
+  test.runIf(long)('to other keys is another upload; to the same ones it continues', async () => {
     const on = await scene();
     for (const name of ['ann', 'ben']) await run(['keygen', '--output', name, '--data-dir', on.home], on.directory);
     const words = (...names: string[]) => ['ecc-encrypt', 'in', ...names, ...on.argv.slice(2)];
@@ -190,7 +195,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(created(on.passed)).toHaveLength(1);
   });
 
-  test('begins again with the same bytes when the service has lost the upload', async () => {
+  test.runIf(long)('begins again with the same bytes when the service has lost the upload', async () => {
     const on = await scene();
     await interrupted(on);
     const [spool] = await on.spools();
@@ -272,7 +277,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(ended(on.passed)).toHaveLength(1);
   });
 
-  test('removes what other commands left more than 7 days ago, and nothing younger', async () => {
+  test.runIf(long)('removes what other commands left more than 7 days ago, and nothing younger', async () => {
     const on = await scene();
     await interrupted(on);
     await writeFile(join(on.directory, 'other'), randomBytes(3 * mib));
@@ -288,7 +293,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(ended(on.passed)).toHaveLength(1);
   });
 
-  test('a damaged state is not continued', async () => {
+  test.runIf(long)('a damaged state is not continued', async () => {
     const on = await scene();
     await interrupted(on);
     const [spool] = await on.spools();

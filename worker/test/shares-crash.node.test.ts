@@ -95,7 +95,7 @@ describe('the service dies while a share is made', () => {
   });
 });
 
-// Each waits for the time limits of calls between objects.
+// Each waits for the time limit of a call between objects.
 it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
   'a record that cannot be sent (%s) makes no share',
   async (fault) => {

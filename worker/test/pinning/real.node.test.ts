@@ -126,8 +126,8 @@ if (kuboProgram() === undefined) {
   test.skip(noKubo);
 } else {
   for (const [name, open] of Object.entries(runtimes)) {
-    // In the short form Node, which adapters do not run in when they are deployed, meets one kind only.
-    for (const online of long || name === 'workerd' ? [false, true] : [true]) {
+    // In the short form each runtime meets one kind.
+    for (const online of long ? [false, true] : [name === 'workerd']) {
       describe(`${name}: a real Kubo, ${online ? 'online' : 'offline'}`, () => {
         const start = () => startKubo({ online });
         contract(open, start);
