@@ -17,7 +17,9 @@ const others: Others<HonestCluster> = {
 if (clusterProgram() === undefined) {
   test.skip(noCluster);
 } else {
-  describe('one peer, in workerd', () => contractWith(runtimes['workerd']!, () => startHonestCluster(1, 1), others));
+  describe.runIf(long)('one peer, in workerd', () =>
+    contractWith(runtimes['workerd']!, () => startHonestCluster(1, 1), others),
+  );
 
   describe.runIf(long).each(Object.entries(runtimes))('in %s', (_, open) => {
     describe('three peers, two copies', () => contractWith(open, () => startHonestCluster(3, 2), others));
