@@ -3,12 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
-import { chromium } from 'playwright-core';
 import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
 import { bundle } from '../cli/local/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
 import { passwordRecipient, type PasswordKdf } from '../shared/crypto/index.ts';
+import { launchChromium } from '../testkit/chromium.ts';
 import { pathOf } from '../testkit/programs.ts';
 import { startModule } from '../testkit/workerd.ts';
 import type { Kind } from './workers/crypto-isolate.ts';
@@ -183,19 +183,7 @@ async function* inChromium(): AsyncGenerator<Figure> {
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const browser = await chromium.launch({
-    executablePath,
-    args: [
-      '--headless',
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  });
+  const browser = await launchChromium(executablePath);
   try {
     const page = await browser.newPage();
     const address = server.address();

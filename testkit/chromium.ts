@@ -2,7 +2,7 @@
 import { build } from 'esbuild';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { chromium, type Page } from 'playwright-core';
+import { chromium, type Browser, type Page } from 'playwright-core';
 import { pathOf } from './programs.ts';
 
 export type RunningPage = {
@@ -11,6 +11,23 @@ export type RunningPage = {
   origin: string;
   close(): Promise<void>;
 };
+
+/** Starts Chromium without a window and without traffic of its own. @param executablePath of the program */
+export function launchChromium(executablePath: string): Promise<Browser> {
+  return chromium.launch({
+    executablePath,
+    args: [
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+}
 
 /**
  * Bundles a module and opens a page with it as its script.
@@ -37,19 +54,7 @@ export async function startPage(entry: string, files: Record<string, Uint8Array>
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const browser = await chromium.launch({
-    executablePath,
-    args: [
-      '--headless',
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  });
+  const browser = await launchChromium(executablePath);
   const page = await browser.newPage();
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   await page.goto(`${origin}/`);

@@ -23,16 +23,17 @@ export type TusdService = {
   close(): Promise<void>;
 };
 
-/** Starts it on free ports of 127.0.0.1. @param o.maxUploadBytes what its health says */
-export async function startTusdService(o: { maxUploadBytes: number | null }): Promise<TusdService> {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
+/** Starts tusd on a free port of 127.0.0.1, with its uploads in `dir`. `endpoint` is where uploads are created. */
+export async function spawnTusd(
+  dir: string,
+  args: readonly string[] = [],
+): Promise<{ endpoint: string; close(): Promise<void> }> {
   // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
-  const tusd = spawn(pathOf('tusd') ?? 'tusd', ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...polls], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
+  const tusd = spawn(pathOf('tusd') ?? 'tusd', all, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(tusd, 'exit');
-  const files = await new Promise<string>((resolve, reject) => {
+  const endpoint = await new Promise<string>((resolve, reject) => {
     let output = '';
     const listen = (chunk: Buffer): void => {
       output += chunk.toString();
@@ -43,6 +44,20 @@ export async function startTusdService(o: { maxUploadBytes: number | null }): Pr
     tusd.stderr.on('data', listen);
     tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
   });
+  return {
+    endpoint,
+    async close() {
+      tusd.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** Starts it on free ports of 127.0.0.1. @param o.maxUploadBytes what its health says */
+export async function startTusdService(o: { maxUploadBytes: number | null }): Promise<TusdService> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
+  const tusd = await spawnTusd(dir);
+  const files = tusd.endpoint;
   const adapter = createServer((request, response) => {
     answer(request, response, { files, dir, maxUploadBytes: o.maxUploadBytes }).catch(() => response.destroy());
   });
@@ -54,8 +69,7 @@ export async function startTusdService(o: { maxUploadBytes: number | null }): Pr
     async close() {
       adapter.closeAllConnections();
       adapter.close();
-      tusd.kill('SIGTERM');
-      await ended;
+      await tusd.close();
       await rm(dir, { recursive: true, force: true });
     },
   };

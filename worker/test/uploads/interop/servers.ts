@@ -2,15 +2,14 @@
 import { FileStore } from '@tus/file-store';
 import { Server } from '@tus/server';
 import { randomUUID } from 'node:crypto';
-import { spawn } from 'node:child_process';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathOf } from '../../../../testkit/programs.ts';
 import type { Service } from '../../../../testkit/service.ts';
+import { spawnTusd } from '../../../../testkit/tusd.ts';
 import type { Mode } from '../tus.ts';
 
 export type TusServer = {
@@ -37,32 +36,14 @@ const download = async (url: string, headers: Record<string, string> = {}): Prom
 /** Starts tusd, which `.ci/tusd` builds, on a free port of 127.0.0.1. */
 export async function startTusd(): Promise<TusServer> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
-  const args = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, `-max-size=${maxBytes}`, '-behind-proxy'];
-  // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
-  const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
-  const tusd = spawn(pathOf('tusd')!, [...args, ...polls], { stdio: ['ignore', 'pipe', 'pipe'] });
-  const ended = new Promise<void>((resolve) => {
-    tusd.once('exit', () => resolve());
-  });
-  const endpoint = await new Promise<string>((resolve, reject) => {
-    let output = '';
-    const listen = (chunk: Buffer): void => {
-      output += chunk.toString();
-      const [, url] = /upload files to: (\S+)/.exec(output) ?? [];
-      if (url !== undefined) resolve(url);
-    };
-    tusd.stdout.on('data', listen);
-    tusd.stderr.on('data', listen);
-    tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
-  });
+  const { endpoint, close } = await spawnTusd(dir, [`-max-size=${maxBytes}`, '-behind-proxy']);
   return {
     endpoint,
     nowhere: new URL('nowhere', endpoint).href,
     headers: {},
     stored: download,
     async close() {
-      tusd.kill('SIGTERM');
-      await ended;
+      await close();
       await rm(dir, { recursive: true, force: true });
     },
   };
