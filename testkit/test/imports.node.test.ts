@@ -11,9 +11,10 @@ const root = resolve(import.meta.dirname, '../..');
  * import itself. `docs/architecture.md` draws the same arrows.
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
-  'shared/errors.ts': { rooms: [], npm: /^$/ },
-  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/api-fields.ts'], npm: /^valibot$/ },
-  'shared/api-fields.ts': { rooms: ['shared/filename.ts', 'shared/time.ts'], npm: /^valibot$/ },
+  'shared/errors.ts': { rooms: ['shared/error-codes.ts'], npm: /^$/ },
+  'shared/error-codes.ts': { rooms: [], npm: /^$/ },
+  'shared/api.ts': { rooms: ['shared/errors.ts', 'shared/api'], npm: /^valibot$/ },
+  'shared/api': { rooms: ['shared/filename.ts', 'shared/time.ts'], npm: /^valibot$/ },
   'shared/problem-object.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/filename.ts': { rooms: ['shared/errors.ts'], npm: /^$/ },
   'shared/time.ts': { rooms: [], npm: /^$/ },

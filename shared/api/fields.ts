@@ -1,7 +1,7 @@
 /** The members that the wire shapes of the HTTP API have in common, as validators. */
 import * as v from 'valibot';
-import { filenamePattern } from './filename.ts';
-import { isTime } from './time.ts';
+import { filenamePattern } from '../filename.ts';
+import { isTime } from '../time.ts';
 
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;

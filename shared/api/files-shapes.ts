@@ -1,0 +1,165 @@
+/** The wire shapes of files and uploads. */
+import * as v from 'valibot';
+import {
+  Bytes,
+  Cid,
+  cidParameter,
+  ContentType,
+  FileId,
+  Filename,
+  flag,
+  ServiceId,
+  Timestamp,
+  UploadFilename,
+} from './fields.ts';
+import { EndedShare } from './shares-shapes.ts';
+
+/** Whether the service encrypts a file, or stores it unchanged. */
+export const Mode = v.picklist(['encrypted', 'plain']);
+
+/** Where a file is pinned, as the pinning service acknowledged it. */
+export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
+
+/** `filename` is omitted for a key without `read`, and null for a file without one. */
+export const StoredFile = v.object({
+  fileId: FileId,
+  filename: v.optional(v.nullable(Filename)),
+  mode: Mode,
+  size: Bytes,
+  contentType: ContentType,
+  cid: Cid,
+  createdAt: Timestamp,
+  pins: v.array(StoredPin),
+});
+export type StoredFile = v.InferOutput<typeof StoredFile>;
+
+/** `digest`: of the bytes of the file as they arrived, where the request wants it (RFC 9530). */
+export const NewlyStoredFile = v.object({
+  ...StoredFile.entries,
+  digest: v.optional(v.pipe(v.string(), v.examples(['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:']))),
+});
+export type NewlyStoredFile = v.InferOutput<typeof NewlyStoredFile>;
+
+/** A page of files; `cursor` leads to the next one. */
+export const FileList = v.object({
+  files: v.array(StoredFile),
+  cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),
+});
+export type FileList = v.InferOutput<typeof FileList>;
+
+/** The file that an upload becomes. */
+export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
+
+/**
+ * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has arrived, and the file is not
+ * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived.
+ */
+export const ResumableUpload = v.object({
+  uploadId: FileId,
+  mode: v.picklist(['encrypted', 'plain']),
+  offset: Bytes,
+  length: v.nullable(Bytes),
+  state: v.picklist(['open', 'finishing', 'done', 'failed']),
+  code: v.optional(v.string()),
+  expiresAt: Timestamp,
+  file: v.optional(UploadedFile),
+});
+export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
+
+/** The uploads of an API key. */
+export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
+export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
+
+/** The CID in the path of the gateway. */
+export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
+
+/** A page of the list of files. */
+export const ListQuery = v.object({
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^([1-9][0-9]?|100)$/, 'limit is a number from 1 to 100'),
+      v.transform(Number),
+      v.number(),
+      v.integer(),
+      v.minValue(1),
+      v.maxValue(100),
+      v.description('files on a page'),
+    ),
+    '50',
+  ),
+  cursor: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'),
+      v.description('from the previous page'),
+    ),
+  ),
+  cid: v.optional(cidParameter('only the files with this CID')),
+});
+
+/** The same without `cid`. */
+export const PageQuery = v.omit(ListQuery, ['cid']);
+
+export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
+
+export const UploadQuery = v.object({ cid: v.optional(cidParameter('the CID that the bytes must have')) });
+
+export const RevokeQuery = v.object({
+  cascade: flag('revokes the keys that descend from it, too'),
+  destroy: flag('even if no remaining key has `read`, or `keys`, for as long'),
+  self: flag('even if the key of the request is among them'),
+});
+
+/** The query of the gateway, whose handler parses it: its errors have codes of their own. */
+export const GatewayQuery = v.object({
+  format: v.optional(v.pipe(v.picklist(['car', 'raw']), v.description('takes precedence over `Accept`'))),
+  'dag-scope': v.optional(v.pipe(v.picklist(['block', 'entity', 'all']), v.description('which blocks a CAR has'))),
+  'entity-bytes': v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^-?[0-9]{1,15}:(-?[0-9]{1,15}|\*)$/),
+      v.description('of a CAR: `from:to`, inclusive, where negative numbers count from the end and `*` is the end'),
+    ),
+  ),
+  'car-version': v.optional(v.picklist(['1'])),
+  'car-order': v.optional(v.picklist(['dfs', 'unk'])),
+  'car-dups': v.optional(v.pipe(v.picklist(['y', 'n']), v.description('whether a CAR may have a block twice'))),
+  filename: v.optional(v.pipe(UploadFilename, v.description('the name of the attachment'))),
+});
+
+/** A file in JSON with its bytes in base64, which `?data=false` omits. */
+export const FileWithData = v.object({
+  ...StoredFile.entries,
+  data: v.optional(v.pipe(v.string(), v.base64(), v.examples(['aGVsbG8=']))),
+});
+
+/** The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64 without unused bits that are set. */
+export const JsonUpload = v.strictObject({
+  filename: v.optional(UploadFilename),
+  data: v.pipe(
+    v.string(),
+    v.base64(),
+    v.regex(/^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/),
+    v.examples(['aGVsbG8=']),
+  ),
+});
+
+/** The same in encrypted mode, which requires a filename. */
+export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filename: UploadFilename });
+
+/** What became of a pin of a deleted file. */
+export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
+
+/**
+ * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
+ * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
+ */
+export const Receipt = v.object({
+  fileId: FileId,
+  key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
+  recoverableUntil: v.optional(Timestamp),
+  pins: v.array(RemovedPin),
+  shares: v.optional(v.array(EndedShare)),
+});
+export type Receipt = v.InferOutput<typeof Receipt>;

@@ -1,0 +1,65 @@
+/** The wire shapes of shares. */
+import * as v from 'valibot';
+import { Count, ExpiresAt, FileId, KeyId, Label, Positive, ShareId, Timestamp } from './fields.ts';
+
+/**
+ * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
+ * does.
+ */
+export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
+
+/** The most files that a share names. */
+const maxSharedFiles = 500;
+
+/**
+ * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose deletion ends the share. `password`: whether
+ * the record needs one.
+ */
+export const ShareRequest = v.strictObject({
+  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
+  label: v.optional(Label),
+  expiresAt: v.optional(ExpiresAt),
+  opens: v.optional(Positive),
+  password: v.boolean(),
+});
+export type ShareRequest = v.InferOutput<typeof ShareRequest>;
+
+/** What anybody may know of a share who knows its ID. In every state but `active` its record is destroyed. */
+export const ShareStatus = v.object({
+  id: ShareId,
+  state: v.picklist(['active', 'used_up', 'expired', 'revoked']),
+  password: v.boolean(),
+  expiresAt: Timestamp,
+  opensLeft: Count,
+});
+export type ShareStatus = v.InferOutput<typeof ShareStatus>;
+
+/** A share of the account. `createdBy`: the ID of the API key that made it, with which it ends. */
+export const Share = v.object({
+  ...ShareStatus.entries,
+  label: v.optional(v.string()),
+  files: v.array(FileId),
+  opens: Count,
+  createdAt: Timestamp,
+  createdBy: KeyId,
+});
+export type Share = v.InferOutput<typeof Share>;
+
+export const ShareList = v.object({ shares: v.array(Share), cursor: v.optional(v.string()) });
+export type ShareList = v.InferOutput<typeof ShareList>;
+
+/** `record` in base64. */
+export const OpenedShare = v.object({
+  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  opensLeft: Count,
+});
+export type OpenedShare = v.InferOutput<typeof OpenedShare>;
+
+/** `opened`: how often the record was handed out before, which nothing takes back; known once it is destroyed. */
+export const ShareReceipt = v.object({
+  ...EndedShare.entries,
+  opened: v.optional(Count),
+  recoverableUntil: v.optional(Timestamp),
+});
+export type ShareReceipt = v.InferOutput<typeof ShareReceipt>;

@@ -1,0 +1,302 @@
+/**
+ * One table of every failure: the HTTP API, the command line and the shared rooms all use these codes.
+ * `status` is the HTTP status, `exit` the exit code of the command line. `fault` says who can act: the detail of a `user` fault may
+ * be shown to clients, that of a `system` fault may reveal internals and stays in the log. `hint` is what a client of the API can
+ * do; it never names a command or a flag of the command line, which has hints of its own.
+ */
+type Entry = { status: number; exit: 1 | 2 | 130; fault: 'user' | 'system'; title: string; hint?: string };
+
+const table = {
+  // Requests
+  invalid_request: { status: 400, exit: 2, fault: 'user', title: 'The request is not valid' },
+  invalid_json: { status: 400, exit: 1, fault: 'user', title: 'The JSON is not valid' },
+  invalid_base64: { status: 400, exit: 1, fault: 'user', title: 'The base64 is not valid' },
+  invalid_filename: {
+    status: 400,
+    exit: 2,
+    fault: 'user',
+    title: 'The filename is not valid',
+    hint: 'use 1 to 255 bytes of UTF-8 without control characters and path separators',
+  },
+  invalid_cid: {
+    status: 400,
+    exit: 2,
+    fault: 'user',
+    title: 'The blob ID is not valid',
+    hint: 'a blob ID is a CIDv1 in lower-case base32, such as bafkrei… or bafybei…',
+  },
+  body_incomplete: {
+    status: 400,
+    exit: 1,
+    fault: 'user',
+    title: 'The body ended early',
+    hint: 'send the upload again',
+  },
+  body_timeout: {
+    status: 408,
+    exit: 1,
+    fault: 'user',
+    title: 'The body stalled',
+    hint: 'nothing was kept; send the upload again',
+  },
+  unauthorized: {
+    status: 401,
+    exit: 1,
+    fault: 'user',
+    title: 'The API key is missing, unknown, expired or revoked',
+    hint: 'send Authorization: Bearer sp_…',
+  },
+  insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
+  forbidden: { status: 403, exit: 1, fault: 'user', title: 'Not allowed' },
+  not_found: { status: 404, exit: 1, fault: 'user', title: 'Not found' },
+  method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
+  not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No acceptable representation' },
+  conflict: { status: 409, exit: 1, fault: 'user', title: 'The request conflicts with the current state' },
+  idempotency_running: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The first request with this Idempotency-Key is still running',
+  },
+  offset_mismatch: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The upload is not at this offset',
+    hint: 'HEAD tells the offset to go on from',
+  },
+  too_many_uploads: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'Too many unfinished uploads',
+    hint: 'finish or terminate some of them, or wait until they expire',
+  },
+  gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
+  precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
+  too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service accepts' },
+  quota_exceeded: { status: 413, exit: 1, fault: 'user', title: 'The API key or the account has no room for this' },
+  unsupported_media_type: { status: 415, exit: 1, fault: 'user', title: 'This content type is not supported' },
+  range_not_satisfiable: { status: 416, exit: 1, fault: 'user', title: 'The range is outside the file' },
+  cid_mismatch: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The bytes do not match the announced blob ID',
+    hint: 'the bytes changed on the way; nothing was kept, send them again',
+  },
+  digest_mismatch: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The body does not match its Content-Digest',
+    hint: 'the bytes changed on the way; none of this request were kept, send them again',
+  },
+  idempotency_mismatch: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'This Idempotency-Key was used with other parameters',
+    hint: 'use a new key for a new upload',
+  },
+  upload_changed: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The file changed while it was uploaded',
+    hint: 'nothing was kept; begin a new upload',
+  },
+  upload_busy: {
+    status: 423,
+    exit: 1,
+    fault: 'user',
+    title: 'The upload cannot go on at the moment',
+    hint: 'wait as long as Retry-After says; HEAD then tells the offset to go on from',
+  },
+  rate_limited: {
+    status: 429,
+    exit: 1,
+    fault: 'user',
+    title: 'Too many requests',
+    hint: 'wait as long as Retry-After says',
+  },
+  // The service and what it depends on
+  internal: {
+    status: 500,
+    exit: 1,
+    fault: 'system',
+    title: 'Internal error of the service',
+    hint: 'contact the operator and quote the requestId',
+  },
+  misconfigured: {
+    status: 500,
+    exit: 1,
+    fault: 'system',
+    title: 'The service is misconfigured',
+    hint: 'contact the operator: the log of the service has the reason',
+  },
+  pinning_failed: {
+    status: 502,
+    exit: 1,
+    fault: 'system',
+    title: 'Unexpected response from the pinning service',
+    hint: 'nothing was kept; try again',
+  },
+  pinning_lost: {
+    status: 502,
+    exit: 1,
+    fault: 'system',
+    title: 'The pinning service no longer has this file (asked offline)',
+    hint: 'store the same bytes again, or put them back on the node of the pinning service',
+  },
+  content_mismatch: {
+    status: 502,
+    exit: 1,
+    fault: 'system',
+    title: 'The content does not match its blob ID',
+    hint: 'try another source of the same blob ID',
+  },
+  overloaded: { status: 503, exit: 1, fault: 'system', title: 'Too busy at the moment', hint: 'try again shortly' },
+  pinning_unavailable: {
+    status: 503,
+    exit: 1,
+    fault: 'system',
+    title: 'The pinning service cannot be reached',
+    hint: 'try again shortly',
+  },
+  pinning_timeout: {
+    status: 504,
+    exit: 1,
+    fault: 'system',
+    title: 'The pinning service did not respond in time',
+    hint: 'try again shortly',
+  },
+  // Containers and keys
+  decrypt_failed: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'It cannot be decrypted: wrong password or key, or the data is damaged',
+  },
+  header_invalid: { status: 422, exit: 1, fault: 'user', title: 'The header of the container is not valid' },
+  unsupported_version: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'Unknown container format',
+    hint: 'a newer version of Sealpin may be able to read it',
+  },
+  container_invalid: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The container is incomplete, or has data after its end',
+  },
+  archive_invalid: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'The archive cannot be extracted safely',
+  },
+  kdf_unavailable: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: "The password's key derivation is too expensive for this runtime",
+    hint: 'open it on a machine with more memory',
+  },
+  parcel_invalid: { status: 422, exit: 1, fault: 'user', title: 'The parcel is not valid' },
+  link_invalid: {
+    status: 400,
+    exit: 2,
+    fault: 'user',
+    title: 'The link is not valid',
+    hint: 'copy all of the link, or ask its sender for it again',
+  },
+  key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
+  password_invalid: { status: 400, exit: 2, fault: 'user', title: 'The password is not valid' },
+  no_recipients: {
+    status: 400,
+    exit: 2,
+    fault: 'user',
+    title: 'No recipients',
+    hint: 'name at least one public key',
+  },
+  not_encrypted: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'It is not encrypted',
+    hint: 'omit the password or key to fetch it unchanged',
+  },
+  wrong_kind: {
+    status: 422,
+    exit: 1,
+    fault: 'user',
+    title: 'Wrong kind of credential: it needs a password, or a private key',
+  },
+  random_failed: {
+    status: 500,
+    exit: 1,
+    fault: 'system',
+    title: "The system's random number generator failed a check",
+  },
+  // The command line
+  usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
+  file_exists: { status: 409, exit: 1, fault: 'user', title: 'The file exists' },
+  file_not_found: { status: 404, exit: 1, fault: 'user', title: 'There is no such file' },
+  file_unreadable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be read' },
+  file_unwritable: { status: 400, exit: 1, fault: 'user', title: 'The file cannot be written' },
+  file_changed: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The file changed while it was read',
+    hint: 'nothing was kept; try again once nothing writes to it',
+  },
+  disk_full: { status: 507, exit: 1, fault: 'user', title: 'The disk is full', hint: 'free some space and try again' },
+  config_invalid: { status: 400, exit: 1, fault: 'user', title: 'The configuration cannot be used' },
+  service_unreachable: {
+    status: 503,
+    exit: 1,
+    fault: 'user',
+    title: 'The service cannot be reached',
+  },
+  service_answer: { status: 502, exit: 1, fault: 'user', title: 'Unexpected response: not a Sealpin service' },
+  already_running: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The local service is already running',
+  },
+  not_running: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'No local service is running',
+  },
+  port_in_use: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The port is in use',
+  },
+  build_failed: { status: 500, exit: 1, fault: 'user', title: 'The Worker does not build' },
+  interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
+} as const satisfies Record<string, Entry>;
+
+/** The codes of all failures. */
+export type Code = keyof typeof table;
+
+/** All codes, for documents and tests. */
+export const codes = Object.keys(table) as Code[];
+
+/** The table's entry for a code. */
+export function describe(code: Code): Entry {
+  return table[code];
+}
+
+/** Whether text, for example from an HTTP response, is one of our codes. */
+export function isCode(text: unknown): text is Code {
+  return typeof text === 'string' && Object.hasOwn(table, text);
+}
