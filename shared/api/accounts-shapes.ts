@@ -54,8 +54,13 @@ export const OwnApiKey = v.object({
 
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
-/** `usage` is for keys with `read` only. */
-export const AccountDetails = v.object({ account: AccountWithRecovery, usage: v.optional(Usage), key: OwnApiKey });
+/** `usage` and `quotaBytes`, how many bytes it may reach, are for keys with `read` only. */
+export const AccountDetails = v.object({
+  account: AccountWithRecovery,
+  usage: v.optional(Usage),
+  quotaBytes: v.optional(Bytes),
+  key: OwnApiKey,
+});
 export type AccountDetails = v.InferOutput<typeof AccountDetails>;
 
 /** Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the issuer's. */

@@ -1,10 +1,16 @@
 /** Accounts: created and deleted by the operator, read by their keys, recovered with their recovery file. */
 import {
+  AccountChanges,
+  AccountQuery,
+  KeyChanges,
   NewAccount,
   Recover,
   scopes,
   type AccountDetails,
+  type AccountList,
   type AccountReceipt,
+  type AccountSummary,
+  type ChangedKey,
   type NewAccountResponse,
 } from '../../shared/api.ts';
 import {
@@ -18,13 +24,14 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { unwrap } from '../objects/result.ts';
-import type { Ctx } from '../http/app.ts';
+import { parseQuery, type Ctx } from '../http/app.ts';
 import { fileHeaders } from '../http/response-body.ts';
 import { readJson } from '../http/json-body.ts';
 import type { Principal } from '../auth/authenticate.ts';
+import { listed } from '../auth/account-list.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { accountView, keyView } from './account-view.ts';
+import { accountSummary, accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
 import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
 import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
@@ -51,6 +58,39 @@ export async function createAccount(c: Ctx): Promise<Response> {
   return accountCreated(c, account, apiKey, key);
 }
 
+/** A page of accounts, in no particular order. One that is about to be created or deleted may be missing. */
+export async function listAccounts(c: Ctx): Promise<Response> {
+  const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
+  const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
+  const body: AccountList = {
+    accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
+    ...(cursor === undefined ? {} : { cursor }),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Returns an account, and enters it in the list if it is missing there. */
+export async function readAccountSummary(c: Ctx): Promise<Response> {
+  const account = await unwrap(accountOf(c).object.administration.read());
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Changes label, quota, or whether its keys work. */
+export async function changeAccount(c: Ctx): Promise<Response> {
+  const { object } = accountOf(c);
+  const changes = await readJson(c.req.raw, AccountChanges);
+  const account = await unwrap(object.administration.change(changes));
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Adds a scope to a key that is older than the scope. */
+export async function changeKey(c: Ctx): Promise<Response> {
+  const { object } = accountOf(c);
+  const { addScope } = await readJson(c.req.raw, KeyChanges);
+  const { account, key } = await unwrap(object.administration.addScope(c.req.param('keyId') ?? '', addScope));
+  return c.json<ChangedKey>({ key: keyView(account, key) }, 200, { 'Cache-Control': 'no-store' });
+}
+
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
@@ -61,10 +101,13 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { quotaBytes } = settings;
+  const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
-    ...(key.scopes.includes('read') ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
+    ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
+    ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
     key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
