@@ -10,7 +10,7 @@ import { serviceOf } from '../pinning/configured.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, type Settings } from './account-settings.ts';
 import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
-import { Administration } from './administration.ts';
+import { Administration, noAccount } from './administration.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
 import { Files, type FileRecord, type NewFile, type Page, type PageOptions } from './file-rows.ts';
@@ -130,13 +130,19 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#administration;
   }
 
-  /** Creates the account with its first key. */
-  async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
+  /** Creates the account with its first key. @param quotaBytes null: no quota */
+  async create(
+    account: AccountRecord,
+    recovery: Recovery | null,
+    key: NewKey,
+    quotaBytes: number | null,
+  ): Promise<Result> {
     if (this.#row.id !== undefined) return err('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
       this.#row.create(account);
       if (recovery !== null) this.#row.replaceRecovery(recovery);
       this.#registry.add(key);
+      this.#settings.set({ quotaBytes, disabled: false });
     });
     this.#row.reload();
     await this.#administration.enlist();
@@ -156,7 +162,7 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
   async close(): Promise<Result<{ files: number; keys: number; shares: number }>> {
-    if (this.#row.open === undefined) return err('not_found');
+    if (this.#row.open === undefined) return noAccount();
     const { id } = this.#row.open;
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {

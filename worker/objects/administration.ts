@@ -7,7 +7,7 @@ import type { AccountSettings, Settings } from './account-settings.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord, KeyRegistry } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';
-import { err, type Result } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /** An account with what it uses and may. */
 export type AdministeredAccount = { account: AccountRecord; usage: Usage; settings: Settings };
@@ -36,7 +36,7 @@ export class Administration extends RpcTarget {
   async read(): Promise<Result<AdministeredAccount>> {
     const { row, settings } = this.#o;
     const account = row.open;
-    if (account === undefined) return err('not_found');
+    if (account === undefined) return noAccount();
     await this.enlist();
     return { ok: true, account, usage: row.usage(), settings: settings.get() };
   }
@@ -44,7 +44,7 @@ export class Administration extends RpcTarget {
   /** Changes what is given; a quota below what is stored deletes nothing. @returns the account as it is then; `not_found` */
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {
     const { storage, row, settings } = this.#o;
-    if (row.open === undefined) return err('not_found');
+    if (row.open === undefined) return noAccount();
     const { quotaBytes, disabled } = { ...settings.get(), ...changes };
     storage.transactionSync(() => {
       if (label !== undefined) row.rename(label);
@@ -62,7 +62,7 @@ export class Administration extends RpcTarget {
   async addScope(keyId: string, scope: 'share'): Promise<Result<{ account: string; key: KeyRecord }>> {
     const { storage, row, registry } = this.#o;
     const account = row.open;
-    if (account === undefined) return err('not_found');
+    if (account === undefined) return noAccount();
     return storage.transactionSync((): Result<{ account: string; key: KeyRecord }> => {
       const key = registry.list().find(({ id }) => id === keyId);
       if (key === undefined) return err('not_found', 'the account has no API key with this ID');
@@ -93,4 +93,9 @@ export class Administration extends RpcTarget {
     });
     await flushSoon();
   }
+}
+
+/** The failure for an account that does not exist. */
+export function noAccount(): Failure {
+  return err('not_found', 'there is no account with this ID');
 }

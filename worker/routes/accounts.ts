@@ -39,7 +39,7 @@ import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recove
 /** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
   refuseIdempotencyKey(c);
-  const { label, recovery } = await readJson(c.req.raw, NewAccount);
+  const { label, recovery, quotaBytes = null } = await readJson(c.req.raw, NewAccount);
   const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
   const pair = await generateKeyPair();
   const id = newAccountId();
@@ -54,7 +54,7 @@ export async function createAccount(c: Ctx): Promise<Response> {
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, id, key);
-  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key));
+  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key, quotaBytes));
   return accountCreated(c, account, apiKey, key);
 }
 
@@ -187,6 +187,6 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 /** The account that a path names. @throws not_found when it cannot be the id of one */
 function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
-  if (!isAccountId(id)) throw new SealpinError('not_found');
+  if (!isAccountId(id)) throw new SealpinError('not_found', 'there is no account with this ID');
   return { id, object: c.env.ACCOUNT.getByName(id) };
 }

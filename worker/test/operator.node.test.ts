@@ -316,7 +316,14 @@ test('a service of an earlier version gets the list and the denylist: an account
   }
 });
 
-it('an account has no quota and a place in the list from its creation', async () => {
+it('an account has its quota, if any, and a place in the list from its creation', async () => {
+  const made = operator.json('/v1/accounts', { label: 'x', quotaBytes: 5 });
+  const limited = await jsonOf<NewAccountResponse>(made, 201);
+  expect(await summary(limited.account.id)).toMatchObject({ quotaBytes: 5 });
+  expect(await problemOf(operator.json('/v1/accounts', { label: 'x', quotaBytes: null }))).toEqual([
+    400,
+    'invalid_request',
+  ]);
   const created: NewAccountResponse = await service.account();
   expect('quotaBytes' in (await jsonOf<object>(client(service.url, created.apiKey)('/v1/account')))).toBe(false);
   await expect.poll(async () => (await accounts(100)).map(({ id }) => id)).toContain(created.account.id);
