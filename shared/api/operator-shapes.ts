@@ -4,7 +4,16 @@ import { ApiKeyRecord, Usage } from './accounts-shapes.ts';
 import { AccountId, Bytes, Cid, Count, Label, Timestamp } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
-/** An account as the operator sees it. `quotaBytes`: the bytes on IPFS that it may store; absent: as many as it likes. */
+const Origin = v.pipe(
+  v.string(),
+  v.regex(/^https?:\/\/([0-9a-z.-]{1,253}|\[[0-9a-f:]{2,39}\])(:[0-9]{1,5})?$/),
+  v.examples(['https://app.example.com']),
+);
+
+/**
+ * An account as the operator sees it. `quotaBytes`: the bytes on IPFS that it may store; absent: as many as it likes. `origins`: those
+ * whose pages may use its keys; absent: all that the service allows.
+ */
 export const AccountSummary = v.object({
   id: AccountId,
   label: v.pipe(v.string(), v.examples(['team'])),
@@ -12,6 +21,7 @@ export const AccountSummary = v.object({
   usage: Usage,
   quotaBytes: v.optional(Bytes),
   disabled: v.boolean(),
+  origins: v.optional(v.array(Origin)),
 });
 export type AccountSummary = v.InferOutput<typeof AccountSummary>;
 
@@ -30,11 +40,12 @@ export const AccountQuery = v.object({
   ),
 });
 
-/** What the operator changes about an account; what is left out stays. `quotaBytes: null`: no quota. */
+/** What the operator changes about an account; what is left out stays. `null`: no quota, no origins of its own. */
 export const AccountChanges = v.strictObject({
   label: v.optional(Label),
   quotaBytes: v.optional(v.nullable(Bytes)),
   disabled: v.optional(v.boolean()),
+  origins: v.optional(v.nullable(v.pipe(v.array(Origin), v.maxLength(20)))),
 });
 export type AccountChanges = v.InferOutput<typeof AccountChanges>;
 

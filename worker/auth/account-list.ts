@@ -1,4 +1,5 @@
 /** The list of accounts in KV, for the operator: their IDs and nothing else. What an account is, its object says. */
+import { writeOrigins } from './account-origins.ts';
 import { SealpinError } from '../../shared/errors.ts';
 
 const prefix = 'account:';
@@ -8,8 +9,9 @@ export async function enlist(store: KVNamespace, id: string): Promise<void> {
   await store.put(`${prefix}${id}`, '');
 }
 
-/** Removes an account from the list. */
+/** Removes an account from the list, with its origins. */
 export async function delist(store: KVNamespace, id: string): Promise<void> {
+  await writeOrigins(store, id, null);
   await store.delete(`${prefix}${id}`);
 }
 

@@ -1,9 +1,15 @@
 /** What the operator has set for an account. */
 
-/** `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of its keys works. */
-export type Settings = { quotaBytes: number | null; disabled: boolean };
+/**
+ * `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of its keys works. `origins`: those whose
+ * pages may use its keys; null: all that the service allows.
+ */
+export type Settings = { quotaBytes: number | null; disabled: boolean; origins: string[] | null };
 
-type Row = { quota_bytes: number | null; disabled: number; listed: number };
+/** Those of an account for which nothing was set. */
+export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
+
+type Row = { quota_bytes: number | null; disabled: number; origins: string | null; listed: number };
 
 /** The settings in an object's storage. An account without a row has the default ones. */
 export class AccountSettings {
@@ -15,7 +21,13 @@ export class AccountSettings {
 
   get(): Settings {
     const row = this.#row();
-    return { quotaBytes: row?.quota_bytes ?? null, disabled: row?.disabled === 1 };
+    if (row === undefined) return defaultSettings;
+    const { quota_bytes: quotaBytes, disabled, origins } = row;
+    return {
+      quotaBytes,
+      disabled: disabled === 1,
+      origins: origins?.split(' ').filter((origin) => origin !== '') ?? null,
+    };
   }
 
   /** Whether the account has been entered in the operator's list, as accounts of earlier versions were not. */
@@ -23,12 +35,13 @@ export class AccountSettings {
     return this.#row()?.listed === 1;
   }
 
-  set({ quotaBytes, disabled }: Settings): void {
+  set({ quotaBytes, disabled, origins }: Settings): void {
     this.#sql.exec(
-      `INSERT INTO account_setting (one, quota_bytes, disabled) VALUES (1, ?1, ?2)
-       ON CONFLICT (one) DO UPDATE SET quota_bytes = ?1, disabled = ?2`,
+      `INSERT INTO account_setting (one, quota_bytes, disabled, origins) VALUES (1, ?1, ?2, ?3)
+       ON CONFLICT (one) DO UPDATE SET quota_bytes = ?1, disabled = ?2, origins = ?3`,
       quotaBytes,
       disabled ? 1 : 0,
+      origins?.join(' ') ?? null,
     );
   }
 
@@ -50,6 +63,6 @@ export class AccountSettings {
   }
 
   #row(): Row | undefined {
-    return this.#sql.exec<Row>('SELECT quota_bytes, disabled, listed FROM account_setting').toArray()[0];
+    return this.#sql.exec<Row>('SELECT quota_bytes, disabled, origins, listed FROM account_setting').toArray()[0];
   }
 }

@@ -8,7 +8,7 @@ import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import { Keys, type Authorized } from './account-keys.ts';
-import { AccountSettings, type Settings } from './account-settings.ts';
+import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
 import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
 import { Administration, noAccount } from './administration.ts';
 import { Alarm, backoffMs } from './alarm.ts';
@@ -142,7 +142,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#row.create(account);
       if (recovery !== null) this.#row.replaceRecovery(recovery);
       this.#registry.add(key);
-      this.#settings.set({ quotaBytes, disabled: false });
+      this.#settings.set({ ...defaultSettings, quotaBytes });
     });
     this.#row.reload();
     await this.#administration.enlist();

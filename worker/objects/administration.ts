@@ -45,10 +45,11 @@ export class Administration extends RpcTarget {
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {
     const { storage, row, settings } = this.#o;
     if (row.open === undefined) return noAccount();
-    const { quotaBytes, disabled } = { ...settings.get(), ...changes };
+    const current = settings.get();
+    const { quotaBytes = current.quotaBytes, disabled = current.disabled, origins = current.origins } = changes;
     storage.transactionSync(() => {
       if (label !== undefined) row.rename(label);
-      settings.set({ quotaBytes: quotaBytes ?? null, disabled: disabled ?? false });
+      settings.set({ quotaBytes, disabled, origins });
     });
     row.reload();
     return await this.read();

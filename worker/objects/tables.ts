@@ -25,7 +25,8 @@
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
  *   the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
- * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota) and `disabled`. `listed`: the account
+ * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
+ *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
  *   has been entered in the operator's list.
  * - `denied_file`: files whose CID is on the denylist.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
@@ -84,7 +85,7 @@ const additions = `
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
   CREATE TABLE IF NOT EXISTS account_setting (
     one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
-    listed INTEGER NOT NULL DEFAULT 0);
+    origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
 `;
 

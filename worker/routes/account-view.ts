@@ -13,7 +13,7 @@ export function accountView({ id, label, spki, createdAt }: AccountRecord): NewA
 /** An account as the operator sees it. */
 export function accountSummary({ account, usage, settings }: AdministeredAccount): AccountSummary {
   const { id, label, createdAt } = account;
-  const { quotaBytes, disabled } = settings;
+  const { quotaBytes, disabled, origins } = settings;
   return {
     id,
     label,
@@ -21,6 +21,7 @@ export function accountSummary({ account, usage, settings }: AdministeredAccount
     usage: { files: usage.files, bytes: usage.bytes },
     ...(quotaBytes === null ? {} : { quotaBytes }),
     disabled,
+    ...(origins === null ? {} : { origins: [...origins] }),
   };
 }
 

@@ -29,6 +29,7 @@ import { fileHeaders } from '../http/response-body.ts';
 import { readJson } from '../http/json-body.ts';
 import type { Principal } from '../auth/authenticate.ts';
 import { listed } from '../auth/account-list.ts';
+import { writeOrigins } from '../auth/account-origins.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView } from './account-view.ts';
@@ -75,11 +76,13 @@ export async function readAccountSummary(c: Ctx): Promise<Response> {
   return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Changes label, quota, or whether its keys work. */
+/** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
 export async function changeAccount(c: Ctx): Promise<Response> {
-  const { object } = accountOf(c);
+  const { id, object } = accountOf(c);
   const changes = await readJson(c.req.raw, AccountChanges);
   const account = await unwrap(object.administration.change(changes));
+  // Where this fails, the same request sets them again.
+  if (changes.origins !== undefined) await writeOrigins(c.env.API_KEYS, id, changes.origins);
   return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
 }
 

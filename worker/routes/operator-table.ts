@@ -51,7 +51,7 @@ export const operatorRoutes: readonly Route[] = [
     method: 'patch',
     path: account,
     operationId: 'changeAccount',
-    summary: 'Changes label or quota of an account, or disables all of its keys',
+    summary: 'Changes label, quota or origins of an account, or disables all of its keys',
     params: { id: AccountId },
     who: 'operator',
     body: { [json]: AccountChanges },

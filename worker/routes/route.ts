@@ -66,7 +66,7 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
   // Its guard is `authenticate`, which hands the principal to the handler.
   key: {
     middleware: [],
-    codes: ['unauthorized', 'account_disabled', 'insufficient_scope', 'rate_limited', 'overloaded'],
+    codes: ['unauthorized', 'account_disabled', 'forbidden', 'insufficient_scope', 'rate_limited', 'overloaded'],
   },
 };
 

@@ -106,7 +106,6 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'idempotency_running',
       'idempotency_mismatch',
       'digest_mismatch',
-      'forbidden',
       ...(mode === 'plain' ? (['cid_mismatch'] as const) : []),
       ...pinning,
     ],

@@ -25,7 +25,6 @@ const chunk: readonly Code[] = [
   'body_timeout',
   'too_large',
   'quota_exceeded',
-  'forbidden',
   'unsupported_media_type',
   'cid_mismatch',
   'digest_mismatch',

@@ -24,7 +24,10 @@ let service: Service;
 let operator: Client;
 let owner: Owner;
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await startService({
+    entry: 'worker/test/clock.ts',
+    vars: { CORS_ORIGINS: 'https://a.example, https://b.example' },
+  });
   operator = client(service.url, adminToken);
 });
 afterAll(() => service.close());
@@ -200,6 +203,29 @@ describe('an account', () => {
     await jsonOf(change(owner.id, { disabled: false }));
     expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
   });
+});
+
+it('an account has origins of its own, whose pages alone may use its keys', async () => {
+  const from = (Origin?: string): Promise<Response> =>
+    owner.call('/v1/account', Origin === undefined ? {} : { headers: { Origin } });
+  const [a, b] = ['https://a.example', 'https://b.example'];
+  expect(await jsonOf(change(owner.id, { origins: [a] }))).toMatchObject({ origins: [a] });
+  for (const origin of [undefined, a, new URL(service.url).origin]) await jsonOf(from(origin));
+  for (const origin of [b, 'null', 'https://a.example.evil.example'])
+    expect(await problemOf(from(origin))).toEqual([403, 'forbidden']);
+  // The page can read why.
+  expect((await from(b)).headers.get('Access-Control-Allow-Origin')).toBe(b);
+  await jsonOf((await newOwner(service)).call('/v1/account', { headers: { Origin: b! } }));
+  await jsonOf(change(owner.id, { origins: [] }));
+  expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
+  expect('origins' in (await jsonOf<object>(change(owner.id, { origins: null })))).toBe(false);
+  await jsonOf(from(b));
+  for (const origins of [['*'], ['https://a.example/'], ['a.example'], Array.from({ length: 21 }, () => a)])
+    expect(await problemOf(change(owner.id, { origins }))).toEqual([400, 'invalid_request']);
+  await jsonOf(change(owner.id, { origins: [a] }));
+  await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+  await settle(owner);
+  expect(await (await service.miniflare.getKVNamespace('API_KEYS')).get(`origins:${owner.id}`)).toBe(null);
 });
 
 describe('a key from before there were shares', () => {
