@@ -7,23 +7,24 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
+import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
 import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
 import { Administration, noAccount } from './administration.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
-import { Files, type FileRecord, type NewFile, type Page, type PageOptions } from './file-rows.ts';
+import { Files, type FileRecord, type NewFile } from './file-rows.ts';
 import type { Room } from './key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
-import { Outbox, referenceRemoval } from './outbox.ts';
+import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
-import { Shares, type EndedShare } from './account-shares.ts';
+import { Shares } from './account-shares.ts';
 
 export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';
@@ -88,6 +89,14 @@ export class Account extends DurableObject<AccountEnv> {
     deliver: (ids) => this.#deliver(ids),
     erased: () => this.erased(),
   });
+  readonly #accountFiles = new AccountFiles({
+    ...this.#stores,
+    shares: this.#shares,
+    authorize: (hash, scope) => this.#authorize(hash, scope),
+    sealedFor: (keyId) => this.#registry.sealed(keyId),
+    deliver: (ids) => this.#deliver(ids),
+    erased: () => this.erased(),
+  });
   readonly #administration = new Administration({
     ...this.#stores,
     row: this.#row,
@@ -113,6 +122,11 @@ export class Account extends DurableObject<AccountEnv> {
   /** Uploads that may be continued, with calls of their own. */
   get uploads(): ResumableUploads {
     return this.#resumable;
+  }
+
+  /** Files that are stored, with calls of their own. */
+  get files(): AccountFiles {
+    return this.#accountFiles;
   }
 
   /** Shares, with calls of their own. */
@@ -265,46 +279,9 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** A file, and what opens it. */
-  file(hash: string, fileId: string, o: { sealed: boolean }): Promise<Result<KeyMaterial & { file: FileRecord }>> {
-    return this.#as(hash, 'read', (caller) => {
-      const file = this.#files.find(fileId);
-      if (file === undefined) return err('not_found');
-      if (this.#files.isDenied(fileId)) return err('content_denied');
-      return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
-    });
-  }
-
-  /** A page of files, newest first, and what opens them. */
-  list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
-    return this.#as(hash, 'read', (caller) => ({
-      ok: true,
-      ...this.#material(caller, o.sealed),
-      ...this.#files.page(o),
-    }));
-  }
-
   /** The caller's own sealed copy of the account's private key. */
   sealed(hash: string): Promise<Result<{ sealed: Uint8Array | null }>> {
     return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#registry.sealed(key.id) }));
-  }
-
-  /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    return this.#as(hash, 'delete', async () => {
-      const removed = this.ctx.storage.transactionSync(() => {
-        const file = this.#files.remove(fileId, 'ready');
-        if (file === undefined) return undefined;
-        this.#claims.drop(fileId);
-        const ending = this.#shares.endOfFile(fileId);
-        return { file, ending, message: this.#outbox.add(referenceRemoval(file)) };
-      });
-      if (removed === undefined) return err('not_found');
-      const shares = await this.#shares.deliver(removed.ending);
-      const status = await this.#deliver([removed.message]);
-      await this.erased();
-      return { ok: true, file: { ...removed.file, header: null }, status, shares };
-    });
   }
 
   /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
