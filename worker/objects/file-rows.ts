@@ -1,7 +1,7 @@
 /** The files of an account, as rows. */
 import { AccountSettings } from './account-settings.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
-import type { Failure } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /**
  * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
@@ -121,9 +121,12 @@ export class Files {
     return row !== undefined || this.find(fileId) !== undefined;
   }
 
-  /** Whether the CID of a file is on the denylist. */
-  isDenied(fileId: string): boolean {
-    return this.#sql.exec('SELECT 1 FROM denied_file WHERE file_id = ?', fileId).toArray().length > 0;
+  /** A ready file whose bytes may be served. @returns `not_found`; `content_denied` where its CID is on the denylist */
+  readable(fileId: string): Result<{ file: FileRecord }> {
+    const file = this.find(fileId);
+    if (file === undefined) return err('not_found');
+    const isDenied = this.#sql.exec('SELECT 1 FROM denied_file WHERE file_id = ?', fileId).toArray().length > 0;
+    return isDenied ? err('content_denied') : { ok: true, file };
   }
 
   /** Marks the files with a CID, also those that are pending, as denied, or takes the mark from them. */
@@ -189,6 +192,7 @@ export class Files {
       nowMs,
     );
     this.#sql.exec('DELETE FROM file');
+    this.#sql.exec('DELETE FROM denied_file');
     return ready;
   }
 

@@ -16,6 +16,7 @@ import type {
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { startNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { listed } from '../auth/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, pinned, type Owner } from './stored-state.ts';
 import { create, patch } from './uploads/tus.ts';
@@ -105,6 +106,15 @@ describe('the list of accounts', () => {
     expect(await problemOf(operator('/v1/accounts/x'))).toEqual([404, 'not_found']);
     expect(await problemOf(change('0'.repeat(22), { label: 'x' }))).toEqual([404, 'not_found']);
   });
+});
+
+it('the list of accounts tells a cursor that KV refuses from a KV that fails', async () => {
+  const failing = (message: string): KVNamespace =>
+    ({ list: () => Promise.reject(new Error(message)) }) as unknown as KVNamespace;
+  const refused = 'KV LIST failed: 400 Invalid cursor';
+  await expect(listed(failing(refused), { limit: 1, cursor: 'x' })).rejects.toMatchObject({ code: 'invalid_request' });
+  await expect(listed(failing(refused), { limit: 1 })).rejects.toThrow(refused);
+  await expect(listed(failing('KV LIST failed: 503'), { limit: 1, cursor: 'x' })).rejects.toThrow('503');
 });
 
 describe('an account', () => {
@@ -216,6 +226,9 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
   // The page can read why.
   expect((await from(b)).headers.get('Access-Control-Allow-Origin')).toBe(b);
   await jsonOf((await newOwner(service)).call('/v1/account', { headers: { Origin: b! } }));
+  const store = await service.miniflare.getKVNamespace('API_KEYS');
+  await store.put(`origins:${owner.id}`, '{"another": "shape"}');
+  expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
   await jsonOf(change(owner.id, { origins: [] }));
   expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
   expect('origins' in (await jsonOf<object>(change(owner.id, { origins: null })))).toBe(false);
@@ -225,7 +238,7 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
   await jsonOf(change(owner.id, { origins: [a] }));
   await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
   await settle(owner);
-  expect(await (await service.miniflare.getKVNamespace('API_KEYS')).get(`origins:${owner.id}`)).toBe(null);
+  expect(await store.get(`origins:${owner.id}`)).toBe(null);
 });
 
 describe('a key from before there were shares', () => {
@@ -259,7 +272,7 @@ describe('a key from before there were shares', () => {
 });
 
 describe('a CID on the denylist', () => {
-  const listed = (cid: string, method = 'GET'): Promise<Response> => operator(`/v1/denylist/${cid}`, { method });
+  const entry = (cid: string, method = 'GET'): Promise<Response> => operator(`/v1/denylist/${cid}`, { method });
   const denied = [410, 'content_denied'];
 
   it('is not served, neither to anybody nor to its owners, until it is taken off', async () => {
@@ -267,16 +280,16 @@ describe('a CID on the denylist', () => {
     const other = await newOwner(service);
     const file = await owner.call.store('plain', bytes);
     const { fileId } = await other.call.store('plain', bytes);
-    expect(await problemOf(listed(file.cid))).toEqual([404, 'not_found']);
-    expect(await jsonOf(listed(file.cid, 'PUT'))).toEqual({ cid: file.cid, accounts: 2 });
-    expect(await jsonOf(listed(file.cid))).toEqual({ cid: file.cid, createdAt: expect.any(String) });
+    expect(await problemOf(entry(file.cid))).toEqual([404, 'not_found']);
+    expect(await jsonOf(entry(file.cid, 'PUT'))).toEqual({ cid: file.cid, accounts: 2 });
+    expect(await jsonOf(entry(file.cid))).toEqual({ cid: file.cid, createdAt: expect.any(String) });
     for (const query of ['', '?format=car', '?format=raw'])
       expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}${query}`))).toEqual(denied);
     for (const path of [`/v1/storage/${file.fileId}`, `/v1/storage/${file.fileId}/content`])
       expect(await problemOf(owner.call(path))).toEqual(denied);
     expect(await problemOf(other.call(`/v1/storage/${fileId}?data=false`))).toEqual(denied);
     await jsonOf(other.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
-    expect(await jsonOf(listed(file.cid, 'DELETE'))).toEqual({ cid: file.cid, accounts: 1 });
+    expect(await jsonOf(entry(file.cid, 'DELETE'))).toEqual({ cid: file.cid, accounts: 1 });
     expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
     expect((await bytesOf(fetch(`${service.url}/ipfs/${file.cid}`))).toString()).toBe(bytes);
     await other.call.store('plain', bytes);
@@ -285,8 +298,8 @@ describe('a CID on the denylist', () => {
   it('is not stored, in one request or several, and leaves nothing behind', async () => {
     const bytes = fresh(30);
     const cid = await cidOfBytes(Buffer.from(bytes));
-    expect(await jsonOf(listed(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
-    expect(await jsonOf(listed(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
+    expect(await jsonOf(entry(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
+    expect(await jsonOf(entry(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
     expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual(denied);
     expect(await problemOf(put(owner.call, bytes))).toEqual([403, 'forbidden']);
     const upload = await create(owner.call, 'plain', 30);
@@ -299,9 +312,9 @@ describe('a CID on the denylist', () => {
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await owner.object.rows('outbox')).toEqual([]);
     expect(await pinned(service)).not.toContain(cid);
-    await jsonOf(listed(cid, 'DELETE'));
+    await jsonOf(entry(cid, 'DELETE'));
     await owner.call.store('plain', bytes);
-    expect(await problemOf(listed('bafk', 'PUT'))).toEqual([400, 'invalid_cid']);
+    expect(await problemOf(entry('bafk', 'PUT'))).toEqual([400, 'invalid_cid']);
   });
 });
 
@@ -324,14 +337,14 @@ test('a service of an earlier version gets the list and the denylist: an account
     const store = await old.miniflare.getKVNamespace('API_KEYS');
     for (const { id } of [used, asked]) await store.delete(`account:${id}`);
     const as = client(old.url, adminToken);
-    const listed = async (): Promise<string[]> =>
+    const ids = async (): Promise<string[]> =>
       (await jsonOf<AccountList>(as('/v1/accounts'))).accounts.map(({ id }) => id);
-    expect(await listed()).toEqual([]);
+    expect(await ids()).toEqual([]);
     const call = client(old.url, used.call.apiKey);
     expect((await bytesOf(call(`/v1/storage/${file.fileId}/content`))).toString()).toBe('stored before');
-    await expect.poll(listed).toEqual([used.id]);
+    await expect.poll(ids).toEqual([used.id]);
     await jsonOf(as(`/v1/accounts/${asked.id}`));
-    await expect.poll(listed).toEqual([used.id, asked.id].toSorted());
+    await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
     await jsonOf(as(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
     expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
     expect(await problemOf(fetch(`${old.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);
