@@ -225,7 +225,7 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
     expect(await problemOf(from(origin))).toEqual([403, 'forbidden']);
   // The page can read why.
   expect((await from(b)).headers.get('Access-Control-Allow-Origin')).toBe(b);
-  await jsonOf((await newOwner(service)).call('/v1/account', { headers: { Origin: b! } }));
+  await jsonOf((await newOwner(service)).call('/v1/account', { headers: { Origin: b } }));
   const store = await service.miniflare.getKVNamespace('API_KEYS');
   await store.put(`origins:${owner.id}`, '{"another": "shape"}');
   expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
