@@ -116,7 +116,8 @@ async function setDisabled(id: string, disabled: boolean, context: Context): Pro
 export const upgradeKey = defineCommand({
   about:
     'The first API keys of accounts that were made before there were shares lack the scope share, and no key can give ' +
-    'another one what it lacks. The key must have all other scopes. Its holder finds its ID with sealpin key list.',
+    'another one what it lacks. Once a first key has it, it can create others with it. Its holder finds its ID with ' +
+    'sealpin key list.',
   args: { id: idArg, key_id: { type: 'positional', description: 'The ID of the API key' } },
   service: true,
   examples: [{ command: 'sealpin account upgrade-key 7Xy0… 5f0c…', does: 'The key can share from now on' }],

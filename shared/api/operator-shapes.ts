@@ -49,7 +49,7 @@ export const AccountChanges = v.strictObject({
 });
 export type AccountChanges = v.InferOutput<typeof AccountChanges>;
 
-/** A scope to be added to a key that has all others, because it is older than the scope. */
+/** A scope to be added to a first key of an account, which is older than the scope. */
 export const KeyChanges = v.strictObject({ addScope: v.picklist(['share']) });
 
 /** The key with the added scope. */

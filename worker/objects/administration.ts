@@ -56,8 +56,8 @@ export class Administration extends RpcTarget {
   }
 
   /**
-   * Adds a scope to a key that is older than it. Only a key that has every other scope gets it: the operator hands out no more than the
-   * first key of an account has anyway.
+   * Adds a scope to a key that is older than it. Only a key that was made with the account, or by its recovery, gets it: such keys have
+   * all scopes of their time. Of any other key its issuer decided what it may.
    * @returns `not_found`, `forbidden`
    */
   async addScope(keyId: string, scope: 'share'): Promise<Result<{ account: string; key: KeyRecord }>> {
@@ -67,10 +67,9 @@ export class Administration extends RpcTarget {
     return storage.transactionSync((): Result<{ account: string; key: KeyRecord }> => {
       const key = registry.list().find(({ id }) => id === keyId);
       if (key === undefined) return err('not_found', 'the account has no API key with this ID');
-      const lacking = scopes.filter((each) => each !== scope && !key.scopes.includes(each));
-      if (lacking.length > 0)
-        return err('forbidden', `only a key with all other scopes gets ${scope}; this one lacks ${lacking.join(', ')}`);
-      const scoped = { ...key, scopes: [...scopes] };
+      if (key.createdBy !== null)
+        return err('forbidden', 'another key made this one, and decided on its scopes; only first keys get new ones');
+      const scoped = { ...key, scopes: scopes.filter((each) => each === scope || key.scopes.includes(each)) };
       registry.setScopes(keyId, scoped.scopes);
       return { ok: true, account: account.id, key: scoped };
     });

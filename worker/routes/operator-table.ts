@@ -74,7 +74,7 @@ export const operatorRoutes: readonly Route[] = [
     method: 'patch',
     path: `${account}/keys/:keyId`,
     operationId: 'changeKey',
-    summary: 'Adds a scope to a key that is older than it, and has all others',
+    summary: 'Adds a scope to a first key that is older than it',
     params: { id: AccountId, keyId: KeyId },
     who: 'operator',
     body: { [json]: KeyChanges },

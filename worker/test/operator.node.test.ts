@@ -8,7 +8,6 @@ import type {
   AccountDetails,
   AccountList,
   AccountSummary,
-  ApiKeyList,
   NewAccountResponse,
   NewApiKeyResponse,
   ResumableUpload,
@@ -241,33 +240,22 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
   expect(await store.get(`origins:${owner.id}`)).toBe(null);
 });
 
-describe('a key from before there were shares', () => {
-  const addScope = (id: string, key: string): Promise<Response> =>
-    operator.json(`/v1/accounts/${id}/keys/${key}`, { addScope: 'share' }, 'PATCH');
-  const issue = async (scopes: string[]): Promise<NewApiKeyResponse> =>
-    await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'old', scopes }), 201);
+describe('the scope share', () => {
+  const addScope = (key: string, body: object = { addScope: 'share' }): Promise<Response> =>
+    operator.json(`/v1/accounts/${owner.id}/keys/${key}`, body, 'PATCH');
 
-  it('gets the scope share if it has every other one, and uses it at once', async () => {
-    const { apiKey, key } = await issue(['read', 'write', 'delete', 'keys']);
-    const call = client(service.url, apiKey);
-    expect(await problemOf(call('/v1/shares'))).toEqual([403, 'insufficient_scope']);
-    const all = ['read', 'write', 'delete', 'keys', 'share'];
-    expect(await jsonOf(addScope(owner.id, key.id))).toEqual({ key: { ...key, scopes: all } });
-    await jsonOf(addScope(owner.id, key.id));
-    await jsonOf(call('/v1/shares'));
-    const { keys } = await jsonOf<ApiKeyList>(call('/v1/keys'));
-    expect(keys.find(({ id }) => id === key.id)).toMatchObject({ scopes: all, current: true });
+  it('is not added to a key that another one made, or that is not there, and no other scope is', async () => {
+    const scopes = ['read', 'write', 'delete', 'keys'];
+    const { key } = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', scopes }), 201);
+    expect(await problemOf(addScope(key.id))).toEqual([403, 'forbidden']);
+    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
+    for (const id of [key.id, 'x']) expect(await problemOf(addScope(id))).toEqual([404, 'not_found']);
+    expect(await problemOf(addScope(key.id, { addScope: 'read' }))).toEqual([400, 'invalid_request']);
   });
 
-  it('gets nothing if it lacks another scope, is revoked, or another scope is asked for', async () => {
-    for (const scopes of [['write'], ['read', 'write', 'delete']])
-      expect(await problemOf(addScope(owner.id, (await issue(scopes)).key.id))).toEqual([403, 'forbidden']);
-    const { key } = await issue(['read', 'write', 'delete', 'keys']);
-    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
-    expect(await problemOf(addScope(owner.id, key.id))).toEqual([404, 'not_found']);
-    expect(await problemOf(addScope(owner.id, 'x'))).toEqual([404, 'not_found']);
-    const path = `/v1/accounts/${owner.id}/keys/${key.id}`;
-    expect(await problemOf(operator.json(path, { addScope: 'read' }, 'PATCH'))).toEqual([400, 'invalid_request']);
+  it('of a first key that has it stays', async () => {
+    const { key } = await jsonOf<AccountDetails>(owner.call('/v1/account'));
+    expect(await jsonOf(addScope(key.id))).toMatchObject({ key: { id: key.id, scopes: key.scopes } });
   });
 });
 
@@ -318,7 +306,7 @@ describe('a CID on the denylist', () => {
   });
 });
 
-test('a service of an earlier version gets the list and the denylist: an account appears once it is used, or asked for', async () => {
+test('a service of an earlier version: its accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-operator-'));
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
@@ -331,6 +319,8 @@ test('a service of an earlier version gets the list and the denylist: an account
       if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
       const db = new DatabaseSync(join(dir, 'state', path));
       for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
+      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'api_key'`).get() !== undefined)
+        db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
       db.close();
     }
     old = await start();
@@ -345,6 +335,11 @@ test('a service of an earlier version gets the list and the denylist: an account
     await expect.poll(ids).toEqual([used.id]);
     await jsonOf(as(`/v1/accounts/${asked.id}`));
     await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
+    expect(await problemOf(call('/v1/shares'))).toEqual([403, 'insufficient_scope']);
+    const { key } = await jsonOf<AccountDetails>(call('/v1/account'));
+    await jsonOf(as.json(`/v1/accounts/${used.id}/keys/${key.id}`, { addScope: 'share' }, 'PATCH'));
+    await jsonOf(call('/v1/shares'));
+    await jsonOf(call.json('/v1/keys', { label: 'sharer', scopes: ['share'] }), 201);
     await jsonOf(as(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
     expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
     expect(await problemOf(fetch(`${old.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);
