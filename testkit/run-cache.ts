@@ -1,7 +1,7 @@
 /**
- * What the processes of one test run need not do twice. Vitest calls the default export before the first test file: it makes
- * a temporary directory for V8's compiled code and for bundles, named in the environment of every process below, and removes
- * it after the last file. In watch mode each rerun bundles again. Without that directory, as in benches, nothing is kept.
+ * What the processes of one test run need not do twice. A global setup of Vitest makes a temporary directory for V8's compiled
+ * code and for bundles, names it in the environment of every process below, and removes it after the last file. In watch mode
+ * each rerun bundles again. Without that directory, as in benches, nothing is kept.
  */
 import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +12,8 @@ import type { TestProject } from 'vitest/node';
 const variable = 'SEALPIN_TEST_BUNDLES';
 const builds = new Map<string, Promise<string>>();
 
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+/** Vitest calls it before the first test file; gives what it calls after the last. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-run-'));
   // Node writes it when a process ends by itself, and takes from it only what fits the text of the source.
   process.env['NODE_COMPILE_CACHE'] = join(directory, 'compiled');
