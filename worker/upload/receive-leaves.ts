@@ -3,7 +3,7 @@ import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
-import { settlesBefore } from './send-file.ts';
+import { quickMs, settlesBefore } from './send-file.ts';
 import type { Turns } from './turns.ts';
 
 /**
@@ -34,7 +34,7 @@ export type ReceiveOptions = {
 };
 
 /** Bytes that have arrived; none at the end, or where the body is `broken`. */
-type Read = { bytes: Uint8Array; broken?: Error };
+type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
 
 /**
  * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body breaks.
@@ -48,6 +48,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   let savedOffset = offset;
   let unsavedSince = Number.POSITIVE_INFINITY;
   let saving: Promise<void> = Promise.resolve();
+  /** The memory of a read whose bytes are in leaves. */
+  let spare: ArrayBuffer | undefined;
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
 
@@ -81,7 +83,9 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   /** Asks for bytes behind `taken` that are not counted yet. A body that breaks gives none. */
   function ask(taken: number): Promise<Read> {
-    return body.read(Math.min(readBytes, limit - offset - taken)).then(
+    const memory = spare ?? new ArrayBuffer(readBytes);
+    spare = undefined;
+    return body.read(new Uint8Array(memory, 0, Math.min(readBytes, limit - offset - taken))).then(
       (bytes) => ({ bytes }),
       (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
@@ -89,6 +93,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   /** Waits for bytes. What is due to be recorded does not wait for them. */
   async function arrival(reading: Promise<Read>): Promise<Read> {
+    // A client that is slow needs no second buffer.
+    if (!(await settlesBefore(reading, quickMs))) spare = undefined;
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
     return await Promise.race([reading, failed.promise]);
   }
@@ -96,8 +102,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   async function saveLast(): Promise<void> {
     await send(() => source.finish());
     const state = source.state();
-    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
     const part = await writer.close();
+    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
     await saving;
     await save(part, state, true);
   }
@@ -112,6 +118,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       // The next bytes arrive while these are sent.
       if (offset + count < limit) reading = ask(count);
       await send(() => source.write(got.bytes));
+      if (got.bytes.buffer.byteLength === readBytes) spare = got.bytes.buffer;
       if (offset === savedOffset) unsavedSince = now();
       offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.

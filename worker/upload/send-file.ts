@@ -19,7 +19,7 @@ export type SendOptions = {
 };
 
 /** How long a turn may wait for the bytes of its leaf, in ms: what a fast client takes for 1 MiB, at 20 MiB/s. */
-const quickMs = 50;
+export const quickMs = 50;
 
 /** What a service holds and has not pinned yet: the CID of the file and its length in bytes. */
 export type SentFile = { cid: string; bytes: number };
