@@ -164,10 +164,10 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
 /** A body that is read as it arrives. */
 export type ArrivingBody = {
   /**
-   * Waits for bytes: all that have arrived, as far as the buffer has room, whose memory the result may be in; none at the end. While the
-   * client is fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
+   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else; none at the end. While the client is
+   * fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
    */
-  read(buffer: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;
 };
 
@@ -178,7 +178,7 @@ export type ArrivingBody = {
 export function arrivingBody(request: Request, o: { limitBytes: number | undefined; idleMs: number }): ArrivingBody {
   const body = countedBody(request, { ...o, digests: new Map(), wanted: undefined });
   return {
-    read: (buffer) => asIncomplete(body.readSome(buffer)),
+    read: (maxBytes) => asIncomplete(body.readSome(new Uint8Array(maxBytes))),
     cancel: (reason) => body.cancel(reason),
   };
 }

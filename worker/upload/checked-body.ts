@@ -39,8 +39,8 @@ export async function withBody<T>(env: Env, request: Request, receive: (body: Ar
 function bodyOf(bytes: Uint8Array<ArrayBuffer>): ArrivingBody {
   let offset = 0;
   return {
-    async read(buffer) {
-      const piece = bytes.subarray(offset, offset + buffer.length);
+    async read(maxBytes) {
+      const piece = bytes.slice(offset, offset + maxBytes);
       offset += piece.length;
       return piece;
     },
