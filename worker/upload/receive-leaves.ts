@@ -3,7 +3,7 @@ import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
-import { quickMs, settlesBefore } from './send-file.ts';
+import { quickMs, settlesBefore } from './send-parts.ts';
 import type { Turn, Turns } from './turns.ts';
 
 /**
