@@ -21,6 +21,8 @@ type ServiceRequest = {
 type Shape = Parameters<typeof parseResponse>[0];
 
 export interface ServiceHttp {
+  /** The URL of the service, with a slash at its end. */
+  readonly url: string;
   /** Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a redirect, the signal's reason. */
   send(request: ServiceRequest): Promise<Response>;
   /** Sends a request; throws what the service refuses with for any status but 2xx, and what `send` throws. */
@@ -153,6 +155,7 @@ export function serviceHttp({
   }
 
   return {
+    url: root.href,
     send,
     call,
     text,
