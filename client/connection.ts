@@ -3,10 +3,20 @@ import { FileList, Receipt, ShareList, ShareReceipt, type StoredFile } from '../
 import { SealpinError } from '../shared/errors.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
+import { inboxes, type Inboxes } from './inbox.ts';
 import type { UploadedFile } from './resumable-upload.ts';
-import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
+import {
+  removeAll,
+  sealAndStore,
+  storeAt,
+  type Outgoing,
+  type SendingOptions,
+  type SentFile,
+  type Words,
+} from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import { shareParcel, shareRecipients, type Shared, type ShareOptions } from './sharing.ts';
+import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
@@ -75,6 +85,18 @@ export interface Connection {
    */
   send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
   /**
+   * Shares files that are stored already, by their file keys: nothing is uploaded, and nothing that is stored changes. Needs an API
+   * key with `share`, and with `read` for files that the service encrypted. The share ends with the deletion of a file.
+   * @throws SealpinError `not_found`, `decrypt_failed`, `not_encrypted`, `wrong_kind` where a password or key is needed,
+   *   `invalid_filename` for a file without a name, and what `send` throws
+   * @example
+   * const { link } = await connection.share({ fileId }, { opens: 1 });
+   */
+  share(
+    files: Shareable | readonly Shareable[],
+    options?: ShareOptions & Words & { signal?: AbortSignal },
+  ): Promise<Shared>;
+  /**
    * A page of the account's shares, newest first, with their state and how often each may still be opened.
    * @example
    * const { shares } = await connection.shares({ limit: 10 });
@@ -87,6 +109,8 @@ export interface Connection {
    * const { record, opened } = await connection.unshare(share.id); // 'destroyed', 0
    */
   unshare(shareId: string, options?: { signal?: AbortSignal }): Promise<ShareReceipt>;
+  /** Links by which anybody hands files over to this account. */
+  readonly inbox: Inboxes;
 }
 
 /**
@@ -110,6 +134,8 @@ export function connect(o: { service: string | URL; apiKey?: string; fetch?: Fet
     delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal }),
     upload: (source, options = {}) => uploadInParts(http, source, options),
     send: (files, options = {}) => send(http, files, options),
+    share: (files, options = {}) => share(http, o.apiKey, files, options),
+    inbox: inboxes(http, o.apiKey),
     shares: ({ signal, ...query } = {}) => http.json(ShareList, { path: 'v1/shares', query, signal }),
     unshare: (shareId, { signal } = {}) =>
       http.json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${encodeURIComponent(shareId)}`, signal }),
@@ -166,4 +192,19 @@ async function get(
 function lengthOf(response: Response): number | undefined {
   const text = response.headers.get('Content-Length') ?? '';
   return /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined;
+}
+
+async function share(
+  http: ServiceHttp,
+  apiKey: string | undefined,
+  shareables: Shareable | readonly Shareable[],
+  options: ShareOptions & Words & { signal?: AbortSignal },
+): Promise<Shared> {
+  shareRecipients(options);
+  const { note, from, signal } = options;
+  const found = [];
+  for (const file of [shareables].flat()) found.push(await storedFile(http, apiKey, file, signal));
+  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  const parcel = { files: found.map(({ file }) => file), ...words };
+  return shareParcel(http, { parcel, files: found.flatMap(({ fileIds }) => fileIds) }, options);
 }

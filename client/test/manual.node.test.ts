@@ -40,6 +40,7 @@ test('the examples of the manual run, and print what they say', async () => {
         'more.txt more',
         "[ 'active 1' ]",
         "{ id: 'ID', record: 'destroyed', opened: 1 }",
+        "Ben [ 'receipts.txt' ]",
         'not_found Not found',
         '',
       ].join('\n'),
