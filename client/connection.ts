@@ -3,7 +3,7 @@ import { FileList, Receipt, ShareList, ShareReceipt, type StoredFile } from '../
 import { SealpinError } from '../shared/errors.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
-import { inboxes, type Inboxes } from './inbox.ts';
+import { inboxes, type Inboxes } from './inboxes.ts';
 import type { UploadedFile } from './resumable-upload.ts';
 import {
   removeAll,
@@ -73,7 +73,7 @@ export interface Connection {
     options?: { signal?: AbortSignal; onProgress?: (bytes: number) => void },
   ): Promise<UploadedFile>;
   /**
-   * Sends files to whoever gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
+   * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
    * are in a parcel, sealed under a secret that is in the link alone. The service can read none of it. Needs an API key with `write`
    * and `share`. After a failure, what was stored is deleted again, where the key may do that.
    * @param files one or several; those that are no `File` have a name

@@ -6,7 +6,7 @@ export { cidOf, fetchBlob, type Range } from './blobs.ts';
 export { connect, type Connection, type Sent, type ServedFile } from './connection.ts';
 export { generateKeys, inspect, open, seal, type Inspection, type Keys, type Sealed } from './containers.ts';
 export type { Credentials, To, With } from './credentials.ts';
-export { handOver, type CreatedInbox, type Delivery, type Inboxes } from './inbox.ts';
+export { handOver, type CreatedInbox, type Delivery, type Inboxes } from './inboxes.ts';
 export type { PutOptions } from './put.ts';
 export { receive, type AskedPassword, type Received, type ReceivedFile, type ReceiveOptions } from './receiving.ts';
 export type { UploadedFile } from './resumable-upload.ts';

@@ -4,6 +4,7 @@ import {
   openAtWithFileKey,
   webBackend,
   type Backend,
+  type Identity,
   type OpenedAt,
   type RandomAccess,
 } from '../shared/crypto/index.ts';
@@ -64,8 +65,12 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
   const { link: parsed } = parseLink(link);
   const from = o.from ?? parsed.service;
   if (parsed.kind === 'inbox') throw notForReceiving();
-  if (parsed.kind === 'share')
-    return receivedFrom(await openShare(serviceHttp({ service: parsed.service }), parsed, o), from);
+  if (parsed.kind === 'share') {
+    const { keys, password, signal } = o;
+    const identities = () => (keys === undefined ? [] : identitiesOf({ keys }));
+    const http = serviceHttp({ service: parsed.service });
+    return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
+  }
   return { files: [fileOf({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from })] };
 }
 
@@ -89,7 +94,13 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
 export async function openShare(
   http: ServiceHttp,
   { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,
-  o: Pick<ReceiveOptions, 'password' | 'keys' | 'signal'> & { readonly backend?: Backend },
+  o: {
+    readonly password: AskedPassword | undefined;
+    /** Finds private keys, once the record turns out to need one. */
+    readonly identities: () => readonly Identity[] | Promise<readonly Identity[]>;
+    readonly signal: AbortSignal | undefined;
+    readonly backend?: Backend;
+  },
 ): Promise<Parcel> {
   const { signal, backend = webBackend } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
@@ -97,13 +108,12 @@ export async function openShare(
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
     throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
-  const identities = o.keys === undefined ? [] : identitiesOf({ keys: o.keys });
   const path = `v1/shares/${id}/open`;
   const { record } = await http.json(OpenedShare, { method: 'POST', path, signal });
   const bytes = Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
   for (let failed = 1; ; failed += 1) {
     try {
-      return await openParcel(bytes, { secret, password, identities, backend });
+      return await openParcel(bytes, { secret, password, identities: o.identities, backend });
     } catch (error) {
       const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';
       password = isWrong && typeof o.password === 'function' ? await asked(o.password, failed) : undefined;
@@ -144,8 +154,7 @@ function fileOf(
       const blob = await openBlob(file.cid, o.from, AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]));
       try {
         const opened = await openStored(accessTo(blob), o.with);
-        if (file.size !== undefined && file.size !== opened.plaintextBytes)
-          throw new SealpinError('parcel_invalid', 'The file has another size than its sender says');
+        if (file.size !== undefined && file.size !== opened.plaintextBytes) throw wrongSize();
         const range = rangeIn(opened.plaintextBytes, { start, end });
         const stream = abortable(await opened.decryptRange(range), signal);
         return { ...contentOf(stream, undefined), size: range.end - range.start };
@@ -155,6 +164,11 @@ function fileOf(
       }
     },
   };
+}
+
+/** The error for a file that is authentic, and not as long as the parcel says. */
+export function wrongSize(): SealpinError {
+  return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
 }
 
 function openStored(stored: RandomAccess, credentials: With): Promise<OpenedAt> {

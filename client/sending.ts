@@ -8,8 +8,13 @@ import { partBytes, uploadStream } from './upload-in-parts.ts';
 import type { UploadedFile } from './resumable-upload.ts';
 import { abortable, openSource, type Source } from './web-bytes.ts';
 
-/** A file to send: a `File`, or bytes with the name and the media type that the receiver gets. */
-export type Outgoing = File | { readonly source: Source; readonly name: string; readonly type?: string };
+/**
+ * A file to send: a `File`, or bytes with the name and the media type that the receiver gets. `size` is for a stream whose length is
+ * known, which then goes in parts.
+ */
+export type Outgoing =
+  | File
+  | { readonly source: Source; readonly name: string; readonly type?: string; readonly size?: number | undefined };
 
 /** What the sender says to the receiver: at most 4,096 and 255 bytes. The service cannot read it. */
 export type Words = { readonly note?: string | undefined; readonly from?: string | undefined };
@@ -71,7 +76,10 @@ export async function sealAndStore(
     })),
     ...words,
   });
-  const opened = all.map((each) => ({ ...each, ...openSource(each.source) }));
+  const opened = all.map(({ size, ...each }) => {
+    const source = openSource(each.source);
+    return { ...each, stream: source.stream, size: source.size ?? size };
+  });
   const total = opened.reduce(
     (sum, { size }) => sum + (size === undefined ? Number.NaN : detachedPayloadBytes(size)),
     0,
@@ -81,7 +89,7 @@ export async function sealAndStore(
   try {
     for (const { name, type, stream, size: announced } of opened) {
       signal?.throwIfAborted();
-      const plaintext = counted(abortable(stream, signal));
+      const plaintext = counted(abortable(stream, signal), announced);
       const { payload, fileKey } = await encryptPayload(plaintext.stream, { backend });
       const { fileId, cid } = await o.store(payload, {
         bytes: announced === undefined ? undefined : detachedPayloadBytes(announced),
@@ -111,13 +119,18 @@ export async function removeAll(
   for (const { fileId } of files) await remove(fileId).catch(() => undefined);
 }
 
-function parsed(file: Outgoing): { source: Source; name: string; type: string } {
-  const { source, name, type } = file instanceof File ? { source: file, name: file.name, type: file.type } : file;
-  return { source, name, type: type === undefined || type === '' ? 'application/octet-stream' : type };
+function parsed(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {
+  if (file instanceof File) return parsed({ source: file, name: file.name, type: file.type });
+  const { source, name, type, size } = file;
+  return { source, name, type: type === undefined || type === '' ? 'application/octet-stream' : type, size };
 }
 
-/** A stream that counts its bytes. */
-function counted(stream: ReadableStream<Uint8Array>): { stream: ReadableStream<Uint8Array>; bytes(): number } {
+/** A stream that counts its bytes, and fails when it has more or fewer than were announced. */
+function counted(
+  stream: ReadableStream<Uint8Array>,
+  announced = Number.NaN,
+): { stream: ReadableStream<Uint8Array>; bytes(): number } {
+  const wrong = () => new SealpinError('invalid_request', 'A stream has another length than it was given with');
   const reader = stream.getReader();
   let bytes = 0;
   return {
@@ -126,9 +139,10 @@ function counted(stream: ReadableStream<Uint8Array>): { stream: ReadableStream<U
       {
         async pull(controller) {
           const { done, value } = await reader.read();
-          if (done) return controller.close();
-          bytes += value.length;
-          controller.enqueue(value);
+          bytes += value?.length ?? 0;
+          if (bytes > announced || (done && bytes < announced)) throw wrong();
+          if (done) controller.close();
+          else controller.enqueue(value);
         },
         cancel: (reason) => reader.cancel(reason),
       },

@@ -47,7 +47,7 @@ export function sentOnce(
         }
         const chunk = kept[index]?.subarray(0, end - at) ?? new Uint8Array();
         at += chunk.length;
-        // A copy: whoever sends it may give its memory away.
+        // A copy: its sender may give the memory away.
         yield chunk.slice();
       }
     },

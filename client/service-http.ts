@@ -43,6 +43,7 @@ const maxTextBytes = 16 * 1024 * 1024;
 /**
  * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
  * @param o.service its URL
+ * @param o.errorOf instead of the words that a program is told for a refusal
  * @throws SealpinError `invalid_request` for a URL that is none of a service, or when the key would be sent unencrypted to another
  *   machine; `unauthorized` for a text that is no API key
  */
@@ -50,11 +51,14 @@ export function serviceHttp({
   service,
   apiKey,
   fetch: fetchFrom = (url, init) => fetch(url, init),
+  errorOf: ownErrorOf,
 }: {
   service: string | URL;
   apiKey?: string | undefined;
   fetch?: Fetch | undefined;
+  errorOf?: ServiceHttp['errorOf'];
 }): ServiceHttp {
+  const errorOf = ownErrorOf ?? refusal;
   const root = parseService(service);
   const { host } = root;
   if (apiKey !== undefined && !isApiKeyText(apiKey))
@@ -129,7 +133,7 @@ export function serviceHttp({
     );
   }
 
-  function errorOf({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
+  function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
     const problem = problemIn(problemText);
     if (problem === undefined) {
       const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';

@@ -1,4 +1,4 @@
-/** Shares: parcels that a service keeps for whoever has the link. */
+/** Shares: parcels that a service keeps for anyone who has the link. */
 import { Share, type ShareRequest } from '../shared/api.ts';
 import { passwordRecipient, type Backend, type PasswordKdf, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -23,8 +23,12 @@ export type ShareOptions = {
 /** A share that was made. `link` is all that its receiver needs, and nobody can make it again. */
 export type Shared = { readonly link: string; readonly share: Share };
 
-/** How the key of a password is derived, and with what. For other programs than browsers. */
-export type Sealing = { readonly kdf?: PasswordKdf; readonly backend?: Backend };
+/** With what a parcel is sealed: `recipients` are the parsed keys of `to`. */
+export type Sealing = {
+  readonly recipients: readonly Recipient[];
+  readonly kdf?: PasswordKdf;
+  readonly backend?: Backend;
+};
 
 /**
  * The keys of `to`, before any work is done for them.
@@ -51,10 +55,9 @@ export async function shareParcel(
   http: ServiceHttp,
   { parcel, files }: { parcel: Parcel; files: readonly string[] },
   o: ShareOptions & { readonly signal?: AbortSignal | undefined },
-  sealing: Sealing = {},
+  sealing: Sealing = { recipients: shareRecipients(o) },
 ): Promise<Shared> {
-  const recipients = shareRecipients(o);
-  const { record, secret } = await sealParcel(parcel, { password: o.password, recipients, ...sealing });
+  const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing });
   const { expiresAt, opens, label } = o;
   const request: ShareRequest = {
     record: base64(record),

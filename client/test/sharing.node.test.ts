@@ -122,7 +122,7 @@ describe('an inbox', () => {
     expect(await (await delivery.files[0]!.open()).text()).toBe('the receipts');
     equal(await (await delivery.files[1]!.open()).bytes(), pattern(100_000));
 
-    // Whoever has the link can neither list nor read.
+    // Anyone with the link can neither list nor read.
     const sender = connect({ service: service.url, apiKey: parsed.apiKey });
     await expect(sender.inbox.open(deliveries[0]!.id)).rejects.toMatchObject({ code: 'insufficient_scope' });
     await expect((await keyWith('write', 'share')).inbox.open(deliveries[0]!.id)).rejects.toMatchObject({

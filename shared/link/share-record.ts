@@ -80,7 +80,8 @@ export async function sealParcel(
  * Opens the record of a share.
  * @param record as the service handed it out
  * @param o.secret 32 bytes, from the link
- * @param o.password ignored for a record that needs none, as are `identities`
+ * @param o.password ignored for a record that needs none
+ * @param o.identities finds private keys, once the record turns out to need one
  * @throws SealpinError `wrong_kind` (`needs_password`, `needs_key`) for a record that needs more than the secret, `decrypt_failed`
  *   (`wrong_password`, `no_key`), `container_invalid`, `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what
  *   `parseParcel` throws
@@ -90,12 +91,12 @@ export async function openParcel(
   {
     secret,
     password,
-    identities = [],
+    identities = () => [],
     backend = webBackend,
   }: {
     secret: Uint8Array;
     password?: string | undefined;
-    identities?: readonly Identity[];
+    identities?: () => readonly Identity[] | Promise<readonly Identity[]>;
     backend?: Backend;
   },
 ): Promise<Parcel> {
@@ -109,7 +110,7 @@ export async function openParcel(
   const inner = await open(plaintext, { backend });
   if (inner.kind === 'plain') return parcelIn(inner.stream);
   if (inner.kind === 'detached') throw notAParcel();
-  return parcelIn(await inner.decrypt(identities));
+  return parcelIn(await inner.decrypt(await identities()));
 }
 
 /**

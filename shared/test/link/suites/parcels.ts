@@ -164,13 +164,15 @@ export function parcels(tool: Tool, backend: Backend): void {
     const identities = (pair: KeyPair): Identity[] => parseIdentities(pair.privatePem);
     const recipients = parseRecipients(ann.publicPem);
     const { record, secret } = await sealParcel(parcel, { recipients, backend });
-    const opened = await openParcel(record, { secret, identities: identities(ann), backend });
+    const opened = await openParcel(record, { secret, identities: () => identities(ann), backend });
     equal(opened.note, parcel.note);
     await fails('wrong_kind', () => openParcel(record, { secret, backend }));
     await fails('wrong_kind', () => openParcel(record, { secret, password: 'x', backend }));
-    await fails('decrypt_failed', () => openParcel(record, { secret, identities: identities(eve), backend }));
+    await fails('decrypt_failed', () => openParcel(record, { secret, identities: () => identities(eve), backend }));
     const other = new Uint8Array(32);
-    await fails('decrypt_failed', () => openParcel(record, { secret: other, identities: identities(ann), backend }));
+    await fails('decrypt_failed', () =>
+      openParcel(record, { secret: other, identities: () => identities(ann), backend }),
+    );
     await fails('invalid_request', () => sealParcel(parcel, { recipients, password: 'x', backend }));
   });
 

@@ -1,6 +1,6 @@
 /** Inboxes: links by which anybody hands files over that only the owner of a key reads (docs/links.md). */
 import { FileList, NewApiKeyResponse, Revoked, StoredFile, type ApiKeyRecord, type NewApiKey } from '../shared/api.ts';
-import { parseRecipients } from '../shared/crypto/index.ts';
+import { parseRecipients, type Identity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import {
   maxRecordBytes,
@@ -9,6 +9,7 @@ import {
   printLink,
   sealedParcelType,
   sealParcelTo,
+  type Parcel,
 } from '../shared/link/index.ts';
 import { accountIdentities, accountOf, recipientOf } from './account-key.ts';
 import { openBlob } from './blobs.ts';
@@ -80,17 +81,29 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       };
     },
     async open(id, { keys, signal } = {}) {
-      const path = `v1/storage/${encodeURIComponent(id)}`;
-      const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
-      if (about.contentType !== sealedParcelType || about.size > maxRecordBytes)
-        throw new SealpinError('parcel_invalid', 'This file is not one that was handed over to an inbox');
       const identities = keys === undefined ? await accountIdentities(http, apiKey, signal) : identitiesOf({ keys });
-      const blob = await openBlob(about.cid, http.url, signal);
-      return receivedFrom(await openParcelWith(blob.read(0, blob.size), { identities }), http.url);
+      return receivedFrom(await openDelivery(http, id, { identities, signal }), http.url);
     },
     close: (keyId, { signal } = {}) =>
       http.json(Revoked, { method: 'DELETE', path: `v1/keys/${encodeURIComponent(keyId)}`, signal }),
   };
+}
+
+/**
+ * Opens the parcel of a delivery.
+ * @throws SealpinError `not_found`, `parcel_invalid` for another file, `decrypt_failed`
+ */
+export async function openDelivery(
+  http: ServiceHttp,
+  id: string,
+  { identities, signal }: { identities: readonly Identity[]; signal: AbortSignal | undefined },
+): Promise<Parcel> {
+  const path = `v1/storage/${encodeURIComponent(id)}`;
+  const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+  if (about.contentType !== sealedParcelType || about.size > maxRecordBytes)
+    throw new SealpinError('parcel_invalid', 'This file is not one that was handed over to an inbox');
+  const blob = await openBlob(about.cid, http.url, signal);
+  return openParcelWith(blob.read(0, blob.size), { identities });
 }
 
 async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): Promise<CreatedInbox> {
@@ -103,7 +116,7 @@ async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): P
     ...(limits === undefined ? {} : { limits }),
   };
   // Before there is a key that nobody could use: the link takes one kind of recipient.
-  if (!/^age1tag1/.test(recipient))
+  if (!recipient.startsWith('age1tag1'))
     throw new SealpinError('key_invalid', 'The recipient of an inbox is a public key of the form age1tag1…', {
       reason: 'unsupported_key',
     });
