@@ -21,6 +21,8 @@ import {
   type RevokeOptions,
 } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
+import { Events, keptMs, type EventPage } from './events.ts';
+import type { Opening } from './openings.ts';
 import { Outbox, referenceRemoval } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
@@ -46,8 +48,9 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
-  readonly #keys = new KeyRegistry(this.#sql);
-  readonly #files = new Files(this.#sql);
+  readonly #events = new Events(this.#sql, () => this.now());
+  readonly #keys = new KeyRegistry(this.#sql, this.#events);
+  readonly #files = new Files(this.#sql, this.#events);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
     now: () => this.now(),
@@ -80,6 +83,8 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #shares = new Shares({
     ...this.#stores,
     env: this.env,
+    events: this.#events,
+    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'share'),
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
@@ -117,6 +122,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#keys.add(key);
     });
     this.#row.reload();
+    await this.#alarm.by(this.now() + keptMs);
     return { ok: true };
   }
 
@@ -137,10 +143,12 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Adds a key within its issuer's scopes and expiry. */
   addKey(hash: string, key: NewKey): Promise<Result> {
-    return this.#as(hash, 'keys', (caller) => {
+    return this.#as(hash, 'keys', async (caller) => {
       const failure = exceedsIssuer(caller.key, key);
-      if (failure === undefined) this.#keys.add({ ...key, createdBy: caller.key.id });
-      return failure ?? { ok: true };
+      if (failure !== undefined) return failure;
+      this.ctx.storage.transactionSync(() => this.#keys.add({ ...key, createdBy: caller.key.id }));
+      await this.#alarm.by(this.now() + keptMs);
+      return { ok: true };
     });
   }
 
@@ -154,7 +162,7 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#as(hash, 'keys', async ({ key }) => {
       const revocable = this.#keys.revocable(key, id, o, this.now());
       if (!revocable.ok) return revocable;
-      return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids) };
+      return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids, key.id) };
     });
   }
 
@@ -176,7 +184,8 @@ export class Account extends DurableObject<AccountEnv> {
     if (current === null || !isSameHash(secretHash, current))
       return err('forbidden', 'the recovery file was replaced in the meantime');
     const others = this.#keys.list().map((each) => each.id);
-    await this.#revoke(others, () => {
+    await this.#revoke(others, null, () => {
+      this.#events.add({ action: 'account.recovered', by: null, subject: '' });
       this.#row.replaceRecovery(next);
       this.#keys.add(key);
     });
@@ -189,12 +198,13 @@ export class Account extends DurableObject<AccountEnv> {
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
-      const shares = this.#shares.endOfKeys(undefined).length;
+      const shares = this.#shares.endOfKeys(undefined, null).length;
       this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
       const keys = this.#keys.list().map((key) => key.id);
-      this.#keys.revoke(keys, this.#outbox, now);
+      this.#keys.revoke(keys, null, this.#outbox, now);
       this.#claims.dropAll();
+      this.#events.removeAll();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
     });
@@ -311,12 +321,13 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
   remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    return this.#as(hash, 'delete', async () => {
+    return this.#as(hash, 'delete', async ({ key }) => {
       const removed = this.ctx.storage.transactionSync(() => {
         const file = this.#files.remove(fileId, 'ready');
         if (file === undefined) return undefined;
         this.#claims.drop(fileId);
-        const ending = this.#shares.endOfFile(fileId);
+        this.#events.add({ action: 'file.deleted', by: key.id, subject: fileId });
+        const ending = this.#shares.endOfFile(fileId, key.id);
         return { file, ending, message: this.#outbox.add(referenceRemoval(file)) };
       });
       if (removed === undefined) return err('not_found');
@@ -327,6 +338,19 @@ export class Account extends DurableObject<AccountEnv> {
     });
   }
 
+  /** Events after a position, oldest first. */
+  events(hash: string, o: { after: number | undefined; limit: number }): Promise<Result<EventPage>> {
+    return this.#as(hash, undefined, ({ key }) => this.#events.page(key, o));
+  }
+
+  /** Records openings that a share reports. */
+  async shareOpened(share: string, openings: readonly Opening[]): Promise<Result> {
+    if (this.#row.open === undefined) return { ok: true };
+    this.ctx.storage.transactionSync(() => this.#events.reportOpenings(share, openings));
+    await this.#alarm.by(this.now() + keptMs);
+    return { ok: true };
+  }
+
   /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
   override async alarm(): Promise<void> {
     if (this.#row.id === undefined) return;
@@ -334,8 +358,9 @@ export class Account extends DurableObject<AccountEnv> {
       this.#uploads.sweep();
       await this.#resumable.sweep();
       this.#shares.sweep();
+      this.#events.prune();
       await this.#outbox.flush();
-      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox];
+      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
       const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
@@ -374,11 +399,12 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Revokes keys, in one transaction with what has to happen at the same moment. */
-  async #revoke(ids: readonly string[], besides?: () => void): Promise<EndedShare[]> {
+  async #revoke(ids: readonly string[], by: string | null, besides?: () => void): Promise<EndedShare[]> {
     const { ending, messages } = this.ctx.storage.transactionSync(() => {
       besides?.();
       this.#resumable.removeOf(ids);
-      return { ending: this.#shares.endOfKeys(ids), messages: this.#keys.revoke(ids, this.#outbox, this.now()) };
+      const ending = this.#shares.endOfKeys(ids, by);
+      return { ending, messages: this.#keys.revoke(ids, by, this.#outbox, this.now()) };
     });
     const shares = await this.#shares.deliver(ending);
     await this.#deliver(messages);

@@ -1,4 +1,5 @@
 /** The files of an account, as rows. */
+import type { Events } from './events.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
 import type { Failure } from './result.ts';
 
@@ -63,10 +64,12 @@ export type Page = { files: FileRecord[]; next: number | undefined };
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
 export class Files {
   readonly #sql: SqlStorage;
+  readonly #events: Events;
   readonly #limits: KeyLimits;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, events: Events) {
     this.#sql = sql;
+    this.#events = events;
     this.#limits = new KeyLimits(sql);
   }
 
@@ -114,7 +117,10 @@ export class Files {
         fileId,
       )
       .toArray();
-    if (row !== undefined) this.#count(1, row);
+    if (row !== undefined) {
+      this.#count(1, row);
+      this.#events.add({ action: 'file.stored', by: row.created_by, subject: fileId });
+    }
     return row !== undefined || this.find(fileId) !== undefined;
   }
 

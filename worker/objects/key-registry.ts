@@ -1,5 +1,6 @@
 /** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
+import type { Events } from './events.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
 import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
@@ -101,9 +102,11 @@ function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: numb
 /** The keys in an object's storage. */
 export class KeyRegistry {
   readonly #sql: SqlStorage;
+  readonly #events: Events;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, events: Events) {
     this.#sql = sql;
+    this.#events = events;
   }
 
   /**
@@ -146,6 +149,7 @@ export class KeyRegistry {
       key.sealed,
     );
     if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
+    this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
   /** The keys that are not revoked, oldest first. */
@@ -173,9 +177,13 @@ export class KeyRegistry {
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
   }
 
-  /** Revokes keys, overwriting what was sealed to them. @returns the IDs of the messages that remove them from KV */
-  revoke(ids: readonly string[], outbox: Outbox, nowMs: number): number[] {
+  /**
+   * Revokes keys, overwriting what was sealed to them.
+   * @param by the ID of the key that revokes them; null: a recovery @returns the IDs of the messages that remove them from KV
+   */
+  revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
+      this.#events.add({ action: 'key.revoked', by, subject: id });
       // The page of the database is overwritten, not only given back.
       this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
       const rows = this.#sql.exec<{ hash: string }>(

@@ -26,6 +26,8 @@
  *   the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
+ * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
+ *   object reports, is its name there.
  */
 const schema = `
   CREATE TABLE account (
@@ -79,6 +81,10 @@ const additions = `
   CREATE TABLE IF NOT EXISTS share_file (
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
+  CREATE TABLE IF NOT EXISTS event (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
+    source TEXT);
+  CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
 `;
 
 /** Creates the tables of a new account. */
