@@ -9,6 +9,7 @@ export type { Credentials, To, With } from './credentials.ts';
 export { receive, type Received, type ReceivedFile, type ReceiveOptions } from './receiving.ts';
 export type { UploadedFile } from './resumable-upload.ts';
 export type { Fetch } from './service-http.ts';
+export { signUrl, type SignedDownload, type SignedUpload } from './sign-url.ts';
 export type { Content, Source, StoredSource } from './web-bytes.ts';
-export type { FileList, Receipt, StoredFile } from '../shared/api.ts';
+export type { AccountEvent, FileList, Receipt, StoredFile } from '../shared/api.ts';
 export { isSealpinError, SealpinError, type Code, type Reason } from '../shared/errors.ts';

@@ -1,7 +1,7 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
-import type { Events } from './events.ts';
+import type { Events } from './event-rows.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';

@@ -21,7 +21,7 @@ import {
   type RevokeOptions,
 } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
-import { Events, keptMs, type EventPage } from './events.ts';
+import { Events, keptMs, type EventPage } from './event-rows.ts';
 import type { Opening } from './openings.ts';
 import { Outbox, referenceRemoval } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
@@ -30,6 +30,8 @@ import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import { Shares, type EndedShare } from './account-shares.ts';
+import { SignedRequests } from './signed-requests.ts';
+import { SignedUses } from './signed-uses.ts';
 
 export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';
@@ -89,6 +91,13 @@ export class Account extends DurableObject<AccountEnv> {
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
   });
+  readonly #signed = new SignedRequests({
+    ...this.#stores,
+    uses: new SignedUses(this.#sql),
+    hashOf: (keyId) => this.#keys.hashOf(keyId),
+    authorize: (hash, scope) => this.#authorize(hash, scope),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+  });
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
 
@@ -106,6 +115,11 @@ export class Account extends DurableObject<AccountEnv> {
   /** Uploads that may be continued, with calls of their own. */
   get uploads(): ResumableUploads {
     return this.#resumable;
+  }
+
+  /** Requests with a signed URL, with calls of their own. */
+  get signed(): SignedRequests {
+    return this.#signed;
   }
 
   /** Shares, with calls of their own. */

@@ -1,5 +1,5 @@
 /** The files of an account, as rows. */
-import type { Events } from './events.ts';
+import type { Events } from './event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
 import type { Failure } from './result.ts';
 

@@ -1,6 +1,7 @@
 /** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
-import type { Events } from './events.ts';
+import { keyIdOf } from '../../shared/crypto/index.ts';
+import type { Events } from './event-rows.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
 import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
@@ -39,14 +40,6 @@ type KeyRow = LimitColumns & {
 
 /** Keys with their limits. */
 const keys = 'api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
-
-/**
- * The ID by which a key is looked up: the first 16 characters of its hash, which reveal nothing about the rest.
- * @param hash SHA-256 of the key, in hex
- */
-export function keyIdOf(hash: string): string {
-  return hash.slice(0, 16);
-}
 
 /** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
@@ -124,6 +117,12 @@ export class KeyRegistry {
     if (scope !== undefined && !key.scopes.includes(scope))
       return err('insufficient_scope', `this needs a key with the scope ${scope}`);
     return { ok: true, key };
+  }
+
+  /** The hash of a key that is not revoked. */
+  hashOf(id: string): string | undefined {
+    const rows = this.#sql.exec<{ hash: string }>('SELECT hash FROM api_key WHERE id = ? AND revoked_at IS NULL', id);
+    return rows.toArray()[0]?.hash;
   }
 
   /** The account's private key, sealed to this key; null for a key without `read`. */

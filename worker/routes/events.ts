@@ -2,7 +2,7 @@
 import { EventQuery, type AccountEvent, type EventList } from '../../shared/api.ts';
 import type { Principal } from '../auth/authenticate.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
-import type { EventRecord } from '../objects/events.ts';
+import type { EventRecord } from '../objects/event-rows.ts';
 import { unwrap } from '../objects/result.ts';
 import { cursorOf } from './page.ts';
 

@@ -55,7 +55,19 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'shareOpened', () => super.shareOpened(...args));
   }
 
-  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key' | 'share' | 'event'): Row[] {
+  rows(
+    table:
+      | 'file'
+      | 'part'
+      | 'upload'
+      | 'shown'
+      | 'outbox'
+      | 'idempotency'
+      | 'api_key'
+      | 'share'
+      | 'event'
+      | 'signed_use',
+  ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
