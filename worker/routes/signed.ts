@@ -11,7 +11,7 @@ import { receiveUpload } from './upload.ts';
 export async function readSigned(c: Ctx): Promise<Response> {
   const { account, token } = signedBy(c);
   const { hash, file } = await unwrap(account.signed.read(token, { use: !isHead(c) }));
-  const response = await readStored(c, file, () => unwrap(account.file(hash, file.fileId, { sealed: false })));
+  const response = await readStored(c, file, () => unwrap(account.files.find(hash, file.fileId, { sealed: false })));
   return withoutReferrer(response);
 }
 
