@@ -7,7 +7,7 @@ import type { Result } from './result.ts';
 export type Opening = { number: number; time: number };
 
 /** What the account of a share does with its openings. The same one may come more than once. */
-export interface OpeningLog extends Rpc.DurableObjectBranded {
+interface OpeningLog extends Rpc.DurableObjectBranded {
   shareOpened(share: string, openings: readonly Opening[]): Promise<Result>;
 }
 
