@@ -43,7 +43,7 @@ import { openapi } from './openapi.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
-import { readSigned, storeSigned } from './signed.ts';
+import { signedRoutes } from './signed-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -70,29 +70,6 @@ const readCodes: readonly Code[] = [
   ...reading,
 ];
 
-const signedCodes: readonly Code[] = ['unauthorized', 'insufficient_scope', 'forbidden', 'gone'];
-const storeHeaders = {
-  'Content-Disposition': 'the filename, for a body that is not JSON',
-  'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
-  'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
-};
-const storeCodes: readonly Code[] = [
-  'invalid_request',
-  'invalid_json',
-  'invalid_base64',
-  'invalid_filename',
-  'invalid_cid',
-  'body_incomplete',
-  'body_timeout',
-  'too_large',
-  'quota_exceeded',
-  'unsupported_media_type',
-  'idempotency_running',
-  'idempotency_mismatch',
-  'digest_mismatch',
-  ...pinning,
-];
-
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return {
     method: 'post',
@@ -103,7 +80,12 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     who: 'key',
     scope: 'write',
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
-    headers: { ...storeHeaders, 'Idempotency-Key': 'the same key: the same file' },
+    headers: {
+      'Content-Disposition': 'the filename, for a body that is not JSON',
+      'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
+      'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
+      'Idempotency-Key': 'the same key: the same file',
+    },
     body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null },
     responses: { 201: { [json]: NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
@@ -113,7 +95,23 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       deleteFile: { fileId: '/fileId' },
       getByCid: { cid: '/cid' },
     },
-    codes: mode === 'plain' ? [...storeCodes, 'cid_mismatch'] : storeCodes,
+    codes: [
+      'invalid_request',
+      'invalid_json',
+      'invalid_base64',
+      'invalid_filename',
+      'invalid_cid',
+      'body_incomplete',
+      'body_timeout',
+      'too_large',
+      'quota_exceeded',
+      'unsupported_media_type',
+      'idempotency_running',
+      'idempotency_mismatch',
+      'digest_mismatch',
+      ...(mode === 'plain' ? (['cid_mismatch'] as const) : []),
+      ...pinning,
+    ],
     handler: upload(mode),
   };
 }
@@ -306,6 +304,10 @@ export const routes: readonly Route[] = [
     handler: deleteFile,
   },
   ...shareRoutes,
+  ...signedRoutes({
+    store: uploadRoute('encrypted'),
+    read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
+  }),
   {
     method: 'get',
     path: '/v1/storage/:fileId/content',
@@ -319,37 +321,6 @@ export const routes: readonly Route[] = [
     responseHeaders: whole,
     codes: readCodes.filter((code) => code !== 'not_acceptable'),
     handler: readContent,
-  },
-  {
-    method: 'get',
-    path: '/v1/accounts/:id/signed/:token',
-    operationId: 'getSigned',
-    summary: 'The file of a signed URL: its bytes in plain mode, its container in encrypted mode',
-    params: { id: AccountId },
-    who: 'address',
-    headers: { ...conditions, ...dates, ...range },
-    responses: {
-      200: { [bytes]: null, 'application/vnd.sealpin': null, '*/*': null },
-      206: { [bytes]: null, '*/*': null },
-      304: null,
-    },
-    responseHeaders: whole,
-    codes: [...signedCodes, ...readCodes.filter((code) => code !== 'not_acceptable' && code !== 'decrypt_failed')],
-    handler: readSigned,
-  },
-  {
-    method: 'post',
-    path: '/v1/accounts/:id/signed/:token',
-    operationId: 'storeSigned',
-    summary: 'Stores a file by a signed URL; the same URL can be sent again until it succeeds',
-    params: { id: AccountId },
-    who: 'address',
-    headers: storeHeaders,
-    body: { [json]: JsonUpload, [bytes]: null },
-    responses: { 201: { [json]: NewlyStoredFile } },
-    responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
-    codes: [...signedCodes, ...storeCodes],
-    handler: storeSigned,
   },
   {
     method: 'get',
