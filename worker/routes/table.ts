@@ -9,8 +9,6 @@ import {
   ApiKeyList,
   CidParameter,
   EncryptedJsonUpload,
-  EventList,
-  EventQuery,
   FileId,
   FileList,
   FileWithData,
@@ -34,7 +32,7 @@ import {
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
-import { listEvents } from './events.ts';
+import { eventRoutes } from './events-table.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
@@ -239,19 +237,7 @@ export const routes: readonly Route[] = [
     codes: ['invalid_request', 'not_found', 'conflict'],
     handler: revokeKey,
   },
-  {
-    method: 'get',
-    path: '/v1/events',
-    operationId: 'listEvents',
-    summary: 'What happened in the account, oldest first, for 90 days',
-    description:
-      'A key sees what it did itself; with `read` the events of files, with `share` of shares, with `keys` of keys, files and the account.',
-    who: 'key',
-    query: EventQuery,
-    responses: { 200: { [json]: EventList } },
-    codes: ['gone'],
-    handler: listEvents,
-  },
+  ...eventRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
   ...uploadRoutes,

@@ -2,9 +2,9 @@
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventList, FileList, NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
-import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
+import { parseApiKey } from '../../shared/crypto/index.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client, type Init } from './client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 
@@ -37,10 +37,8 @@ beforeEach(async () => {
 const inSeconds = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
 
 /** The path of a URL with these claims, signed with a key of the account. */
-async function sign(claims: Record<string, unknown>, apiKey = owner.call.apiKey): Promise<string> {
-  const key = (await parseApiKey(apiKey))!;
-  return `/v1/accounts/${key.account}/signed/${signToken(key, { exp: inSeconds(60), ...claims })}`;
-}
+const sign = (claims: Record<string, unknown>, apiKey = owner.call.apiKey): Promise<string> =>
+  signedPath(apiKey, claims);
 const reading = ({ fileId }: { fileId: string }, more: object = {}): Promise<string> =>
   sign({ method: 'GET', file: fileId, ...more });
 const storing = (more: object = {}): Promise<string> =>
