@@ -5,9 +5,11 @@ import {
   Cid,
   cidParameter,
   ContentType,
+  ExpiresAt,
   FileId,
   Filename,
   flag,
+  KeyId,
   ServiceId,
   Timestamp,
   UploadFilename,
@@ -20,7 +22,10 @@ export const Mode = v.picklist(['encrypted', 'plain']);
 /** Where a file is pinned, as the pinning service acknowledged it. */
 export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
 
-/** `filename` is omitted for a key without `read`, and null for a file without one. */
+/**
+ * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the ID of the API key that stored it.
+ * `expiresAt`: when it is deleted.
+ */
 export const StoredFile = v.object({
   fileId: FileId,
   filename: v.optional(v.nullable(Filename)),
@@ -29,6 +34,8 @@ export const StoredFile = v.object({
   contentType: ContentType,
   cid: Cid,
   createdAt: Timestamp,
+  createdBy: v.optional(KeyId),
+  expiresAt: v.optional(Timestamp),
   pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
@@ -103,7 +110,16 @@ export const PageQuery = v.omit(ListQuery, ['cid']);
 
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
-export const UploadQuery = v.object({ cid: v.optional(cidParameter('the CID that the bytes must have')) });
+/** The query of an upload in encrypted mode. */
+export const SealedUploadQuery = v.object({
+  expiresAt: v.optional(v.pipe(ExpiresAt, v.description('when the file is deleted, and its key destroyed'))),
+});
+
+/** The same in plain mode. */
+export const UploadQuery = v.object({
+  cid: v.optional(cidParameter('the CID that the bytes must have')),
+  ...SealedUploadQuery.entries,
+});
 
 export const RevokeQuery = v.object({
   cascade: flag('revokes the keys that descend from it, too'),
@@ -154,9 +170,12 @@ export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['un
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
  * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
+ * `reason`: whether a request deleted the file, or its time had come.
  */
 export const Receipt = v.object({
   fileId: FileId,
+  reason: v.optional(v.picklist(['deleted', 'expired'])),
+  deletedAt: v.optional(Timestamp),
   key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
   recoverableUntil: v.optional(Timestamp),
   pins: v.array(RemovedPin),

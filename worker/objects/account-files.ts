@@ -1,13 +1,17 @@
 /** The files of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
-import type { EndedShare, Shares } from './account-shares.ts';
+import type { Ending, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
 import type { FileRecord, Files, Page, PageOptions } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin.ts';
+import type { DeletionReason, ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Result } from './result.ts';
+
+/** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
+const batch = 500;
 
 /** A caller whose key is valid. */
 type Caller = { key: KeyRecord; account: { spki: Uint8Array } };
@@ -18,14 +22,18 @@ type Options = {
   claims: Claims;
   outbox: Outbox;
   shares: Shares;
+  receipts: Receipts;
   /** Finds the key with a hash, where it is valid and has the scope. */
   authorize(hash: string, scope: Scope): Result<Caller>;
   /** The account's private key, sealed to the API key with this ID. */
   sealedFor(keyId: string): Uint8Array | null;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
   deliver(ids: readonly number[]): Promise<Removal>;
   /** Runs after headers are overwritten. */
   erased(): Promise<void>;
+  now(): number;
 };
 
 /** The files of an account that are stored. */
@@ -57,25 +65,61 @@ export class AccountFiles extends RpcTarget {
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  async remove(
-    hash: string,
-    fileId: string,
-  ): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    const { authorize, storage, files, claims, outbox, shares, deliver, erased } = this.#o;
+  async remove(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const { authorize, storage, shares, deliver, erased } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
-    const removed = storage.transactionSync(() => {
-      const file = files.remove(fileId, 'ready');
-      if (file === undefined) return undefined;
-      claims.drop(fileId);
-      const ending = shares.endOfFile(fileId);
-      return { file, ending, message: outbox.add(referenceRemoval(file)) };
-    });
+    const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted'));
     if (removed === undefined) return err('not_found');
-    const ended = await shares.deliver(removed.ending);
-    const status = await deliver([removed.message]);
+    await shares.deliver(removed.ending);
+    await deliver([removed.message]);
     await erased();
-    return { ok: true, file: { ...removed.file, header: null }, status, shares: ended };
+    return this.#receipt(fileId);
+  }
+
+  /** The receipt of a file that was deleted, or that has expired. */
+  async receipt(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const caller = this.#o.authorize(hash, 'read');
+    if (!caller.ok) return caller;
+    // The alarm may be late.
+    await this.sweep();
+    return this.#receipt(fileId);
+  }
+
+  /** Deletes the files that have expired, as `remove` does; the outbox delivers the consequences. Forgets old receipts. */
+  async sweep(): Promise<void> {
+    const { storage, files, alarmBy, erased, now } = this.#o;
+    this.#o.receipts.sweep(now());
+    const expired = files.expired(batch);
+    if (expired.length === 0) return;
+    storage.transactionSync(() => {
+      for (const fileId of expired) this.#remove(fileId, 'expired');
+    });
+    await alarmBy(now());
+    await erased();
+  }
+
+  /** When the alarm has to look at the next file or receipt, in ms. */
+  nextDue(): number | undefined {
+    const due = [this.#o.files.nextExpiry(), this.#o.receipts.nextDue()].filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
+  }
+
+  /** Removes a file in a transaction of the caller's, who then delivers. */
+  #remove(fileId: string, reason: DeletionReason): { ending: Ending; message: number } | undefined {
+    const { files, claims, outbox, shares, now } = this.#o;
+    const file = files.remove(fileId, 'ready');
+    if (file === undefined) return undefined;
+    claims.drop(fileId);
+    const ending = shares.endOfFile(fileId);
+    const ended = ending.map(({ id }) => id);
+    this.#o.receipts.add(file, reason, ended, now());
+    return { ending, message: outbox.add(referenceRemoval(file)) };
+  }
+
+  #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {
+    const receipt = this.#o.receipts.find(fileId, this.#o.now());
+    return receipt === undefined ? err('not_found') : { ok: true, receipt };
   }
 
   #material({ key, account }: Caller, withSealed: boolean): KeyMaterial {

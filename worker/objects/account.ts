@@ -27,6 +27,7 @@ import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
+import { Receipts } from './receipt-rows.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import { Shares, type EndedShare } from './account-shares.ts';
 
@@ -48,9 +49,11 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
   readonly #keys = new KeyRegistry(this.#sql);
-  readonly #files = new Files(this.#sql);
+  readonly #files = new Files(this.#sql, () => this.now());
+  readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
+    unreferred: (fileId, status) => this.#receipts.setPin(fileId, status),
     now: () => this.now(),
   });
   readonly #claims = new Claims(this.#sql, {
@@ -88,8 +91,10 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #accountFiles = new AccountFiles({
     ...this.#stores,
     shares: this.#shares,
+    receipts: this.#receipts,
     authorize: (hash, scope) => this.#authorize(hash, scope),
     sealedFor: (keyId) => this.#keys.sealed(keyId),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
     erased: () => this.erased(),
   });
@@ -208,6 +213,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#parts.removeAll();
       const keys = this.#keys.list().map((key) => key.id);
       this.#keys.revoke(keys, this.#outbox, now);
+      this.#receipts.removeAll();
       this.#claims.dropAll();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
@@ -309,11 +315,12 @@ export class Account extends DurableObject<AccountEnv> {
   override async alarm(): Promise<void> {
     if (this.#row.id === undefined) return;
     try {
+      await this.#accountFiles.sweep();
       this.#uploads.sweep();
       await this.#resumable.sweep();
       this.#shares.sweep();
       await this.#outbox.flush();
-      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox];
+      const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox];
       const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
@@ -364,10 +371,10 @@ export class Account extends DurableObject<AccountEnv> {
     return shares;
   }
 
-  /** Rings the alarm for what is due in the outbox. */
+  /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
   async #flushSoon(): Promise<void> {
-    const due = this.#outbox.nextDue();
-    if (due !== undefined) await this.#alarm.by(due);
+    for (const due of [this.#outbox.nextDue(), this.#files.nextExpiry()])
+      if (due !== undefined) await this.#alarm.by(due);
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

@@ -34,10 +34,12 @@ export type NewFile = {
   cid: string;
   service: string;
   header: Uint8Array | null;
+  /** When it is deleted, in ms; null: not by itself. */
+  expiresAt: number | null;
 };
 
-/** A file that is stored; `createdAt` in ms. */
-export type FileRecord = NewFile & { createdAt: number };
+/** A file that is stored; `createdAt` in ms, `createdBy`: the ID of the API key that stored it. */
+export type FileRecord = NewFile & { createdAt: number; createdBy: string };
 
 type FileRow = {
   seq: number;
@@ -52,7 +54,18 @@ type FileRow = {
   header: ArrayBuffer | null;
   created_at: number;
   created_by: string;
+  expires_at: number | null;
 };
+
+/** Files with what they have besides. */
+const rows = 'file LEFT JOIN file_detail USING (file_id)';
+
+/** Ready files that expire some time. */
+const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
+  WHERE expires_at IS NOT NULL AND state = 'ready'`;
+
+/** What is ready at a time, the one parameter: an expired file is gone, however late the alarm is that removes its row. */
+const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
 /** `before` is a cursor, undefined for the first page; `cid` restricts the page to files with that CID. */
 export type PageOptions = { before: number | undefined; limit: number; cid: string | undefined };
@@ -64,9 +77,12 @@ export type Page = { files: FileRecord[]; next: number | undefined };
 export class Files {
   readonly #sql: SqlStorage;
   readonly #limits: KeyLimits;
+  readonly #now: () => number;
 
-  constructor(sql: SqlStorage) {
+  /** @param now the clock, in ms */
+  constructor(sql: SqlStorage, now: () => number) {
     this.#sql = sql;
+    this.#now = now;
     this.#limits = new KeyLimits(sql);
   }
 
@@ -104,6 +120,31 @@ export class Files {
       by,
       dueMs,
     );
+    this.setExpiry(file.fileId, file.expiresAt);
+  }
+
+  /** Sets when a file is deleted, which may be one to be; null: not by itself. */
+  setExpiry(fileId: string, expiresAtMs: number | null): void {
+    this.#sql.exec(
+      `INSERT INTO file_detail (file_id, expires_at) SELECT ?1, ?2 WHERE ?2 IS NOT NULL OR EXISTS
+         (SELECT 1 FROM file_detail WHERE file_id = ?1)
+       ON CONFLICT (file_id) DO UPDATE SET expires_at = ?2`,
+      fileId,
+      expiresAtMs,
+    );
+  }
+
+  /** When a file, or one to be, is deleted, in ms. */
+  expiryOf(fileId: string): number | null {
+    const [row] = this.#sql
+      .exec<{ expires_at: number | null }>('SELECT expires_at FROM file_detail WHERE file_id = ?', fileId)
+      .toArray();
+    return row?.expires_at ?? null;
+  }
+
+  /** Forgets what was known of a file to be that has no row. */
+  forget(fileId: string): void {
+    this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?1 AND ?1 NOT IN (SELECT file_id FROM file)', fileId);
   }
 
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */
@@ -119,39 +160,43 @@ export class Files {
   }
 
   isPending(fileId: string): boolean {
-    const rows = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
-    return rows.toArray().length > 0;
+    const found = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
+    return found.toArray().length > 0;
   }
 
   /** A ready file. */
   find(fileId: string): FileRecord | undefined {
-    const [row] = this.#sql.exec<FileRow>(`SELECT * FROM file WHERE file_id = ? AND state = 'ready'`, fileId).toArray();
+    const [row] = this.#sql
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE file_id = ? AND ${isReady}`, fileId, this.#now())
+      .toArray();
     return row && recordOf(row);
   }
 
   /** Ready files before the cursor `before`, newest first: all, or those with a CID. */
   page({ before, limit, cid }: PageOptions): Page {
-    const rows = this.#sql
+    const found = this.#sql
       .exec<FileRow>(
-        `SELECT * FROM file WHERE state = 'ready' AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
+        `SELECT * FROM ${rows} WHERE ${isReady} AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
+        this.#now(),
         before ?? Number.MAX_SAFE_INTEGER,
         ...(cid === undefined ? [] : [cid]),
         limit + 1,
       )
       .toArray();
-    const page = rows.slice(0, limit);
-    return { files: page.map((row) => recordOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
+    const page = found.slice(0, limit);
+    return { files: page.map((row) => recordOf(row)), next: found.length > limit ? page.at(-1)?.seq : undefined };
   }
 
   /** Removes a row in that state, its header overwritten with zeros first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined {
     const [row] = this.#sql
-      .exec<FileRow>('SELECT * FROM file WHERE file_id = ? AND state = ?', fileId, state)
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE file_id = ? AND state = ?`, fileId, state)
       .toArray();
     if (row === undefined) return undefined;
     // The page of the database is overwritten, not only given back.
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', row.seq);
     this.#sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
+    this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
     if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
   }
@@ -170,13 +215,14 @@ export class Files {
       nowMs,
     );
     this.#sql.exec('DELETE FROM file');
+    this.#sql.exec('DELETE FROM file_detail');
     return ready;
   }
 
   /** Pending files whose time is up. */
   stale(nowMs: number): FileRecord[] {
     return this.#sql
-      .exec<FileRow>(`SELECT * FROM file WHERE state = 'pending' AND due <= ?`, nowMs)
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE state = 'pending' AND due <= ?`, nowMs)
       .toArray()
       .map((row) => recordOf(row));
   }
@@ -187,6 +233,20 @@ export class Files {
       .exec<{ due: number | null }>(`SELECT min(due) AS due FROM file WHERE state = 'pending'`)
       .toArray();
     return row?.due ?? undefined;
+  }
+
+  /** The IDs of ready files that have expired, the earliest first. */
+  expired(limit: number): string[] {
+    return this.#sql
+      .exec<{ file_id: string }>(`${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`, this.#now(), limit)
+      .toArray()
+      .map((row) => row.file_id);
+  }
+
+  /** When the next ready file expires, in ms. */
+  nextExpiry(): number | undefined {
+    const [row] = this.#sql.exec<{ expires_at: number }>(`${byExpiry} ORDER BY expires_at LIMIT 1`).toArray();
+    return row?.expires_at;
   }
 
   #count(sign: 1 | -1, { bytes, created_by: by }: { bytes: number; created_by: string }): void {
@@ -206,6 +266,8 @@ function recordOf(row: FileRow): FileRecord {
     cid: row.cid,
     service: row.service,
     header: row.header === null ? null : new Uint8Array(row.header),
+    expiresAt: row.expires_at,
     createdAt: row.created_at,
+    createdBy: row.created_by,
   };
 }

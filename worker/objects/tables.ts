@@ -25,6 +25,10 @@
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
  *   the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
+ * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it is deleted. Files of accounts that
+ *   are older than the table have no row.
+ * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pin` of
+ *   its pin at `service`, `shares` the IDs of those that ended with it, as JSON. The alarm removes a row at `due`.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  */
 const schema = `
@@ -78,6 +82,12 @@ const additions = `
   CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
   CREATE TABLE IF NOT EXISTS share_file (
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS file_detail (file_id TEXT PRIMARY KEY, expires_at INTEGER) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS receipt (
+    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, service TEXT NOT NULL, pin TEXT NOT NULL,
+    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
 `;
 

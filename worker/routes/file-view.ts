@@ -37,6 +37,8 @@ export function storedFile(
     contentType: about.contentType,
     cid: record.cid,
     createdAt: new Date(record.createdAt).toISOString(),
+    createdBy: record.createdBy,
+    ...(record.expiresAt === null ? {} : { expiresAt: new Date(record.expiresAt).toISOString() }),
     pins: [{ service: record.service, status: 'pinned' }],
   };
 }

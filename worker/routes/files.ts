@@ -1,11 +1,12 @@
-/** `GET /v1/storage` and `DELETE /v1/storage/:fileId`. */
+/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
 import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
-import type { FileRecord } from '../objects/file-rows.ts';
+import type { Env } from '../env.ts';
+import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { cursorOf, pageOf } from './page.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
@@ -29,24 +30,25 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
 }
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
-export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
-  const { file, status, shares } = await unwrap(principal.account.files.remove(principal.key.hash, parseFileId(c)));
-  const key = keyFate(file);
-  const body: Receipt = {
-    fileId: file.fileId,
-    key,
-    ...(key === 'destroyed' || shares.length > 0 ? recoverable(c.env) : {}),
-    pins: [{ service: file.service, status }],
-    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
-  };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c)));
+  return c.json(receiptView(c.env, receipt as ReceiptRecord), 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Where the key of a plain file is, by what its bytes begin like. */
-const keyPlaces = { container: 'in-container', payload: 'elsewhere', other: 'none' } as const;
+/** The receipt of a file that was deleted, or that has expired. */
+export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const { receipt } = await unwrap(account.files.receipt(key.hash, parseFileId(c)));
+  return c.json(receiptView(c.env, receipt as ReceiptRecord), 200, { 'Cache-Control': 'no-store' });
+}
 
-/** What the deletion of a file does to the key that opens it. */
-function keyFate(file: FileRecord): Receipt['key'] {
-  if (file.mode === 'encrypted') return 'destroyed';
-  return keyPlaces[file.beginning];
+function receiptView(env: Env, { fileId, reason, key, service, pin, shares, deletedAt }: ReceiptRecord): Receipt {
+  return {
+    fileId,
+    reason,
+    deletedAt: new Date(deletedAt).toISOString(),
+    key,
+    ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, deletedAt) : {}),
+    pins: [{ service, status: pin }],
+    ...(shares.length > 0 ? { shares } : {}),
+  };
 }

@@ -28,11 +28,12 @@ import {
   Recover,
   RevokeQuery,
   Revoked,
+  SealedUploadQuery,
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
-import { deleteFile, listFiles } from './files.ts';
+import { deleteFile, listFiles, readReceipt } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
@@ -75,7 +76,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     description: 'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.',
     who: 'key',
     scope: 'write',
-    ...(mode === 'plain' ? { query: UploadQuery } : {}),
+    query: mode === 'plain' ? UploadQuery : SealedUploadQuery,
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
       'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
@@ -285,6 +286,18 @@ export const routes: readonly Route[] = [
     responses: { 200: { [json]: Receipt } },
     codes: ['not_found'],
     handler: deleteFile,
+  },
+  {
+    method: 'get',
+    path: '/v1/storage/:fileId/receipt',
+    operationId: 'getReceipt',
+    summary: 'What became of a file that was deleted or has expired, for 90 days',
+    params: { fileId: FileId },
+    who: 'key',
+    scope: 'read',
+    responses: { 200: { [json]: Receipt } },
+    codes: ['not_found'],
+    handler: readReceipt,
   },
   ...shareRoutes,
   {

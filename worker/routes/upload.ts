@@ -7,6 +7,7 @@ import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
+import { parseFutureTime } from '../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
@@ -20,7 +21,7 @@ import { errorText, log } from '../log.ts';
 import type { KeyMaterial } from '../objects/account.ts';
 import type { FileRecord, NewFile } from '../objects/file-rows.ts';
 import type { Claim } from '../objects/claims.ts';
-import type { KeyRecord } from '../objects/key-registry.ts';
+import { keyIdOf, type KeyRecord } from '../objects/key-registry.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
@@ -33,6 +34,8 @@ type Announced = {
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
+  /** When the file is deleted, in ms. */
+  expiresAt: number | null;
   digests: Digests;
   /** The digest of the file that the response is to name. */
   wanted: Algorithm | undefined;
@@ -188,14 +191,14 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
-    return { record: { ...file, createdAt }, about, digest: await body.digest() };
+    return { record: { ...file, createdAt, createdBy: keyIdOf(key.hash) }, about, digest: await body.digest() };
   } catch (error) {
     throw atServices(error, [service.id]);
   }
 }
 
 function newFile(
-  { fileId, mode, body }: Job,
+  { fileId, mode, announced, body }: Job,
   { filename, contentType }: About,
   { cid, bytes }: SentFile,
   service: string,
@@ -212,6 +215,7 @@ function newFile(
     cid,
     service,
     header: header ?? null,
+    expiresAt: announced.expiresAt,
   };
 }
 
@@ -258,12 +262,13 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
-  const { cid } = parseQuery(c, UploadQuery);
+  const { cid, expiresAt } = parseQuery(c, UploadQuery);
   return {
     json,
     filename,
     contentType: json || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
+    expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };

@@ -30,6 +30,11 @@ export class Account extends RealAccount {
     await this.alarm();
   }
 
+  /** Lets that much time pass, without the alarm. */
+  wait(ms: number): void {
+    this.#offsetMs += ms;
+  }
+
   /** Makes claims last that long. */
   lease(ms: number): void {
     this.leaseMs = ms;
@@ -51,7 +56,19 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
   }
 
-  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key' | 'share'): Row[] {
+  rows(
+    table:
+      | 'file'
+      | 'file_detail'
+      | 'receipt'
+      | 'part'
+      | 'upload'
+      | 'shown'
+      | 'outbox'
+      | 'idempotency'
+      | 'api_key'
+      | 'share',
+  ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
