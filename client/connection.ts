@@ -21,6 +21,31 @@ export type PutOptions = {
   readonly type?: string;
   /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
   readonly idempotencyKey?: string;
+  /** When the service deletes the file, and destroys its key. */
+  readonly expiresAt?: Date;
+  readonly signal?: AbortSignal;
+};
+
+/** Which files a list has: all that match each of these. */
+export type ListOptions = {
+  /** 1 to 100, and 50 when undefined. */
+  readonly limit?: number;
+  /** From the page before, which had the same other options. */
+  readonly cursor?: string;
+  readonly order?: 'asc' | 'desc';
+  readonly cid?: string;
+  readonly mode?: 'encrypted' | 'plain';
+  /** Times such as `2030-01-31T00:00:00Z`, which are excluded. */
+  readonly createdAfter?: string;
+  readonly createdBefore?: string;
+  /** In bytes, before encryption. */
+  readonly minSize?: number;
+  readonly maxSize?: number;
+  /** The ID of an API key. */
+  readonly createdBy?: string;
+  /** What names begin with; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted files. */
+  readonly name?: string;
+  readonly contentType?: string;
   readonly signal?: AbortSignal;
 };
 
@@ -45,12 +70,12 @@ export interface Connection {
    */
   get(fileId: string, options?: Range & { signal?: AbortSignal }): Promise<ServedFile>;
   /**
-   * A page of the account's files, newest first.
-   * @param o.limit 1 to 100, and 50 when undefined; `cursor`: from the page before; `cid`: only files with this CID
+   * A page of the account's files, newest first unless `order` says otherwise. While there is a `cursor`, there may be more, also
+   * behind an empty page.
    * @example
    * const { files, cursor } = await connection.list({ limit: 10 });
    */
-  list(options?: { limit?: number; cursor?: string; cid?: string; signal?: AbortSignal }): Promise<FileList>;
+  list(options?: ListOptions): Promise<FileList>;
   /**
    * Deletes a file. The receipt says what became of its key and of its copies.
    * @example
@@ -116,7 +141,10 @@ async function put(http: ServiceHttp, source: Source, o: PutOptions): Promise<St
   const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
   let file;
   try {
-    file = await http.json(StoredFile, { ...request, query: { cid: isPlain ? body.cid : undefined } });
+    file = await http.json(StoredFile, {
+      ...request,
+      query: { cid: isPlain ? body.cid : undefined, expiresAt: o.expiresAt?.toISOString() },
+    });
   } catch (error) {
     throw body.failure() ?? error;
   }

@@ -2,6 +2,7 @@
 import * as v from 'valibot';
 import {
   Bytes,
+  bytesParameter,
   Cid,
   cidParameter,
   ContentType,
@@ -11,6 +12,7 @@ import {
   flag,
   KeyId,
   ServiceId,
+  Time,
   Timestamp,
   UploadFilename,
 } from './fields.ts';
@@ -80,8 +82,17 @@ export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
 /** The CID in the path of the gateway. */
 export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
 
-/** A page of the list of files. */
-export const ListQuery = v.object({
+function cursorParameter(pattern: RegExp, description: string) {
+  const shape = v.pipe(
+    v.string(),
+    v.regex(pattern, 'cursor is not one that this service gave out'),
+    v.description(description),
+  );
+  return v.optional(shape);
+}
+
+/** A page of a list. */
+export const PageQuery = v.object({
   limit: v.optional(
     v.pipe(
       v.string(),
@@ -91,22 +102,40 @@ export const ListQuery = v.object({
       v.integer(),
       v.minValue(1),
       v.maxValue(100),
-      v.description('files on a page'),
+      v.description('items on a page'),
     ),
     '50',
   ),
-  cursor: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'),
-      v.description('from the previous page'),
-    ),
-  ),
-  cid: v.optional(cidParameter('only the files with this CID')),
+  cursor: cursorParameter(/^[1-9a-z][0-9a-z]{0,10}$/, 'from the previous page'),
 });
 
-/** The same without `cid`. */
-export const PageQuery = v.omit(ListQuery, ['cid']);
+/** A page of the list of files, with filters, all of which a file has to match. */
+export const ListQuery = v.object({
+  ...PageQuery.entries,
+  cursor: cursorParameter(
+    /^[1-9a-z][0-9a-z]{0,10}(-[0-9a-f]{8})?$/,
+    'from the previous page, with the other parameters as they were',
+  ),
+  order: v.optional(v.pipe(v.picklist(['asc', 'desc']), v.description('`asc`: the oldest first'))),
+  cid: v.optional(cidParameter('only the files with this CID')),
+  mode: v.optional(v.pipe(Mode, v.description('only the files of this mode'))),
+  createdAfter: v.optional(v.pipe(Time, v.description('only files that were stored after this time'))),
+  createdBefore: v.optional(v.pipe(Time, v.description('only files that were stored before this time'))),
+  minSize: bytesParameter('only files of at least so many bytes'),
+  maxSize: bytesParameter('only files of at most so many bytes'),
+  contentType: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'contentType is a type such as image/png'),
+      v.maxLength(255),
+      v.description('only files of this media type, whatever its parameters; needs `mode=plain`'),
+    ),
+  ),
+  name: v.optional(
+    v.pipe(v.string(), v.minLength(1), v.maxLength(255), v.description('what names begin with; needs `mode=plain`')),
+  ),
+  createdBy: v.optional(v.pipe(KeyId, v.description('only files that the API key with this ID stored'))),
+});
 
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 

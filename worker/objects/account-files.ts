@@ -3,7 +3,8 @@ import { RpcTarget } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Ending, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
-import type { FileRecord, Files, Page, PageOptions } from './file-rows.ts';
+import { pageOfFiles, type Page, type PageOptions } from './file-list.ts';
+import type { FileRecord, Files } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin.ts';
@@ -58,10 +59,12 @@ export class AccountFiles extends RpcTarget {
     return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
   }
 
-  /** A page of files, newest first, and what opens them. */
+  /** A page of files, and what opens them. */
   async list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
     const caller = this.#o.authorize(hash, 'read');
-    return caller.ok ? { ok: true, ...this.#material(caller, o.sealed), ...this.#o.files.page(o) } : caller;
+    if (!caller.ok) return caller;
+    const { storage, now } = this.#o;
+    return { ok: true, ...this.#material(caller, o.sealed), ...pageOfFiles(storage.sql, now(), o) };
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */

@@ -41,7 +41,8 @@ export type NewFile = {
 /** A file that is stored; `createdAt` in ms, `createdBy`: the ID of the API key that stored it. */
 export type FileRecord = NewFile & { createdAt: number; createdBy: string };
 
-type FileRow = {
+/** A row of a file, with what it has besides. */
+export type FileRow = {
   seq: number;
   file_id: string;
   mode: 'encrypted' | 'plain';
@@ -58,20 +59,14 @@ type FileRow = {
 };
 
 /** Files with what they have besides. */
-const rows = 'file LEFT JOIN file_detail USING (file_id)';
+export const rows = 'file LEFT JOIN file_detail USING (file_id)';
 
 /** Ready files that expire some time. */
 const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
   WHERE expires_at IS NOT NULL AND state = 'ready'`;
 
 /** What is ready at a time, the one parameter: an expired file is gone, however late the alarm is that removes its row. */
-const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
-
-/** `before` is a cursor, undefined for the first page; `cid` restricts the page to files with that CID. */
-export type PageOptions = { before: number | undefined; limit: number; cid: string | undefined };
-
-/** `next` is the cursor of the next page, if there is one. */
-export type Page = { files: FileRecord[]; next: number | undefined };
+export const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
 export class Files {
@@ -172,21 +167,6 @@ export class Files {
     return row && recordOf(row);
   }
 
-  /** Ready files before the cursor `before`, newest first: all, or those with a CID. */
-  page({ before, limit, cid }: PageOptions): Page {
-    const found = this.#sql
-      .exec<FileRow>(
-        `SELECT * FROM ${rows} WHERE ${isReady} AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
-        this.#now(),
-        before ?? Number.MAX_SAFE_INTEGER,
-        ...(cid === undefined ? [] : [cid]),
-        limit + 1,
-      )
-      .toArray();
-    const page = found.slice(0, limit);
-    return { files: page.map((row) => recordOf(row)), next: found.length > limit ? page.at(-1)?.seq : undefined };
-  }
-
   /** Removes a row in that state, its header overwritten with zeros first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined {
     const [row] = this.#sql
@@ -255,7 +235,8 @@ export class Files {
   }
 }
 
-function recordOf(row: FileRow): FileRecord {
+/** The file of a row. */
+export function recordOf(row: FileRow): FileRecord {
   return {
     fileId: row.file_id,
     mode: row.mode,

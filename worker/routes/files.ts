@@ -1,20 +1,18 @@
 /** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
 import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
-import { parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { Env } from '../env.ts';
 import type { ReceiptRecord } from '../objects/receipt-rows.ts';
-import { cursorOf, pageOf } from './page.ts';
+import { parseListPage } from './file-filter.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
-/** A page of the account's files, newest first. */
+/** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
-  const { cid, ...query } = parseQuery(c, ListQuery);
-  const page = { ...pageOf(query), cid: cid === undefined ? undefined : parseCid(cid).text };
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery));
   const { account, key } = principal;
   const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
@@ -25,20 +23,31 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
       return storedFile(record, (await openRecord(record, await identity)).file);
     }),
   );
-  const body: FileList = { files, ...cursorOf(result) };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  const cursor = result.next === undefined ? undefined : cursorAt(result.next);
+  const body: FileList = { files, ...(cursor === undefined ? {} : { cursor }) };
+  return c.json(body, 200, {
+    'Cache-Control': 'no-store',
+    ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),
+  });
+}
+
+/** The path and query of a request for another page (RFC 8288 section 3.1). */
+function withCursor(text: string, cursor: string): string {
+  const url = new URL(text);
+  url.searchParams.set('cursor', cursor);
+  return `${url.pathname}${url.search}`;
 }
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c)));
-  return c.json(receiptView(c.env, receipt as ReceiptRecord), 200, { 'Cache-Control': 'no-store' });
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 
 /** The receipt of a file that was deleted, or that has expired. */
 export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<Response> {
   const { receipt } = await unwrap(account.files.receipt(key.hash, parseFileId(c)));
-  return c.json(receiptView(c.env, receipt as ReceiptRecord), 200, { 'Cache-Control': 'no-store' });
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 
 function receiptView(env: Env, { fileId, reason, key, service, pin, shares, deletedAt }: ReceiptRecord): Receipt {

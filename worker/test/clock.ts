@@ -35,6 +35,16 @@ export class Account extends RealAccount {
     this.#offsetMs += ms;
   }
 
+  /** Adds rows of ready plain files, beside which others are few. */
+  fill(count: number): void {
+    this.ctx.storage.sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       INSERT INTO file (file_id, state, mode, bytes, container, cid, service, created_at, created_by)
+       SELECT 'filler-' || i, 'ready', 'plain', 1, 0, 'none', 'node', 0, '' FROM n`,
+      count,
+    );
+  }
+
   /** Makes claims last that long. */
   lease(ms: number): void {
     this.leaseMs = ms;
