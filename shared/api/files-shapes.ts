@@ -211,3 +211,14 @@ export const Receipt = v.object({
   shares: v.optional(v.array(EndedShare)),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
+
+/** The most files that one request deletes. */
+const maxDeletedFiles = 1000;
+
+export const FilesToDelete = v.strictObject({
+  files: v.pipe(v.array(FileId), v.nonEmpty(), v.maxLength(maxDeletedFiles)),
+});
+
+/** `notFound`: the files that were not there. */
+export const DeletedFiles = v.object({ receipts: v.array(Receipt), notFound: v.array(FileId) });
+export type DeletedFiles = v.InferOutput<typeof DeletedFiles>;

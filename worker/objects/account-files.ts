@@ -80,6 +80,31 @@ export class AccountFiles extends RpcTarget {
     return this.#receipt(fileId);
   }
 
+  /** Whether a caller may delete files, before a body is read. */
+  async remover(hash: string): Promise<Result> {
+    const caller = this.#o.authorize(hash, 'delete');
+    return caller.ok ? { ok: true } : caller;
+  }
+
+  /**
+   * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
+   * @returns the receipts of those that were there, in the order of the IDs
+   */
+  async removeMany(hash: string, fileIds: readonly string[]): Promise<Result<{ receipts: ReceiptRecord[] }>> {
+    const { authorize, storage, receipts, alarmBy, erased, now } = this.#o;
+    const caller = authorize(hash, 'delete');
+    if (!caller.ok) return caller;
+    const removed = storage.transactionSync(() =>
+      fileIds.filter((fileId) => this.#remove(fileId, 'deleted') !== undefined),
+    );
+    await alarmBy(now());
+    await erased();
+    return {
+      ok: true,
+      receipts: removed.map((fileId) => receipts.find(fileId, now())).filter((each) => each !== undefined),
+    };
+  }
+
   /** The receipt of a file that was deleted, or that has expired. */
   async receipt(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
     const caller = this.#o.authorize(hash, 'read');

@@ -1,7 +1,15 @@
 /** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
-import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
+import {
+  FilesToDelete,
+  ListQuery,
+  type DeletedFiles,
+  type FileList,
+  type Receipt,
+  type StoredFile,
+} from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { unwrap } from '../objects/result.ts';
+import { readJson } from '../http/json-body.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { Env } from '../env.ts';
@@ -42,6 +50,20 @@ function withCursor(text: string, cursor: string): string {
 export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c)));
   return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Deletes many files at once. */
+export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<Response> {
+  await unwrap(account.files.remover(key.hash));
+  const { files } = await readJson(c.req.raw, FilesToDelete);
+  const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
+  const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds));
+  const removed = new Set(receipts.map(({ fileId }) => fileId));
+  const body: DeletedFiles = {
+    receipts: receipts.map((receipt) => receiptView(c.env, receipt)),
+    notFound: fileIds.filter((fileId) => !removed.has(fileId)),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
 /** The receipt of a file that was deleted, or that has expired. */

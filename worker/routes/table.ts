@@ -8,9 +8,11 @@ import {
   AccountReceipt,
   ApiKeyList,
   CidParameter,
+  DeletedFiles,
   EncryptedJsonUpload,
   FileId,
   FileList,
+  FilesToDelete,
   FileWithData,
   GatewayQuery,
   Health,
@@ -33,7 +35,7 @@ import {
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
-import { deleteFile, listFiles, readReceipt } from './files.ts';
+import { deleteFile, deleteFiles, listFiles, readReceipt } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
@@ -238,6 +240,18 @@ export const routes: readonly Route[] = [
   },
   uploadRoute('encrypted'),
   uploadRoute('plain'),
+  {
+    method: 'post',
+    path: '/v1/storage/delete',
+    operationId: 'deleteFiles',
+    summary: 'Deletes up to 1,000 files at once, and ends their shares',
+    who: 'key',
+    scope: 'delete',
+    body: { [json]: FilesToDelete },
+    responses: { 200: { [json]: DeletedFiles } },
+    codes: badJson,
+    handler: deleteFiles,
+  },
   ...uploadRoutes,
   {
     method: 'get',

@@ -40,7 +40,7 @@ export class Account extends RealAccount {
     this.ctx.storage.sql.exec(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO file (file_id, state, mode, bytes, container, cid, service, created_at, created_by)
-       SELECT 'filler-' || i, 'ready', 'plain', 1, 0, 'none', 'node', 0, '' FROM n`,
+       SELECT printf('00000000-0000-4000-8000-%012d', i), 'ready', 'plain', 1, 0, 'none', 'node', 0, '' FROM n`,
       count,
     );
   }

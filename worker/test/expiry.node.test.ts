@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Receipt, Share, StoredFile } from '../../shared/api.ts';
+import type { DeletedFiles, Receipt, Share, StoredFile } from '../../shared/api.ts';
 import { startNode } from '../../testkit/node.ts';
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf } from './client.ts';
@@ -138,6 +138,57 @@ describe('a receipt', () => {
     expect(await status(receiptOf(fileId, own))).toBe('scheduled');
     await own.object.ring(minuteMs);
     expect(await status(receiptOf(fileId, own))).toBe('unpinned');
+  });
+});
+
+describe('many files', () => {
+  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.json('/v1/storage/delete', { files });
+
+  it('are deleted at once, with a receipt each, and those that are not there are named', async () => {
+    const own = await newOwner(service);
+    const kept = await own.call.store('plain', 'kept');
+    const sealed = await own.call.store('encrypted', 'sealed');
+    const plain = await own.call.store('plain', 'plain');
+    const share = await jsonOf<Share>(
+      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [plain.fileId], password: false }),
+      201,
+    );
+    const strange = await owner.call.store('plain', 'of another account');
+    const never = crypto.randomUUID();
+    const ids = [sealed.fileId, never, plain.fileId.toUpperCase(), strange.fileId, sealed.fileId];
+    const { receipts, notFound } = await jsonOf<DeletedFiles>(remove(ids, own));
+    expect(receipts.map(({ fileId, key }) => [fileId, key])).toEqual([
+      [sealed.fileId, 'destroyed'],
+      [plain.fileId, 'none'],
+    ]);
+    expect(notFound).toEqual([never, strange.fileId]);
+    expect((await own.object.rows('file')).map((row) => row['file_id'])).toEqual([kept.fileId]);
+    expect(await problemOf(own.call(`/v1/storage/${sealed.fileId}`))).toEqual([404, 'not_found']);
+    for (const { fileId } of [sealed, plain])
+      await expect
+        .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)), { timeout: 20_000 })
+        .toMatchObject({ pins: [{ status: 'unpinned' }] });
+    expect(await jsonOf<Receipt>(receiptOf(plain.fileId, own))).toMatchObject({
+      shares: [{ id: share.id, record: 'destroyed' }],
+    });
+    const pins = await pinned(service);
+    expect([kept, strange, sealed, plain].map(({ cid }) => pins.includes(cid))).toEqual([true, true, false, false]);
+    expect(await jsonOf<DeletedFiles>(remove([sealed.fileId], own))).toEqual({
+      receipts: [],
+      notFound: [sealed.fileId],
+    });
+  });
+
+  it('may be 1,000, and neither more nor none', async () => {
+    const own = await newOwner(service);
+    await own.object.fill(1500);
+    const ids = (await own.object.rows('file')).map((row) => String(row['file_id']));
+    const { receipts } = await jsonOf<DeletedFiles>(remove(ids.slice(0, 1000), own));
+    expect(receipts).toHaveLength(1000);
+    expect(await own.object.rows('file')).toHaveLength(500);
+    for (const files of [ids.slice(0, 1001), [], ['x'], undefined])
+      expect(await problemOf(remove(files, own))).toEqual([400, 'invalid_request']);
+    expect(await own.object.rows('file')).toHaveLength(500);
   });
 });
 
