@@ -11,6 +11,7 @@ import {
   Filename,
   flag,
   KeyId,
+  Label,
   ServiceId,
   Time,
   Timestamp,
@@ -21,12 +22,28 @@ import { EndedShare } from './shares-shapes.ts';
 /** Whether the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
+/** The most pairs of metadata, and the most tags, of a file. */
+const maxEntries = 16;
+
+/** A tag: 1 to 100 characters, as labels have them. */
+const Tag = v.pipe(Label, v.examples(['invoice']));
+
+/** Pairs of the owner's. */
+const Metadata = v.pipe(
+  v.record(
+    v.pipe(v.string(), v.regex(/^[0-9A-Za-z._-]{1,64}$/, 'names in metadata have 1 to 64 letters, digits, ., _ and -')),
+    v.pipe(v.string(), v.maxLength(512)),
+  ),
+  v.examples([{ project: 'audit' }]),
+);
+
 /** Where a file is pinned, as the pinning service acknowledged it. */
 export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
 
 /**
  * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the ID of the API key that stored it.
- * `expiresAt`: when it is deleted.
+ * `expiresAt`: when it is deleted. `changedAt`: when its name, or what else is known of it, was changed. `metadata` and `tags` are for
+ * keys with `read`.
  */
 export const StoredFile = v.object({
   fileId: FileId,
@@ -38,6 +55,9 @@ export const StoredFile = v.object({
   createdAt: Timestamp,
   createdBy: v.optional(KeyId),
   expiresAt: v.optional(Timestamp),
+  changedAt: v.optional(Timestamp),
+  metadata: v.optional(Metadata),
+  tags: v.optional(v.array(Tag)),
   pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
@@ -55,6 +75,25 @@ export const FileList = v.object({
   cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),
 });
 export type FileList = v.InferOutput<typeof FileList>;
+
+/** What a change of a file replaces; null, and an empty list, remove it. */
+export const FileChange = v.pipe(
+  v.strictObject({
+    filename: v.optional(v.nullable(UploadFilename)),
+    contentType: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^[ -~]{1,255}$/, 'contentType has 1 to 255 characters of ASCII'),
+        v.examples(['application/pdf']),
+      ),
+    ),
+    metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
+    tags: v.optional(v.pipe(v.array(Tag), v.maxLength(maxEntries))),
+    expiresAt: v.optional(v.nullable(ExpiresAt)),
+  }),
+  v.minEntries(1),
+);
+export type FileChange = v.InferOutput<typeof FileChange>;
 
 /** The file that an upload becomes. */
 export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
@@ -134,6 +173,7 @@ export const ListQuery = v.object({
   name: v.optional(
     v.pipe(v.string(), v.minLength(1), v.maxLength(255), v.description('what names begin with; needs `mode=plain`')),
   ),
+  tag: v.optional(v.pipe(Label, v.description('only files with this tag'))),
   createdBy: v.optional(v.pipe(KeyId, v.description('only files that the API key with this ID stored'))),
 });
 

@@ -68,8 +68,10 @@ function describeExpected(type: string, expected: string | null, requirement: un
   if (type === 'safe_integer') return 'a whole number';
   if (type === 'base64') return 'base64';
   if (type === 'uuid') return 'a UUID';
+  if (type === 'min_entries') return 'an object that is not empty';
+  if (type === 'max_entries') return `an object of at most ${String(requirement)} members`;
   if (type === 'array') return 'a list';
-  if (type === 'object' || type === 'strict_object') return 'an object';
+  if (type === 'record' || type === 'object' || type === 'strict_object') return 'an object';
   if (type === 'picklist') return (expected ?? '').replaceAll(/[()"]/g, '').replaceAll(' | ', ' or ');
   return `a ${type}`;
 }

@@ -4,7 +4,7 @@ import type { Scope } from '../../shared/api.ts';
 import type { Ending, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
 import { pageOfFiles, type Page, type PageOptions } from './file-list.ts';
-import type { FileRecord, Files } from './file-rows.ts';
+import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin.ts';
@@ -59,12 +59,48 @@ export class AccountFiles extends RpcTarget {
     return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
   }
 
+  /** What opens the files. */
+  async reader(hash: string): Promise<Result<KeyMaterial>> {
+    const caller = this.#o.authorize(hash, 'read');
+    return caller.ok ? { ok: true, ...this.#material(caller, true) } : caller;
+  }
+
   /** A page of files, and what opens them. */
   async list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
     const caller = this.#o.authorize(hash, 'read');
     if (!caller.ok) return caller;
     const { storage, now } = this.#o;
     return { ok: true, ...this.#material(caller, o.sealed), ...pageOfFiles(storage.sql, now(), o) };
+  }
+
+  /** Whether a caller may change files, before a body is read. */
+  async changer(hash: string): Promise<Result> {
+    const caller = this.#o.authorize(hash, 'write');
+    return caller.ok ? { ok: true } : caller;
+  }
+
+  /**
+   * Changes a file. A key that sets its end has to be one that may delete it.
+   * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
+   */
+  async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
+    const { authorize, storage, files, alarmBy, erased } = this.#o;
+    for (const scope of ['read', 'write', ...(update.expiresAt === undefined ? [] : (['delete'] as const))] as const) {
+      const caller = authorize(hash, scope);
+      if (!caller.ok) return caller;
+    }
+    const changed = storage.transactionSync((): Result<{ file: FileRecord }> => {
+      const file = files.find(fileId);
+      if (file === undefined) return err('not_found');
+      if (file.version !== update.version) return err('conflict', 'other requests keep changing this file');
+      files.update(fileId, update);
+      const now = files.find(fileId);
+      return now === undefined ? err('not_found') : { ok: true, file: now };
+    });
+    if (!changed.ok) return changed;
+    if (changed.file.expiresAt !== null) await alarmBy(changed.file.expiresAt);
+    if (update.header !== undefined) await erased();
+    return changed;
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */

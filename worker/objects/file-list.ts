@@ -19,6 +19,8 @@ export type FileFilter = {
   contentType?: string | undefined;
   /** What the name begins with. The rows of encrypted files have none. */
   name?: string | undefined;
+  /** What stands for a tag. */
+  tag?: string | undefined;
   /** The ID of an API key. */
   createdBy?: string | undefined;
 };
@@ -40,7 +42,16 @@ export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, asce
   const [compare, order, last, start] = ascending
     ? ['>', 'ASC', 'max', 0]
     : ['<', 'DESC', 'min', Number.MAX_SAFE_INTEGER];
-  const within: Condition[] = [[`seq ${compare} ?`, after ?? start], ...given(filter.cid, (cid) => ['cid = ?', cid])];
+  const behind = after ?? start;
+  const within: Condition[] = [
+    [`seq ${compare} ?`, behind],
+    ...given(filter.cid, (cid) => ['cid = ?', cid]),
+    ...given(filter.tag, (tag) => [
+      `seq IN (SELECT seq FROM file_tag WHERE tag = ? AND seq ${compare} ? ORDER BY seq ${order} LIMIT ${scannedRows})`,
+      tag,
+      behind,
+    ]),
+  ];
   const window = `WHERE ${textOf(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
   const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
   const found = sql

@@ -1,4 +1,5 @@
 /** The files of an account, as rows. */
+import type { FileInfo } from '../../shared/crypto/index.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
 import type { Failure } from './result.ts';
 
@@ -39,7 +40,32 @@ export type NewFile = {
 };
 
 /** A file that is stored; `createdAt` in ms, `createdBy`: the ID of the API key that stored it. */
-export type FileRecord = NewFile & { createdAt: number; createdBy: string };
+export type FileRecord = NewFile & {
+  createdAt: number;
+  createdBy: string;
+  /** How often it was changed, and when the last time, in ms. */
+  version: number;
+  changedAt: number | null;
+  /** Plain mode only: in encrypted mode both are inside the header. */
+  description: Description;
+};
+
+/** What the owner says of a file. */
+export type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+
+/** A change of a file. What is undefined stays as it is. */
+export type FileUpdate = {
+  /** That of the file that the change was made from. */
+  version: number;
+  /** Encrypted mode only. */
+  header?: Uint8Array | undefined;
+  /** Plain mode only. */
+  plain?: (Description & { filename: string | null; contentType: string }) | undefined;
+  /** In ms; null: never. */
+  expiresAt?: number | null | undefined;
+  /** What stands for its tags. */
+  tags?: readonly string[] | undefined;
+};
 
 /** A row of a file, with what it has besides. */
 export type FileRow = {
@@ -56,6 +82,9 @@ export type FileRow = {
   created_at: number;
   created_by: string;
   expires_at: number | null;
+  version: number | null;
+  changed_at: number | null;
+  description: string | null;
 };
 
 /** Files with what they have besides. */
@@ -129,6 +158,35 @@ export class Files {
     );
   }
 
+  /** Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first. */
+  update(fileId: string, { header, plain, expiresAt, tags }: FileUpdate): void {
+    this.#sql.exec(
+      `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
+       ON CONFLICT (file_id) DO UPDATE SET version = version + 1, changed_at = ?2`,
+      fileId,
+      this.#now(),
+    );
+    if (expiresAt !== undefined) this.setExpiry(fileId, expiresAt);
+    if (header !== undefined) {
+      this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
+      this.#sql.exec('UPDATE file SET header = ? WHERE file_id = ?', header, fileId);
+    }
+    if (plain !== undefined) {
+      const { filename, contentType, metadata, tags: words } = plain;
+      const description = JSON.stringify({ metadata, tags: words });
+      this.#sql.exec('UPDATE file SET filename = ?, content_type = ? WHERE file_id = ?', filename, contentType, fileId);
+      this.#sql.exec('UPDATE file_detail SET description = ? WHERE file_id = ?', description, fileId);
+    }
+    if (tags !== undefined) {
+      this.#sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
+      this.#sql.exec(
+        'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
+        JSON.stringify(tags),
+        fileId,
+      );
+    }
+  }
+
   /** When a file, or one to be, is deleted, in ms. */
   expiryOf(fileId: string): number | null {
     const [row] = this.#sql
@@ -177,6 +235,7 @@ export class Files {
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', row.seq);
     this.#sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
     this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
+    this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', row.seq);
     if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
   }
@@ -196,6 +255,7 @@ export class Files {
     );
     this.#sql.exec('DELETE FROM file');
     this.#sql.exec('DELETE FROM file_detail');
+    this.#sql.exec('DELETE FROM file_tag');
     return ready;
   }
 
@@ -250,5 +310,8 @@ export function recordOf(row: FileRow): FileRecord {
     expiresAt: row.expires_at,
     createdAt: row.created_at,
     createdBy: row.created_by,
+    version: row.version ?? 0,
+    changedAt: row.changed_at,
+    description: row.description === null ? {} : (JSON.parse(row.description) as Description),
   };
 }

@@ -16,11 +16,15 @@ export type ListPage = PageOptions & { cursor(next: number): string };
 
 /**
  * Parses the query of a list.
+ * @param standIn makes what stands for a tag
  * @throws invalid_request where a cursor belongs to a list with other filters, and for names and types of encrypted files, which
  *   nobody can compare; invalid_cid
  */
-export async function parseListPage({ limit, cursor, ...filters }: Query): Promise<ListPage> {
-  const { order, ...others } = filters;
+export async function parseListPage(
+  { limit, cursor, ...filters }: Query,
+  standIn: (tag: string) => Promise<string>,
+): Promise<ListPage> {
+  const { order, tag, ...others } = filters;
   const mark = await markOf(filters);
   const [place, marked = ''] = cursor?.split('-') ?? [];
   if (place !== undefined && marked !== mark)
@@ -31,12 +35,19 @@ export async function parseListPage({ limit, cursor, ...filters }: Query): Promi
     limit,
     after: place === undefined ? undefined : Number.parseInt(place, 36),
     ascending: order === 'asc',
-    filter: filterOf(others),
+    filter: { ...filterOf(others), tag: tag === undefined ? undefined : await standIn(tag) },
     cursor: (next) => `${next.toString(36)}${mark === '' ? '' : `-${mark}`}`,
   };
 }
 
-function filterOf({ cid, minSize, maxSize, contentType, name, ...query }: Omit<Query, 'limit' | 'order'>): FileFilter {
+function filterOf({
+  cid,
+  minSize,
+  maxSize,
+  contentType,
+  name,
+  ...query
+}: Omit<Query, 'limit' | 'cursor' | 'order' | 'tag'>): FileFilter {
   const isSealed = (contentType !== undefined || name !== undefined) && query.mode !== 'plain';
   if (isSealed)
     throw new SealpinError('invalid_request', 'name and contentType need mode=plain', {

@@ -7,11 +7,11 @@ import {
   type Receipt,
   type StoredFile,
 } from '../../shared/api.ts';
-import type { Identity } from '../../shared/crypto/index.ts';
+import { searchTag, type Identity } from '../../shared/crypto/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
-import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
+import { identityOf, needsSealed, privateKeyOf, type Principal } from '../auth/authenticate.ts';
 import type { Env } from '../env.ts';
 import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
@@ -20,8 +20,10 @@ import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts'
 
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
-  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery));
   const { account, key } = principal;
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) =>
+    searchTag(await privateKeyOf(principal, await unwrap(account.files.reader(key.hash))), tag),
+  );
   const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(

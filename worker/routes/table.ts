@@ -10,6 +10,7 @@ import {
   CidParameter,
   DeletedFiles,
   EncryptedJsonUpload,
+  FileChange,
   FileId,
   FileList,
   FilesToDelete,
@@ -31,10 +32,12 @@ import {
   RevokeQuery,
   Revoked,
   SealedUploadQuery,
+  StoredFile,
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { changeFile } from './change-file.ts';
 import { deleteFile, deleteFiles, listFiles, readReceipt } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
@@ -302,6 +305,22 @@ export const routes: readonly Route[] = [
     responses: { 200: { [json]: Receipt } },
     codes: ['not_found'],
     handler: deleteFile,
+  },
+  {
+    method: 'patch',
+    path: '/v1/storage/:fileId',
+    operationId: 'changeFile',
+    summary: 'Changes the name, the type, the metadata, the tags or the expiry of a file',
+    description: 'The key also needs the scope `read`, and `delete` to change `expiresAt`.',
+    params: { fileId: FileId },
+    who: 'key',
+    scope: 'write',
+    headers: { 'If-Match': 'ETags of the file in any form: it is changed only if it was not changed since' },
+    body: { [json]: FileChange },
+    responses: { 200: { [json]: StoredFile } },
+    responseHeaders: { 200: ['ETag'] },
+    codes: [...badJson, 'invalid_filename', 'not_found', 'precondition_failed', 'conflict', 'decrypt_failed'],
+    handler: changeFile,
   },
   {
     method: 'get',

@@ -119,10 +119,10 @@ async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> 
 }
 
 function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }): Response {
-  const filename = key.scopes.includes('read') ? about.filename : undefined;
-  const { digest } = about;
+  const { digest, size, contentType } = about;
+  const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
-    ...storedFile(record, { ...about, filename }),
+    ...storedFile(record, known),
     ...(digest === undefined ? {} : { digest }),
   };
   return c.json(body, 201, {
@@ -161,6 +161,9 @@ type Job = {
   signal: AbortSignal;
 };
 
+/** A file that is new. */
+const unchanged = { version: 0, changedAt: null, description: {} };
+
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
 /**
@@ -191,7 +194,11 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
-    return { record: { ...file, createdAt, createdBy: keyIdOf(key.hash) }, about, digest: await body.digest() };
+    return {
+      record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
+      about,
+      digest: await body.digest(),
+    };
   } catch (error) {
     throw atServices(error, [service.id]);
   }

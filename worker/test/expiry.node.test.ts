@@ -204,7 +204,7 @@ it('files expire in an account from a version in which they did not', async () =
     for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
       if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
       const db = new DatabaseSync(join(dir, 'state', path));
-      db.exec('DROP TABLE IF EXISTS file_detail; DROP TABLE IF EXISTS receipt');
+      db.exec('DROP TABLE IF EXISTS file_detail; DROP TABLE IF EXISTS file_tag; DROP TABLE IF EXISTS receipt');
       db.close();
     }
     older = await start();
