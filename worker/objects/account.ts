@@ -24,7 +24,7 @@ import {
 import { refer, send, type AccountEnv } from './delivery.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
-import { PendingUploads, pendingMs } from './pending-uploads.ts';
+import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { Receipts } from './receipt-rows.ts';
@@ -274,11 +274,11 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
-  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
+  prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
-      const taken = this.#uploads.add(file, key.id, claim, createdAt);
+      const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
       const result = await refer(this.env, { cid, service, fileId, account: account.id });
@@ -292,9 +292,9 @@ export class Account extends DurableObject<AccountEnv> {
    * Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is
    * undone.
    */
-  async commit(fileId: string, claim?: Claim): Promise<Result> {
+  async commit(fileId: string, terms: UploadTerms): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
-    const failure = this.#uploads.commit(fileId, claim);
+    const failure = this.#uploads.commit(fileId, terms);
     if (failure !== undefined) await this.abort(fileId);
     else await this.#flushSoon();
     return failure ?? { ok: true };

@@ -1,7 +1,7 @@
 /** The files of an account, as rows. */
 import type { FileInfo } from '../../shared/crypto/index.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
-import type { Failure } from './result.ts';
+import { err, type Failure } from './result.ts';
 
 /**
  * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
@@ -51,7 +51,7 @@ export type FileRecord = NewFile & {
 };
 
 /** What the owner says of a file. */
-export type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+type Description = Pick<FileInfo, 'metadata' | 'tags'>;
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
@@ -198,6 +198,27 @@ export class Files {
   /** Forgets what was known of a file to be that has no row. */
   forget(fileId: string): void {
     this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?1 AND ?1 NOT IN (SELECT file_id FROM file)', fileId);
+  }
+
+  /** Why a file may not become the only one with its name: there is another. In encrypted mode names cannot be compared. */
+  namesake(fileId: string, filename: string | null): Failure | undefined {
+    const others = this.#sql.exec(
+      `SELECT 1 FROM ${rows} WHERE filename = ? AND file_id <> ? AND ${isReady} LIMIT 1`,
+      filename,
+      fileId,
+      this.#now(),
+    );
+    return others.toArray().length > 0
+      ? err('precondition_failed', 'a file with this name is stored already')
+      : undefined;
+  }
+
+  /** The name of a pending file. */
+  pendingName(fileId: string): string | null {
+    const [row] = this.#sql
+      .exec<{ filename: string | null }>(`SELECT filename FROM file WHERE file_id = ? AND state = 'pending'`, fileId)
+      .toArray();
+    return row?.filename ?? null;
   }
 
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */

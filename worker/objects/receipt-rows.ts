@@ -4,7 +4,7 @@ import type { Beginning, FileRecord } from './file-rows.ts';
 import type { Removal } from './pin.ts';
 
 /** How long a receipt is kept, in ms: 90 days. */
-export const receiptMs = 90 * 86_400_000;
+const receiptMs = 90 * 86_400_000;
 
 /** Why a file was deleted: by a request, or because its time had come. */
 export type DeletionReason = 'deleted' | 'expired';
@@ -13,7 +13,7 @@ export type DeletionReason = 'deleted' | 'expired';
  * What the deletion did to the key that opens the file: it was destroyed, or it is in the bytes themselves, or elsewhere, or there is
  * none.
  */
-export type KeyFate = 'destroyed' | 'in-container' | 'elsewhere' | 'none';
+type KeyFate = 'destroyed' | 'in-container' | 'elsewhere' | 'none';
 
 /** The receipt of a deleted file; `deletedAt` in ms, `pin`: what became of the one at `service`. */
 export type ReceiptRecord = {

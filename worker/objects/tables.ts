@@ -85,6 +85,7 @@ const additions = `
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS file_detail (
     file_id TEXT PRIMARY KEY, expires_at INTEGER, version INTEGER NOT NULL DEFAULT 0, changed_at INTEGER, description TEXT) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_name ON file (filename) WHERE filename IS NOT NULL;
   CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
   CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;

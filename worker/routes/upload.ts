@@ -34,6 +34,8 @@ type Announced = {
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
+  /** Whether the file is stored only as the only one with its name. */
+  isOnly: boolean;
   /** When the file is deleted, in ms. */
   expiresAt: number | null;
   digests: Digests;
@@ -175,6 +177,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
   const { account, key } = caller;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
+  const terms = { claim, isOnly: announced.isOnly };
   const uploads = { account, hash: key.hash, uploadId: fileId, service };
   const encrypted =
     mode === 'encrypted'
@@ -190,10 +193,11 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
     });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
+    if (announced.isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
+    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
-    await unwrap(account.commit(fileId, claim));
+    await unwrap(account.commit(fileId, terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
       about,
@@ -275,10 +279,28 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     filename,
     contentType: json || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
+    isOnly: parseIsOnly(c, mode, json || filename !== undefined),
     expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
+}
+
+/** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
+function parseIsOnly(c: Ctx, mode: Mode, hasName: boolean): boolean {
+  const header = c.req.header('If-None-Match');
+  if (header === undefined) return false;
+  if (header.trim() !== '*') throw new SealpinError('invalid_request', 'If-None-Match can only be * here');
+  if (mode === 'encrypted')
+    throw new SealpinError('invalid_request', 'If-None-Match works in plain mode only', {
+      hint: 'the names of encrypted files are sealed, so the service cannot compare them',
+    });
+  if (!hasName) throw nameless();
+  return true;
+}
+
+function nameless(): SealpinError {
+  return new SealpinError('invalid_request', 'If-None-Match: * needs a name to compare');
 }
 
 function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {

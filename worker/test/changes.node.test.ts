@@ -173,6 +173,63 @@ describe.each(modes)('a file in %s mode', (mode) => {
   });
 });
 
+describe('a name that no other file may have', () => {
+  const send = (filename: string, o: { mode?: string; match?: string; json?: boolean } = {}): Promise<Response> => {
+    const { mode = 'plain', match = '*', json = false } = o;
+    return owner.call(`/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: {
+        'If-None-Match': match,
+        ...(json
+          ? { 'Content-Type': 'application/json' }
+          : { 'Content-Type': 'text/plain', 'Content-Disposition': `attachment; filename="${filename}"` }),
+      },
+      body: json ? JSON.stringify({ filename, data: 'AAAA' }) : filename,
+    });
+  };
+
+  it('is free until a file has it, and again when that is deleted or renamed', async () => {
+    const first = await jsonOf<StoredFile>(send('one'), 201);
+    for (const json of [true, false])
+      expect(await problemOf(send('one', { json }))).toEqual([412, 'precondition_failed']);
+    expect((await send('two', { json: true })).status).toBe(201);
+    await jsonOf(patch(first.fileId, { filename: 'renamed' }));
+    const second = await jsonOf<StoredFile>(send('one'), 201);
+    await owner.call(`/v1/storage/${second.fileId}`, { method: 'DELETE' });
+    expect((await send('one')).status).toBe(201);
+    const { files } = await jsonOf<FileList>(owner.call('/v1/storage?mode=plain&name=one'));
+    expect(files).toHaveLength(1);
+  });
+
+  it('goes to one of those that ask for it at once', async () => {
+    const statuses = await Promise.all(Array.from({ length: 6 }, async () => (await send('race')).status));
+    expect(statuses.toSorted()).toEqual([201, 412, 412, 412, 412, 412]);
+    const { files } = await jsonOf<FileList>(owner.call('/v1/storage?mode=plain&name=race'));
+    expect(files).toHaveLength(1);
+  });
+
+  it('cannot be asked for where names are sealed, without a name, or for some files only', async () => {
+    expect(await problemOf(send('x', { mode: 'encrypted' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(send('x', { match: '"tag"' }))).toEqual([400, 'invalid_request']);
+    const headers = { 'If-None-Match': '*', 'Content-Type': 'text/plain' };
+    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', headers, body: 'x' }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+    const nameless = { ...headers, 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ data: 'AAAA' });
+    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', headers: nameless, body }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+    const tus = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1', 'If-None-Match': '*' };
+    expect(await problemOf(owner.call('/v1/uploads/plain', { method: 'POST', headers: tus }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+  });
+});
+
 describe('what is known of a file', () => {
   it('is nowhere in the rows in encrypted mode, where its name cannot be removed', async () => {
     const own = await newOwner(service);

@@ -88,7 +88,7 @@ function parseFileInfo(json: string): FileInfo {
       typeof size === 'number' &&
       Number.isSafeInteger(size) &&
       size >= 0 &&
-      (metadata === undefined || isTexts(metadata)) &&
+      (metadata === undefined || (!Array.isArray(metadata) && isTexts(metadata))) &&
       (tags === undefined || (Array.isArray(tags) && isTexts(tags)))
     ) {
       return {
