@@ -56,8 +56,9 @@ export class Shares extends RpcTarget {
 
   /**
    * Makes a share, which ends with the first of its files that expires.
-   * @returns the ID of the key that made it, and when it expires; `not_found` where a file is not there, `forbidden` where the share would outlive the key,
-   *   `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key revoked meanwhile, `overloaded`
+   * @returns the ID of the key that made it, and when it expires; `not_found` where a file is not there, `forbidden` where the share
+   *   would outlive the key, `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key revoked meanwhile,
+   *   `overloaded`
    */
   async create(
     hash: string,

@@ -197,7 +197,10 @@ export class Files {
 
   /** Forgets what was known of a file to be that has no row. */
   forget(fileId: string): void {
-    this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?1 AND ?1 NOT IN (SELECT file_id FROM file)', fileId);
+    this.#sql.exec(
+      'DELETE FROM file_detail WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)',
+      fileId,
+    );
   }
 
   /** Why a file may not become the only one with its name: there is another. In encrypted mode names cannot be compared. */
