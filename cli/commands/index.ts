@@ -51,6 +51,18 @@ const table = {
     summary: 'Fetch a blob, verify it and decrypt it with a private key',
     load: async () => (await import('./ecc-decrypt.ts')).command,
   },
+  send: { summary: 'Send files by a link', load: async () => (await import('./send.ts')).command },
+  receive: { summary: 'Receive what a link leads to', load: async () => (await import('./receive.ts')).command },
+  share: { summary: 'Make a link to a stored file', load: async () => (await import('./share-stored.ts')).command },
+  shares: { summary: 'List what is shared by link', load: async () => (await import('./list-shares.ts')).command },
+  unshare: { summary: 'Take a link back', load: async () => (await import('./unshare.ts')).command },
+  'inbox create': {
+    summary: 'Make a link by which others send files to you',
+    load: async () => (await import('./inbox.ts')).create,
+  },
+  'inbox list': { summary: 'List what came', load: async () => (await import('./inbox.ts')).list },
+  'inbox open': { summary: 'Open what came', load: async () => (await import('./inbox.ts')).open },
+  'inbox revoke': { summary: 'Close an inbox', load: async () => (await import('./inbox.ts')).revoke },
   list: { summary: 'List stored files, newest first', load: async () => (await import('./list.ts')).command },
   delete: {
     summary: 'Delete a stored file (what that can and cannot do: --help)',
@@ -72,6 +84,34 @@ const table = {
   'key export': {
     summary: "Write the account's private key to a file",
     load: async () => (await import('./key-export.ts')).command,
+  },
+  'account create': {
+    summary: 'Make an account (for the operator of the service)',
+    load: async () => (await import('./manage-accounts.ts')).create,
+  },
+  'account list': {
+    summary: 'List the accounts with what they use',
+    load: async () => (await import('./manage-accounts.ts')).list,
+  },
+  'account quota': {
+    summary: 'Set how much an account may store',
+    load: async () => (await import('./manage-accounts.ts')).quota,
+  },
+  'account disable': {
+    summary: 'Refuse all API keys of an account',
+    load: async () => (await import('./manage-accounts.ts')).disable,
+  },
+  'account enable': {
+    summary: 'Let the API keys of an account work again',
+    load: async () => (await import('./manage-accounts.ts')).enable,
+  },
+  'account upgrade-key': {
+    summary: 'Add the scope share to an older API key',
+    load: async () => (await import('./manage-accounts.ts')).upgradeKey,
+  },
+  'account delete': {
+    summary: 'Delete an account with everything in it',
+    load: async () => (await import('./manage-accounts.ts')).remove,
   },
   completions: {
     summary: 'Print the completions for a shell',

@@ -13,7 +13,7 @@
  *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
  *   age's, 2 a payload without a header, 0 anything else.
  * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
- *   with the hash `target`.
+ *   with the hash `target`, `enlist` or `delist` the account `target`.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
@@ -30,6 +30,10 @@
  * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored nowhere.
  * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pin` of
  *   its pin at `service`, `shares` the IDs of those that ended with it, as JSON. The alarm removes a row at `due`.
+ * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
+ *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
+ *   has been entered in the operator's list.
+ * - `denied_file`: files whose CID is on the denylist.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  */
 const schema = `
@@ -94,6 +98,10 @@ const additions = `
     shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
+  CREATE TABLE IF NOT EXISTS account_setting (
+    one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
+    origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
+  CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
 `;
 
 /** Creates the tables of a new account. */
