@@ -28,6 +28,29 @@ import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
+/** Which files a list has: all that match each of these. */
+export type ListOptions = {
+  /** 1 to 100, and 50 when undefined. */
+  readonly limit?: number;
+  /** From the page before, which had the same other options. */
+  readonly cursor?: string;
+  readonly order?: 'asc' | 'desc';
+  readonly cid?: string;
+  readonly mode?: 'encrypted' | 'plain';
+  /** Times such as `2030-01-31T00:00:00Z`, which are excluded. */
+  readonly createdAfter?: string;
+  readonly createdBefore?: string;
+  /** In bytes, before encryption. */
+  readonly minSize?: number;
+  readonly maxSize?: number;
+  /** The ID of an API key. */
+  readonly createdBy?: string;
+  /** What names begin with; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted files. */
+  readonly name?: string;
+  readonly contentType?: string;
+  readonly signal?: AbortSignal;
+};
+
 /** How long a file that was stored for nothing waits for its deletion. */
 const removeMs = 10_000;
 
@@ -55,12 +78,12 @@ export interface Connection {
    */
   get(fileId: string, options?: Range & { signal?: AbortSignal }): Promise<ServedFile>;
   /**
-   * A page of the account's files, newest first.
-   * @param o.limit 1 to 100, and 50 when undefined; `cursor`: from the page before; `cid`: only files with this CID
+   * A page of the account's files, newest first unless `order` says otherwise. While there is a `cursor`, there may be more, also
+   * behind an empty page.
    * @example
    * const { files, cursor } = await connection.list({ limit: 10 });
    */
-  list(options?: { limit?: number; cursor?: string; cid?: string; signal?: AbortSignal }): Promise<FileList>;
+  list(options?: ListOptions): Promise<FileList>;
   /**
    * Deletes a file. The receipt says what became of its key and of its copies.
    * @example

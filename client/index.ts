@@ -3,7 +3,7 @@
  * workerd and other runtimes that have them. Failures are `SealpinError`s with a code; an aborted signal's reason is thrown as it is.
  */
 export { cidOf, fetchBlob, type Range } from './blobs.ts';
-export { connect, type Connection, type Sent, type ServedFile } from './connection.ts';
+export { connect, type Connection, type ListOptions, type Sent, type ServedFile } from './connection.ts';
 export { generateKeys, inspect, open, seal, type Inspection, type Keys, type Sealed } from './containers.ts';
 export type { Credentials, To, With } from './credentials.ts';
 export { handOver, type CreatedInbox, type Delivery, type Inboxes } from './inboxes.ts';

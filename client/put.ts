@@ -18,6 +18,8 @@ export type PutOptions = {
   readonly type?: string;
   /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
   readonly idempotencyKey?: string;
+  /** When the service deletes the file, and destroys its key. */
+  readonly expiresAt?: Date;
   readonly signal?: AbortSignal;
 };
 
@@ -39,7 +41,10 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions): Pro
   const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
   let file;
   try {
-    file = await http.json(StoredFile, { ...request, query: { cid: isPlain ? body.cid : undefined } });
+    file = await http.json(StoredFile, {
+      ...request,
+      query: { cid: isPlain ? body.cid : undefined, expiresAt: o.expiresAt?.toISOString() },
+    });
   } catch (error) {
     throw body.failure() ?? error;
   }

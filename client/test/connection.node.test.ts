@@ -74,6 +74,16 @@ describe('files', () => {
     expect((await other.list({ cid: first.files[0]!.cid })).files).toHaveLength(1);
   });
 
+  test('are listed by what they are, and expire', async () => {
+    const other = connect({ service: service.url, ...(await service.account()) });
+    const expiresAt = new Date(Date.now() + 3_600_000);
+    const plain = await other.put('plain', { name: 'report.txt', mode: 'plain', expiresAt });
+    const sealed = await other.put('sealed', { name: 'report.txt' });
+    expect([plain.expiresAt, sealed.expiresAt]).toEqual([expiresAt.toISOString(), undefined]);
+    expect((await other.list({ order: 'asc' })).files).toEqual([plain, sealed]);
+    expect((await other.list({ mode: 'plain', name: 'rep', maxSize: 5 })).files).toEqual([plain]);
+  });
+
   test('are sent in parts', async () => {
     const bytes = new Blob(Array.from({ length: 18 }, (_, index) => new Uint8Array(mib).fill(index)));
     const progress: number[] = [];

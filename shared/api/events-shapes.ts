@@ -9,7 +9,9 @@ import { PageQuery } from './files-shapes.ts';
  */
 export const EventAction = v.picklist([
   'account.recovered',
+  'file.changed',
   'file.deleted',
+  'file.expired',
   'file.stored',
   'key.created',
   'key.revoked',

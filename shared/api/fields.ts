@@ -41,6 +41,28 @@ export const Label = v.pipe(
   v.metadata({ minLength: 1, maxLength: 100, examples: ['backup'] }),
 );
 
+/** A time in a query. */
+export const Time = v.pipe(
+  v.string(),
+  v.check(isTime, 'a time is written such as 2030-01-31T00:00:00Z'),
+  v.examples(['2030-01-31T00:00:00Z']),
+);
+
+/** A number of bytes in a query. @param description of the parameter */
+export function bytesParameter(description: string) {
+  return v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[0-9]{1,15}$/, 'a size is a number of bytes, of at most 15 digits'),
+      v.transform(Number),
+      v.number(),
+      v.safeInteger(),
+      v.minValue(0),
+      v.metadata({ description, format: 'int64' }),
+    ),
+  );
+}
+
 /** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
 export const ExpiresAt = v.pipe(
   v.string(),

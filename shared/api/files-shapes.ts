@@ -2,13 +2,18 @@
 import * as v from 'valibot';
 import {
   Bytes,
+  bytesParameter,
   Cid,
   cidParameter,
   ContentType,
+  ExpiresAt,
   FileId,
   Filename,
   flag,
+  KeyId,
+  Label,
   ServiceId,
+  Time,
   Timestamp,
   UploadFilename,
 } from './fields.ts';
@@ -17,10 +22,29 @@ import { EndedShare } from './shares-shapes.ts';
 /** Whether the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
+/** The most pairs of metadata, and the most tags, of a file. */
+const maxEntries = 16;
+
+/** A tag: 1 to 100 characters, as labels have them. */
+const Tag = v.pipe(Label, v.examples(['invoice']));
+
+/** Pairs of the owner's. */
+const Metadata = v.pipe(
+  v.record(
+    v.pipe(v.string(), v.regex(/^[0-9A-Za-z._-]{1,64}$/, 'names in metadata have 1 to 64 letters, digits, ., _ and -')),
+    v.pipe(v.string(), v.maxLength(512)),
+  ),
+  v.examples([{ project: 'audit' }]),
+);
+
 /** Where a file is pinned, as the pinning service acknowledged it. */
 export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
 
-/** `filename` is omitted for a key without `read`, and null for a file without one. */
+/**
+ * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the ID of the API key that stored it.
+ * `expiresAt`: when it is deleted. `changedAt`: when its name, or what else is known of it, was changed. `metadata` and `tags` are for
+ * keys with `read`.
+ */
 export const StoredFile = v.object({
   fileId: FileId,
   filename: v.optional(v.nullable(Filename)),
@@ -29,6 +53,11 @@ export const StoredFile = v.object({
   contentType: ContentType,
   cid: Cid,
   createdAt: Timestamp,
+  createdBy: v.optional(KeyId),
+  expiresAt: v.optional(Timestamp),
+  changedAt: v.optional(Timestamp),
+  metadata: v.optional(Metadata),
+  tags: v.optional(v.array(Tag)),
   pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
@@ -46,6 +75,25 @@ export const FileList = v.object({
   cursor: v.optional(v.pipe(v.string(), v.examples(['1z']))),
 });
 export type FileList = v.InferOutput<typeof FileList>;
+
+/** What a change of a file replaces; null, and an empty list, remove it. */
+export const FileChange = v.pipe(
+  v.strictObject({
+    filename: v.optional(v.nullable(UploadFilename)),
+    contentType: v.optional(
+      v.pipe(
+        v.string(),
+        v.regex(/^[ -~]{1,255}$/, 'contentType has 1 to 255 characters of ASCII'),
+        v.examples(['application/pdf']),
+      ),
+    ),
+    metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
+    tags: v.optional(v.pipe(v.array(Tag), v.maxLength(maxEntries))),
+    expiresAt: v.optional(v.nullable(ExpiresAt)),
+  }),
+  v.minEntries(1),
+);
+export type FileChange = v.InferOutput<typeof FileChange>;
 
 /** The file that an upload becomes. */
 export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
@@ -73,8 +121,17 @@ export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
 /** The CID in the path of the gateway. */
 export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
 
-/** A page of the list of files. */
-export const ListQuery = v.object({
+function cursorParameter(pattern: RegExp, description: string) {
+  const shape = v.pipe(
+    v.string(),
+    v.regex(pattern, 'cursor is not one that this service gave out'),
+    v.description(description),
+  );
+  return v.optional(shape);
+}
+
+/** A page of a list. */
+export const PageQuery = v.object({
   limit: v.optional(
     v.pipe(
       v.string(),
@@ -84,26 +141,54 @@ export const ListQuery = v.object({
       v.integer(),
       v.minValue(1),
       v.maxValue(100),
-      v.description('files on a page'),
+      v.description('items on a page'),
     ),
     '50',
   ),
-  cursor: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[1-9a-z][0-9a-z]{0,10}$/, 'cursor is not one that this service gave out'),
-      v.description('from the previous page'),
-    ),
-  ),
-  cid: v.optional(cidParameter('only the files with this CID')),
+  cursor: cursorParameter(/^[1-9a-z][0-9a-z]{0,10}$/, 'from the previous page'),
 });
 
-/** The same without `cid`. */
-export const PageQuery = v.omit(ListQuery, ['cid']);
+/** A page of the list of files, with filters, all of which a file has to match. */
+export const ListQuery = v.object({
+  ...PageQuery.entries,
+  cursor: cursorParameter(
+    /^[1-9a-z][0-9a-z]{0,10}(-[0-9a-f]{8})?$/,
+    'from the previous page, with the other parameters as they were',
+  ),
+  order: v.optional(v.pipe(v.picklist(['asc', 'desc']), v.description('`asc`: the oldest first'))),
+  cid: v.optional(cidParameter('only the files with this CID')),
+  mode: v.optional(v.pipe(Mode, v.description('only the files of this mode'))),
+  createdAfter: v.optional(v.pipe(Time, v.description('only files that were stored after this time'))),
+  createdBefore: v.optional(v.pipe(Time, v.description('only files that were stored before this time'))),
+  minSize: bytesParameter('only files of at least so many bytes'),
+  maxSize: bytesParameter('only files of at most so many bytes'),
+  contentType: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'contentType is a type such as image/png'),
+      v.maxLength(255),
+      v.description('only files of this media type, whatever its parameters; needs `mode=plain`'),
+    ),
+  ),
+  name: v.optional(
+    v.pipe(v.string(), v.minLength(1), v.maxLength(255), v.description('what names begin with; needs `mode=plain`')),
+  ),
+  tag: v.optional(v.pipe(Label, v.description('only files with this tag'))),
+  createdBy: v.optional(v.pipe(KeyId, v.description('only files that the API key with this ID stored'))),
+});
 
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
-export const UploadQuery = v.object({ cid: v.optional(cidParameter('the CID that the bytes must have')) });
+/** The query of an upload in encrypted mode. */
+export const SealedUploadQuery = v.object({
+  expiresAt: v.optional(v.pipe(ExpiresAt, v.description('when the file is deleted, and its key destroyed'))),
+});
+
+/** The same in plain mode. */
+export const UploadQuery = v.object({
+  cid: v.optional(cidParameter('the CID that the bytes must have')),
+  ...SealedUploadQuery.entries,
+});
 
 export const RevokeQuery = v.object({
   cascade: flag('revokes the keys that descend from it, too'),
@@ -154,12 +239,26 @@ export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['un
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
  * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
+ * `reason`: whether a request deleted the file, or its time had come.
  */
 export const Receipt = v.object({
   fileId: FileId,
+  reason: v.optional(v.picklist(['deleted', 'expired'])),
+  deletedAt: v.optional(Timestamp),
   key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
   recoverableUntil: v.optional(Timestamp),
   pins: v.array(RemovedPin),
   shares: v.optional(v.array(EndedShare)),
 });
 export type Receipt = v.InferOutput<typeof Receipt>;
+
+/** The most files that one request deletes. */
+const maxDeletedFiles = 1000;
+
+export const FilesToDelete = v.strictObject({
+  files: v.pipe(v.array(FileId), v.nonEmpty(), v.maxLength(maxDeletedFiles)),
+});
+
+/** `notFound`: the files that were not there. */
+export const DeletedFiles = v.object({ receipts: v.array(Receipt), notFound: v.array(FileId) });
+export type DeletedFiles = v.InferOutput<typeof DeletedFiles>;

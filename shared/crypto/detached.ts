@@ -185,6 +185,8 @@ export type OpenedDetached = {
    * @param payload from its first byte
    */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
+  /** Makes the header of the same payload, for the same recipients, with another description. */
+  describe(fileId: string, file: FileInfo): Promise<Uint8Array>;
   /**
    * Decrypts bytes `start` up to `end` (exclusive) of the plaintext.
    * @param o.read gives `length` bytes of the payload from `offset`; it is called once or twice
@@ -217,6 +219,10 @@ export async function openDetached(
   return {
     file,
     decrypt: (payload) => decryptPayload(payload, { fileKey, backend }),
+    async describe(id, info) {
+      const others = parsed.stanzas.filter((each) => each !== stanza);
+      return makeHeader(backend, format, fileKey, [...others, await sealFileStanza(backend, fileKey, id, info)]);
+    },
     async decryptRange({ start, end, read }) {
       checkRange(start, end, file.size);
       if (start === end) return streamOf(new Uint8Array(0));

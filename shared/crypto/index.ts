@@ -50,6 +50,7 @@ export {
 } from './keys/key-file.ts';
 export { identityFromPkcs8, isKeyPair, recipientFromSpki, type NamedRecipient } from './keys/key-pair.ts';
 export { decodePem, encodePem } from './keys/pem.ts';
+export { searchTag } from './keys/search-tag.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';
 export { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';

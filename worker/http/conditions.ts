@@ -33,6 +33,18 @@ export function isNotModified(headers: Headers, etag: string, lastModified: stri
   return modified !== undefined && modifiedSince !== undefined && modified <= modifiedSince;
 }
 
+/**
+ * Checks the `If-Match` of a request that changes something.
+ * @param etags of what it changes, in each form that has one
+ * @throws precondition_failed when it names other tags only
+ */
+export function checkMatch(headers: Headers, etags: readonly string[]): void {
+  const match = headers.get('If-Match');
+  if (match === null || match.trim() === '*') return;
+  const named = tagsIn(match);
+  if (!etags.some((etag) => named.includes(etag))) throw new SealpinError('precondition_failed');
+}
+
 /** An HTTP-date in ms; undefined for any other text. Of the three forms (section 5.6.7) asctime's has no zone. */
 function parseDate(text: string | null): number | undefined {
   if (text === null || !/^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text)) return undefined;

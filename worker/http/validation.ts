@@ -4,6 +4,7 @@
  */
 import type * as v from 'valibot';
 import { SealpinError, type Fault } from '../../shared/errors.ts';
+import { isTime } from '../../shared/time.ts';
 
 /** Faults that one error names. */
 const maxFaults = 3;
@@ -21,6 +22,18 @@ export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseI
     .map((issue) => ({ ...placeOf(place, issue), detail: describeFault(issue) }));
   const details = new Set(faults.map(({ detail }) => detail));
   return new SealpinError('invalid_request', [...details].join('; '), { faults });
+}
+
+/**
+ * A time in the future, in ms. @param text of a member or parameter `expiresAt`
+ * @throws invalid_request
+ */
+export function parseFutureTime(text: string, nowMs: number): number {
+  if (!isTime(text))
+    throw new SealpinError('invalid_request', 'expiresAt has to be a time such as 2030-01-31T00:00:00Z');
+  const time = Date.parse(text);
+  if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
+  return time;
 }
 
 function placeOf(place: 'body' | 'query', { path }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {
@@ -55,8 +68,10 @@ function describeExpected(type: string, expected: string | null, requirement: un
   if (type === 'safe_integer') return 'a whole number';
   if (type === 'base64') return 'base64';
   if (type === 'uuid') return 'a UUID';
+  if (type === 'min_entries') return 'an object that is not empty';
+  if (type === 'max_entries') return `an object of at most ${String(requirement)} members`;
   if (type === 'array') return 'a list';
-  if (type === 'object' || type === 'strict_object') return 'an object';
+  if (type === 'record' || type === 'object' || type === 'strict_object') return 'an object';
   if (type === 'picklist') return (expected ?? '').replaceAll(/[()"]/g, '').replaceAll(' | ', ' or ');
   return `a ${type}`;
 }

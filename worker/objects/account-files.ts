@@ -1,14 +1,19 @@
 /** The files of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
-import type { EndedShare, Shares } from './account-shares.ts';
+import type { Ending, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
 import type { Events } from './event-rows.ts';
-import type { FileRecord, Files, Page, PageOptions } from './file-rows.ts';
+import { pageOfFiles, type Page, type PageOptions } from './file-list.ts';
+import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin.ts';
+import type { DeletionReason, ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Result } from './result.ts';
+
+/** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
+const batch = 500;
 
 /** A caller whose key is valid. */
 type Caller = { key: KeyRecord; account: { spki: Uint8Array } };
@@ -20,14 +25,18 @@ type Options = {
   outbox: Outbox;
   events: Events;
   shares: Shares;
+  receipts: Receipts;
   /** Finds the key with a hash, where it is valid and has the scope. */
   authorize(hash: string, scope: Scope): Result<Caller>;
   /** The account's private key, sealed to the API key with this ID. */
   sealedFor(keyId: string): Uint8Array | null;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
   deliver(ids: readonly number[]): Promise<Removal>;
   /** Runs after headers are overwritten. */
   erased(): Promise<void>;
+  now(): number;
 };
 
 /** The files of an account that are stored. */
@@ -53,33 +62,135 @@ export class AccountFiles extends RpcTarget {
     return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
   }
 
-  /** A page of files, newest first, and what opens them. */
+  /** What opens the files. */
+  async reader(hash: string): Promise<Result<KeyMaterial>> {
+    const caller = this.#o.authorize(hash, 'read');
+    return caller.ok ? { ok: true, ...this.#material(caller, true) } : caller;
+  }
+
+  /** A page of files, and what opens them. */
   async list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
     const caller = this.#o.authorize(hash, 'read');
-    return caller.ok ? { ok: true, ...this.#material(caller, o.sealed), ...this.#o.files.page(o) } : caller;
+    if (!caller.ok) return caller;
+    const { storage, now } = this.#o;
+    return { ok: true, ...this.#material(caller, o.sealed), ...pageOfFiles(storage.sql, now(), o) };
+  }
+
+  /** Whether a caller may change files, before a body is read. */
+  async changer(hash: string): Promise<Result> {
+    const caller = this.#o.authorize(hash, 'write');
+    return caller.ok ? { ok: true } : caller;
+  }
+
+  /**
+   * Changes a file. A key that sets its end has to be one that may delete it.
+   * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
+   */
+  async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
+    const { authorize, storage, files, events, alarmBy, erased } = this.#o;
+    let by: string | null = null;
+    for (const scope of ['read', 'write', ...(update.expiresAt === undefined ? [] : (['delete'] as const))] as const) {
+      const caller = authorize(hash, scope);
+      if (!caller.ok) return caller;
+      by = caller.key.id;
+    }
+    const changed = storage.transactionSync((): Result<{ file: FileRecord }> => {
+      const file = files.find(fileId);
+      if (file === undefined) return err('not_found');
+      if (file.version !== update.version) return err('conflict', 'other requests keep changing this file');
+      files.update(fileId, update);
+      events.add({ action: 'file.changed', by, subject: fileId });
+      const now = files.find(fileId);
+      return now === undefined ? err('not_found') : { ok: true, file: now };
+    });
+    if (!changed.ok) return changed;
+    if (changed.file.expiresAt !== null) await alarmBy(changed.file.expiresAt);
+    if (update.header !== undefined) await erased();
+    return changed;
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  async remove(
-    hash: string,
-    fileId: string,
-  ): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    const { authorize, storage, files, claims, outbox, events, shares, deliver, erased } = this.#o;
+  async remove(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const { authorize, storage, shares, deliver, erased } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
-    const removed = storage.transactionSync(() => {
-      const file = files.remove(fileId, 'ready');
-      if (file === undefined) return undefined;
-      claims.drop(fileId);
-      events.add({ action: 'file.deleted', by: caller.key.id, subject: fileId });
-      const ending = shares.endOfFile(fileId, caller.key.id);
-      return { file, ending, message: outbox.add(referenceRemoval(file)) };
-    });
+    const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted', caller.key.id));
     if (removed === undefined) return err('not_found');
-    const ended = await shares.deliver(removed.ending);
-    const status = await deliver([removed.message]);
+    await shares.deliver(removed.ending);
+    await deliver([removed.message]);
     await erased();
-    return { ok: true, file: { ...removed.file, header: null }, status, shares: ended };
+    return this.#receipt(fileId);
+  }
+
+  /** Whether a caller may delete files, before a body is read. */
+  async remover(hash: string): Promise<Result> {
+    const caller = this.#o.authorize(hash, 'delete');
+    return caller.ok ? { ok: true } : caller;
+  }
+
+  /**
+   * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
+   * @returns the receipts of those that were there, in the order of the IDs
+   */
+  async removeMany(hash: string, fileIds: readonly string[]): Promise<Result<{ receipts: ReceiptRecord[] }>> {
+    const { authorize, storage, receipts, alarmBy, erased, now } = this.#o;
+    const caller = authorize(hash, 'delete');
+    if (!caller.ok) return caller;
+    const removed = storage.transactionSync(() =>
+      fileIds.filter((fileId) => this.#remove(fileId, 'deleted', caller.key.id) !== undefined),
+    );
+    await alarmBy(now());
+    await erased();
+    return {
+      ok: true,
+      receipts: removed.map((fileId) => receipts.find(fileId, now())).filter((each) => each !== undefined),
+    };
+  }
+
+  /** The receipt of a file that was deleted, or that has expired. */
+  async receipt(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const caller = this.#o.authorize(hash, 'read');
+    if (!caller.ok) return caller;
+    // The alarm may be late.
+    await this.sweep();
+    return this.#receipt(fileId);
+  }
+
+  /** Deletes the files that have expired, as `remove` does; the outbox delivers the consequences. Forgets old receipts. */
+  async sweep(): Promise<void> {
+    const { storage, files, alarmBy, erased, now } = this.#o;
+    this.#o.receipts.sweep(now());
+    const expired = files.expired(batch);
+    if (expired.length === 0) return;
+    storage.transactionSync(() => {
+      for (const fileId of expired) this.#remove(fileId, 'expired', null);
+    });
+    await alarmBy(now());
+    await erased();
+  }
+
+  /** When the alarm has to look at the next file or receipt, in ms. */
+  nextDue(): number | undefined {
+    const due = [this.#o.files.nextExpiry(), this.#o.receipts.nextDue()].filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
+  }
+
+  /** Removes a file in a transaction of the caller's, who then delivers. @param by the ID of the key that does it; null: the clock */
+  #remove(fileId: string, reason: DeletionReason, by: string | null): { ending: Ending; message: number } | undefined {
+    const { files, claims, outbox, events, shares, now } = this.#o;
+    const file = files.remove(fileId, 'ready');
+    if (file === undefined) return undefined;
+    claims.drop(fileId);
+    events.add({ action: `file.${reason}`, by, subject: fileId });
+    const ending = shares.endOfFile(fileId, by);
+    const ended = ending.map(({ id }) => id);
+    this.#o.receipts.add(file, reason, ended, now());
+    return { ending, message: outbox.add(referenceRemoval(file)) };
+  }
+
+  #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {
+    const receipt = this.#o.receipts.find(fileId, this.#o.now());
+    return receipt === undefined ? err('not_found') : { ok: true, receipt };
   }
 
   #material({ key, account }: Caller, withSealed: boolean): KeyMaterial {

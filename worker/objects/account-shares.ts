@@ -59,25 +59,32 @@ export class Shares extends RpcTarget {
   }
 
   /**
-   * Makes a share.
-   * @returns the ID of the key that made it; `not_found` where a file is not there, `forbidden` where the share would outlive the key,
-   *   `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key revoked meanwhile, `overloaded`
+   * Makes a share, which ends with the first of its files that expires.
+   * @returns the ID of the key that made it, and when it expires; `not_found` where a file is not there, `forbidden` where the share
+   *   would outlive the key, `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key revoked meanwhile,
+   *   `overloaded`
    */
-  async create(hash: string, share: NewShare, record: NewRecord['record']): Promise<Result<{ createdBy: string }>> {
+  async create(
+    hash: string,
+    requested: NewShare,
+    record: NewRecord['record'],
+  ): Promise<Result<{ createdBy: string; expiresAt: number }>> {
     const { authorize, storage, alarmBy, now } = this.#o;
     const known = authorize(hash);
     if (!known.ok) return known;
-    const { id, expiresAt } = share;
+    const { id } = requested;
+    const expiresAt = this.#expiryOf(requested);
+    const share = { ...requested, expiresAt };
     const dueMs = now() + makingMs;
     await alarmBy(dueMs);
-    const added = storage.transactionSync((): Result<{ createdBy: string }> => {
+    const added = storage.transactionSync((): Result<{ createdBy: string; expiresAt: number }> => {
       // Again, since the key may have been revoked meanwhile, and its shares with it.
       const caller = authorize(hash);
       if (!caller.ok) return caller;
       const failure = this.#refusal(share, caller.key);
       if (failure !== undefined) return failure;
       this.#rows.add(share, caller.key.id, dueMs);
-      return { ok: true, createdBy: caller.key.id };
+      return { ok: true, createdBy: caller.key.id, expiresAt };
     });
     if (!added.ok) return added;
     const failure = await this.#send(share, record);
@@ -144,6 +151,11 @@ export class Shares extends RpcTarget {
   /** When the alarm has to look at the next share, in ms. */
   nextDue(): number | undefined {
     return this.#rows.nextDue();
+  }
+
+  #expiryOf({ files, expiresAt }: NewShare): number {
+    const ends = files.map((fileId) => this.#o.files.find(fileId)?.expiresAt ?? Infinity);
+    return Math.min(expiresAt, ...ends);
   }
 
   #refusal({ files, expiresAt }: NewShare, key: KeyRecord): Failure | undefined {

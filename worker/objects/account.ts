@@ -22,9 +22,10 @@ import { Events, keptMs, type EventPage } from './event-rows.ts';
 import type { Opening } from './openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
-import { PendingUploads, pendingMs } from './pending-uploads.ts';
+import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
+import { Receipts } from './receipt-rows.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import { Shares } from './account-shares.ts';
 import { SignedRequests } from './signed-requests.ts';
@@ -47,9 +48,11 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #settings = new AccountSettings(this.#sql);
   readonly #events = new Events(this.#sql, () => this.now());
   readonly #registry = new KeyRegistry(this.#sql, this.#events);
-  readonly #files = new Files(this.#sql, this.#events);
+  readonly #files = new Files(this.#sql, this.#events, () => this.now());
+  readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
+    unreferred: (fileId, status) => this.#receipts.setPin(fileId, status),
     now: () => this.now(),
   });
   readonly #claims = new Claims(this.#sql, {
@@ -106,8 +109,10 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #accountFiles = new AccountFiles({
     ...this.#stores,
     shares: this.#shares,
+    receipts: this.#receipts,
     authorize: (hash, scope) => this.#authorize(hash, scope),
     sealedFor: (keyId) => this.#registry.sealed(keyId),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
     erased: () => this.erased(),
   });
@@ -206,6 +211,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#parts.removeAll();
       const keys = this.#registry.list().map((key) => key.id);
       this.#registry.revoke(keys, null, this.#outbox, now);
+      this.#receipts.removeAll();
       this.#claims.dropAll();
       this.#outbox.add({ op: 'delist', target: id });
       this.#events.removeAll();
@@ -268,11 +274,11 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
-  prepare(hash: string, file: NewFile, claim?: Claim): Promise<Result<PinPlan & { createdAt: number }>> {
+  prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
     return this.#as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
-      const taken = this.#uploads.add(file, key.id, claim, createdAt);
+      const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
       const result = await refer(this.env, { cid, service, fileId, account: account.id });
@@ -286,9 +292,9 @@ export class Account extends DurableObject<AccountEnv> {
    * Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is
    * undone.
    */
-  async commit(fileId: string, claim?: Claim): Promise<Result> {
+  async commit(fileId: string, terms: UploadTerms): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
-    const failure = this.#uploads.commit(fileId, claim);
+    const failure = this.#uploads.commit(fileId, terms);
     if (failure !== undefined) await this.abort(fileId);
     else await this.#flushSoon();
     return failure ?? { ok: true };
@@ -322,12 +328,13 @@ export class Account extends DurableObject<AccountEnv> {
   override async alarm(): Promise<void> {
     if (this.#row.id === undefined) return;
     try {
+      await this.#accountFiles.sweep();
       this.#uploads.sweep();
       await this.#resumable.sweep();
       this.#shares.sweep();
       this.#events.prune();
       await this.#outbox.flush();
-      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
+      const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
       const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
@@ -371,10 +378,10 @@ export class Account extends DurableObject<AccountEnv> {
     this.#row.reload();
   }
 
-  /** Rings the alarm for what is due in the outbox. */
+  /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
   async #flushSoon(): Promise<void> {
-    const due = this.#outbox.nextDue();
-    if (due !== undefined) await this.#alarm.by(due);
+    for (const due of [this.#outbox.nextDue(), this.#files.nextExpiry()])
+      if (due !== undefined) await this.#alarm.by(due);
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

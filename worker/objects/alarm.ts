@@ -3,6 +3,9 @@
 const firstRetryMs = 5_000;
 const lastRetryMs = 3_600_000;
 
+/** The last time that an alarm can be set to: 2200-01-01. The runtime counts nanoseconds in 64 bits, which end in 2262. */
+const lastMs = 7_258_118_400_000;
+
 /** How long to wait after a number of failed attempts: 5 s, doubling, at most an hour. */
 export function backoffMs(attempts: number): number {
   return Math.min(firstRetryMs * 2 ** Math.min(attempts - 1, 20), lastRetryMs);
@@ -23,13 +26,13 @@ export class Alarm {
     const set = await this.#known;
     if (set !== null && set <= dueMs) return;
     this.#known = Promise.resolve(dueMs);
-    await this.#storage.setAlarm(dueMs);
+    await this.#storage.setAlarm(Math.min(dueMs, lastMs));
   }
 
   /** Sets the alarm again after it rang; undefined: nothing is due. */
   async reset(dueMs: number | undefined): Promise<void> {
     this.#known = Promise.resolve(dueMs ?? null);
     if (dueMs === undefined) await this.#storage.deleteAlarm();
-    else await this.#storage.setAlarm(dueMs);
+    else await this.#storage.setAlarm(Math.min(dueMs, lastMs));
   }
 }

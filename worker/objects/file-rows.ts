@@ -1,4 +1,5 @@
 /** The files of an account, as rows. */
+import type { FileInfo } from '../../shared/crypto/index.ts';
 import { AccountSettings } from './account-settings.ts';
 import type { Events } from './event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
@@ -36,12 +37,40 @@ export type NewFile = {
   cid: string;
   service: string;
   header: Uint8Array | null;
+  /** When it is deleted, in ms; null: not by itself. */
+  expiresAt: number | null;
 };
 
-/** A file that is stored; `createdAt` in ms. */
-export type FileRecord = NewFile & { createdAt: number };
+/** A file that is stored; `createdAt` in ms, `createdBy`: the ID of the API key that stored it. */
+export type FileRecord = NewFile & {
+  createdAt: number;
+  createdBy: string;
+  /** How often it was changed, and when the last time, in ms. */
+  version: number;
+  changedAt: number | null;
+  /** Plain mode only: in encrypted mode both are inside the header. */
+  description: Description;
+};
 
-type FileRow = {
+/** What the owner says of a file. */
+type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+
+/** A change of a file. What is undefined stays as it is. */
+export type FileUpdate = {
+  /** That of the file that the change was made from. */
+  version: number;
+  /** Encrypted mode only. */
+  header?: Uint8Array | undefined;
+  /** Plain mode only. */
+  plain?: (Description & { filename: string | null; contentType: string }) | undefined;
+  /** In ms; null: never. */
+  expiresAt?: number | null | undefined;
+  /** What stands for its tags. */
+  tags?: readonly string[] | undefined;
+};
+
+/** A row of a file, with what it has besides. */
+export type FileRow = {
   seq: number;
   file_id: string;
   mode: 'encrypted' | 'plain';
@@ -54,24 +83,35 @@ type FileRow = {
   header: ArrayBuffer | null;
   created_at: number;
   created_by: string;
+  expires_at: number | null;
+  version: number | null;
+  changed_at: number | null;
+  description: string | null;
 };
 
-/** `before` is a cursor, undefined for the first page; `cid` restricts the page to files with that CID. */
-export type PageOptions = { before: number | undefined; limit: number; cid: string | undefined };
+/** Files with what they have besides. */
+export const rows = 'file LEFT JOIN file_detail USING (file_id)';
 
-/** `next` is the cursor of the next page, if there is one. */
-export type Page = { files: FileRecord[]; next: number | undefined };
+/** Ready files that expire some time. */
+const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
+  WHERE expires_at IS NOT NULL AND state = 'ready'`;
+
+/** What is ready at a time, the one parameter: an expired file is gone, however late the alarm is that removes its row. */
+export const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
 export class Files {
   readonly #sql: SqlStorage;
   readonly #events: Events;
   readonly #limits: KeyLimits;
+  readonly #now: () => number;
   readonly #settings: AccountSettings;
 
-  constructor(sql: SqlStorage, events: Events) {
+  /** @param now the clock, in ms */
+  constructor(sql: SqlStorage, events: Events, now: () => number) {
     this.#sql = sql;
     this.#events = events;
+    this.#now = now;
     this.#limits = new KeyLimits(sql);
     this.#settings = new AccountSettings(sql);
   }
@@ -110,6 +150,84 @@ export class Files {
       by,
       dueMs,
     );
+    this.setExpiry(file.fileId, file.expiresAt);
+  }
+
+  /** Sets when a file is deleted, which may be one to be; null: not by itself. */
+  setExpiry(fileId: string, expiresAtMs: number | null): void {
+    this.#sql.exec(
+      `INSERT INTO file_detail (file_id, expires_at) SELECT ?1, ?2 WHERE ?2 IS NOT NULL OR EXISTS
+         (SELECT 1 FROM file_detail WHERE file_id = ?1)
+       ON CONFLICT (file_id) DO UPDATE SET expires_at = ?2`,
+      fileId,
+      expiresAtMs,
+    );
+  }
+
+  /** Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first. */
+  update(fileId: string, { header, plain, expiresAt, tags }: FileUpdate): void {
+    this.#sql.exec(
+      `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
+       ON CONFLICT (file_id) DO UPDATE SET version = version + 1, changed_at = ?2`,
+      fileId,
+      this.#now(),
+    );
+    if (expiresAt !== undefined) this.setExpiry(fileId, expiresAt);
+    if (header !== undefined) {
+      this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
+      this.#sql.exec('UPDATE file SET header = ? WHERE file_id = ?', header, fileId);
+    }
+    if (plain !== undefined) {
+      const { filename, contentType, metadata, tags: words } = plain;
+      const description = JSON.stringify({ metadata, tags: words });
+      this.#sql.exec('UPDATE file SET filename = ?, content_type = ? WHERE file_id = ?', filename, contentType, fileId);
+      this.#sql.exec('UPDATE file_detail SET description = ? WHERE file_id = ?', description, fileId);
+    }
+    if (tags !== undefined) {
+      this.#sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
+      this.#sql.exec(
+        'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
+        JSON.stringify(tags),
+        fileId,
+      );
+    }
+  }
+
+  /** When a file, or one to be, is deleted, in ms. */
+  expiryOf(fileId: string): number | null {
+    const [row] = this.#sql
+      .exec<{ expires_at: number | null }>('SELECT expires_at FROM file_detail WHERE file_id = ?', fileId)
+      .toArray();
+    return row?.expires_at ?? null;
+  }
+
+  /** Forgets what was known of a file to be that has no row. */
+  forget(fileId: string): void {
+    this.#sql.exec(
+      'DELETE FROM file_detail WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)',
+      fileId,
+    );
+  }
+
+  /** Why a file may not become the only one with its name: there is another. In encrypted mode names cannot be compared. */
+  namesake(fileId: string, filename: string | null): Failure | undefined {
+    const others = this.#sql.exec(
+      `SELECT 1 FROM ${rows} WHERE filename = ? AND file_id <> ? AND ${isReady} LIMIT 1`,
+      filename,
+      fileId,
+      this.#now(),
+    );
+    return others.toArray().length > 0
+      ? err('precondition_failed', 'a file with this name is stored already')
+      : undefined;
+  }
+
+  /** The name of a pending file. */
+  pendingName(fileId: string): string | null {
+    const [row] = this.#sql
+      .exec<{ filename: string | null }>(`SELECT filename FROM file WHERE file_id = ? AND state = 'pending'`, fileId)
+      .toArray();
+    return row?.filename ?? null;
   }
 
   /** Makes a pending file ready. @returns whether it is ready now, as it may have been before */
@@ -146,39 +264,29 @@ export class Files {
   }
 
   isPending(fileId: string): boolean {
-    const rows = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
-    return rows.toArray().length > 0;
+    const found = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
+    return found.toArray().length > 0;
   }
 
   /** A ready file. */
   find(fileId: string): FileRecord | undefined {
-    const [row] = this.#sql.exec<FileRow>(`SELECT * FROM file WHERE file_id = ? AND state = 'ready'`, fileId).toArray();
-    return row && recordOf(row);
-  }
-
-  /** Ready files before the cursor `before`, newest first: all, or those with a CID. */
-  page({ before, limit, cid }: PageOptions): Page {
-    const rows = this.#sql
-      .exec<FileRow>(
-        `SELECT * FROM file WHERE state = 'ready' AND seq < ? ${cid === undefined ? '' : 'AND cid = ?'} ORDER BY seq DESC LIMIT ?`,
-        before ?? Number.MAX_SAFE_INTEGER,
-        ...(cid === undefined ? [] : [cid]),
-        limit + 1,
-      )
+    const [row] = this.#sql
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE file_id = ? AND ${isReady}`, fileId, this.#now())
       .toArray();
-    const page = rows.slice(0, limit);
-    return { files: page.map((row) => recordOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
+    return row && recordOf(row);
   }
 
   /** Removes a row in that state, its header overwritten with zeros first. */
   remove(fileId: string, state: 'pending' | 'ready'): FileRecord | undefined {
     const [row] = this.#sql
-      .exec<FileRow>('SELECT * FROM file WHERE file_id = ? AND state = ?', fileId, state)
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE file_id = ? AND state = ?`, fileId, state)
       .toArray();
     if (row === undefined) return undefined;
     // The page of the database is overwritten, not only given back.
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', row.seq);
     this.#sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
+    this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
+    this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', row.seq);
     this.#sql.exec('DELETE FROM denied_file WHERE file_id = ?', fileId);
     if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
@@ -198,6 +306,8 @@ export class Files {
       nowMs,
     );
     this.#sql.exec('DELETE FROM file');
+    this.#sql.exec('DELETE FROM file_detail');
+    this.#sql.exec('DELETE FROM file_tag');
     this.#sql.exec('DELETE FROM denied_file');
     return ready;
   }
@@ -205,7 +315,7 @@ export class Files {
   /** Pending files whose time is up. */
   stale(nowMs: number): FileRecord[] {
     return this.#sql
-      .exec<FileRow>(`SELECT * FROM file WHERE state = 'pending' AND due <= ?`, nowMs)
+      .exec<FileRow>(`SELECT * FROM ${rows} WHERE state = 'pending' AND due <= ?`, nowMs)
       .toArray()
       .map((row) => recordOf(row));
   }
@@ -218,13 +328,28 @@ export class Files {
     return row?.due ?? undefined;
   }
 
+  /** The IDs of ready files that have expired, the earliest first. */
+  expired(limit: number): string[] {
+    return this.#sql
+      .exec<{ file_id: string }>(`${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`, this.#now(), limit)
+      .toArray()
+      .map((row) => row.file_id);
+  }
+
+  /** When the next ready file expires, in ms. */
+  nextExpiry(): number | undefined {
+    const [row] = this.#sql.exec<{ expires_at: number }>(`${byExpiry} ORDER BY expires_at LIMIT 1`).toArray();
+    return row?.expires_at;
+  }
+
   #count(sign: 1 | -1, { bytes, created_by: by }: { bytes: number; created_by: string }): void {
     this.#limits.count(by, sign, bytes);
     this.#sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', sign, sign * bytes);
   }
 }
 
-function recordOf(row: FileRow): FileRecord {
+/** The file of a row. */
+export function recordOf(row: FileRow): FileRecord {
   return {
     fileId: row.file_id,
     mode: row.mode,
@@ -235,6 +360,11 @@ function recordOf(row: FileRow): FileRecord {
     cid: row.cid,
     service: row.service,
     header: row.header === null ? null : new Uint8Array(row.header),
+    expiresAt: row.expires_at,
     createdAt: row.created_at,
+    createdBy: row.created_by,
+    version: row.version ?? 0,
+    changedAt: row.changed_at,
+    description: row.description === null ? {} : (JSON.parse(row.description) as Description),
   };
 }

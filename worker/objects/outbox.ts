@@ -29,7 +29,12 @@ type OutboxRow = { id: number; op: Message['op']; target: string; service: strin
 /** How many messages one alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 
-type OutboxOptions = { send: Send; now(): number };
+type OutboxOptions = {
+  send: Send;
+  /** Takes note of what became of a file's reference, in the step that removes the message. */
+  unreferred(fileId: string, status: Removal): void;
+  now(): number;
+};
 
 /** The outbox in an object's storage. */
 export class Outbox {
@@ -93,7 +98,10 @@ export class Outbox {
       // Before the message goes out: the next alarm must not send it once more while this one waits.
       this.#sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, due, row.id);
       const acknowledged = await this.#attempt(row);
-      if (acknowledged !== undefined) this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+      if (acknowledged !== undefined) {
+        this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+        if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged);
+      }
       result = leastDone(result, acknowledged ?? 'scheduled');
     }
     return result;

@@ -12,6 +12,9 @@ import { err, type Failure, type Result } from './result.ts';
 /** How long a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
+/** On what terms a file is stored. `isOnly`: only as the only one with its name. */
+export type UploadTerms = { claim: Claim | undefined; isOnly: boolean };
+
 /** What pending uploads are made of, in the storage of one object. */
 export type UploadStores = {
   storage: DurableObjectStorage;
@@ -56,12 +59,15 @@ export class PendingUploads {
   }
 
   /**
-   * Writes the pending row. @param by the ID of the key that uploads @returns why it may not: the claim was taken over, or the key
-   * has no room for it
+   * Writes the pending row. @param by the ID of the key that uploads @returns why it may not: the claim was taken over, the key
+   * has no room for it, or there is a file with its name where it is to be the only one
    */
-  add(file: NewFile, by: string, claim: Claim | undefined, nowMs: number): Failure | undefined {
+  add(file: NewFile, by: string, { claim, isOnly }: UploadTerms, nowMs: number): Failure | undefined {
     const { claims, files } = this.#stores;
-    const failure = claims.renew(claim, file.fileId) ?? exceedsRoom(files.room(by), file.bytes);
+    const failure =
+      claims.renew(claim, file.fileId) ??
+      exceedsRoom(files.room(by), file.bytes) ??
+      (isOnly ? files.namesake(file.fileId, file.filename) : undefined);
     if (failure === undefined) files.add(file, by, nowMs, nowMs + pendingMs);
     return failure;
   }
@@ -91,13 +97,14 @@ export class PendingUploads {
 
   /**
    * Makes a file ready, keeps its claim and releases its parts.
-   * @returns why it may not: the claim was taken over, the row swept, or the key has no room for it any more
+   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it any more, or another file came first
    */
-  commit(fileId: string, claim: Claim | undefined): Failure | undefined {
+  commit(fileId: string, { claim, isOnly }: UploadTerms): Failure | undefined {
     const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
-      const failure = taken ?? files.lacksRoom(fileId);
+      const namesake = isOnly ? files.namesake(fileId, files.pendingName(fileId)) : undefined;
+      const failure = taken ?? files.lacksRoom(fileId) ?? namesake;
       if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {
         claims.spend(claim);

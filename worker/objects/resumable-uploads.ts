@@ -50,10 +50,11 @@ export class ResumableUploads extends RpcTarget {
     this.#o = { ...options, rows, finisher: new UploadFinisher({ ...options, rows, endedMs }) };
   }
 
-  /** Begins an upload, unless a first request with this claim has. */
+  /** Begins an upload, unless a first request with this claim has. @param fileExpiresAt when its file is deleted, in ms; null: not by itself */
   async create(
     hash: string,
     upload: NewUpload,
+    fileExpiresAt: number | null,
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
     const { rows, storage, claims, files, authorize, alarmBy, now } = this.#o;
@@ -74,6 +75,7 @@ export class ResumableUploads extends RpcTarget {
         return full;
       }
       rows.add(upload, caller.key.id, expiresAt);
+      files.setExpiry(uploadId, fileExpiresAt);
       claims.keep(claim, uploadId);
       return taken;
     });

@@ -25,6 +25,11 @@
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
  *   the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
+ * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it is deleted; `version`
+ *   counts its changes; `description` is JSON, for plain files only. Files of accounts that are older than the table have no row.
+ * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored nowhere.
+ * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pin` of
+ *   its pin at `service`, `shares` the IDs of those that ended with it, as JSON. The alarm removes a row at `due`.
  * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
  *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
  *   has been entered in the operator's list.
@@ -85,6 +90,16 @@ const additions = `
   CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
   CREATE TABLE IF NOT EXISTS share_file (
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS file_detail (
+    file_id TEXT PRIMARY KEY, expires_at INTEGER, version INTEGER NOT NULL DEFAULT 0, changed_at INTEGER, description TEXT) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_name ON file (filename) WHERE filename IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
+  CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS receipt (
+    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, service TEXT NOT NULL, pin TEXT NOT NULL,
+    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
   CREATE TABLE IF NOT EXISTS account_setting (
     one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,

@@ -42,7 +42,7 @@ export type UploadContext = {
   refer(reference: Reference): Promise<Result<PinPlan>>;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
-  /** Rings the alarm for what is due in the outbox. */
+  /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
   flushSoon(): Promise<void>;
   /** Runs after secrets are overwritten. */
   erased(): Promise<void>;
@@ -116,6 +116,7 @@ export class UploadFinisher {
     // A pin of it may be on its way.
     if (pending !== undefined) outbox.add(referenceRemoval(pending), now() + pendingMs);
     if (files.find(uploadId) === undefined) claims.drop(uploadId);
+    files.forget(uploadId);
   }
 
   async #attempt(uploadId: string): Promise<void> {
@@ -148,7 +149,7 @@ export class UploadFinisher {
     const owner = account();
     // It was removed in the meantime.
     if (owner === undefined || rows.find(uploadId)?.state !== 'finishing') return;
-    const about = { filename, contentType, header };
+    const about = { filename, contentType, header, expiresAt: files.expiryOf(uploadId) };
     const file: NewFile = { fileId: uploadId, mode, ...about, bytes, beginning, cid, service: service.id };
     // Without an end of its own: the upload's row says what to undo.
     if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);

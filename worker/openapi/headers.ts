@@ -44,7 +44,10 @@ export const responseHeaders = {
     schema: { enum: ['true'], ...text },
   },
   'Last-Modified': { description: 'when the file was stored', schema: text },
-  Link: { description: 'what to call instead of a deprecated route', schema: text },
+  Link: {
+    description: 'the next page of a list (`rel="next"`); what to call instead of a deprecated route',
+    schema: text,
+  },
   Location: { description: 'the path of what was created', schema: text },
   RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: text },
   'RateLimit-Policy': {

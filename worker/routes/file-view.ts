@@ -1,13 +1,13 @@
 /** Files in the shape of the API. */
 import * as v from 'valibot';
 import { FileId, type StoredFile } from '../../shared/api.ts';
-import { openDetached, plaintextBytes, type Identity } from '../../shared/crypto/index.ts';
+import { openDetached, plaintextBytes, type FileInfo, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 
 /** Facts of a file from its row or, in encrypted mode, from its header. `size` in bytes. */
-export type About = { filename: string | null; contentType: string; size: number };
+export type About = Pick<FileInfo, 'filename' | 'contentType' | 'size' | 'metadata' | 'tags'>;
 /** A file whose header was opened. */
 export type Opened = Awaited<ReturnType<typeof openDetached>>;
 
@@ -24,6 +24,14 @@ export function parseFileId(c: Ctx): string {
   return id.output.toLowerCase();
 }
 
+/** The forms of a file that responses have, each with an ETag of its own. */
+export const forms = ['json', 'file', 'raw', 'container'] as const;
+
+/** The ETag of a form of a file. Only its description ever changes, so the tag needs no hash. */
+export function etagOf({ fileId, version }: FileRecord, form: (typeof forms)[number]): string {
+  return `"${fileId}-${form}${version === 0 ? '' : `-${version}`}"`;
+}
+
 /** A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read it. */
 export function storedFile(
   record: FileRecord,
@@ -37,13 +45,19 @@ export function storedFile(
     contentType: about.contentType,
     cid: record.cid,
     createdAt: new Date(record.createdAt).toISOString(),
+    createdBy: record.createdBy,
+    ...(record.expiresAt === null ? {} : { expiresAt: new Date(record.expiresAt).toISOString() }),
+    ...(record.changedAt === null ? {} : { changedAt: new Date(record.changedAt).toISOString() }),
+    ...(about.metadata === undefined ? {} : { metadata: { ...about.metadata } }),
+    ...(about.tags === undefined ? {} : { tags: [...about.tags] }),
     pins: [{ service: record.service, status: 'pinned' }],
   };
 }
 
 /** The facts of a plain file, from its row. */
 export function aboutPlain(record: FileRecord): About {
-  return { filename: record.filename, contentType: record.contentType ?? anyBytes, size: record.bytes };
+  const { filename, contentType, bytes, description } = record;
+  return { filename, contentType: contentType ?? anyBytes, size: bytes, ...description };
 }
 
 /**

@@ -1,20 +1,29 @@
-/** `GET /v1/storage` and `DELETE /v1/storage/:fileId`. */
-import { ListQuery, type FileList, type Receipt, type StoredFile } from '../../shared/api.ts';
-import type { Identity } from '../../shared/crypto/index.ts';
-import { parseCid } from '../../shared/ipfs/index.ts';
+/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
+import {
+  FilesToDelete,
+  ListQuery,
+  type DeletedFiles,
+  type FileList,
+  type Receipt,
+  type StoredFile,
+} from '../../shared/api.ts';
+import { searchTag, type Identity } from '../../shared/crypto/index.ts';
 import { unwrap } from '../objects/result.ts';
+import { readJson } from '../http/json-body.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
-import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
-import type { FileRecord } from '../objects/file-rows.ts';
-import { cursorOf, pageOf } from './page.ts';
+import { identityOf, needsSealed, privateKeyOf, type Principal } from '../auth/authenticate.ts';
+import type { Env } from '../env.ts';
+import type { ReceiptRecord } from '../objects/receipt-rows.ts';
+import { parseListPage } from './file-filter.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
-/** A page of the account's files, newest first. */
+/** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
-  const { cid, ...query } = parseQuery(c, ListQuery);
-  const page = { ...pageOf(query), cid: cid === undefined ? undefined : parseCid(cid).text };
   const { account, key } = principal;
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) =>
+    searchTag(await privateKeyOf(principal, await unwrap(account.files.reader(key.hash))), tag),
+  );
   const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
@@ -24,29 +33,55 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
       return storedFile(record, (await openRecord(record, await identity)).file);
     }),
   );
-  const body: FileList = { files, ...cursorOf(result) };
-  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+  const cursor = result.next === undefined ? undefined : cursorAt(result.next);
+  const body: FileList = { files, ...(cursor === undefined ? {} : { cursor }) };
+  return c.json(body, 200, {
+    'Cache-Control': 'no-store',
+    ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),
+  });
+}
+
+/** The path and query of a request for another page (RFC 8288 section 3.1). */
+function withCursor(text: string, cursor: string): string {
+  const url = new URL(text);
+  url.searchParams.set('cursor', cursor);
+  return `${url.pathname}${url.search}`;
 }
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
-export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
-  const { file, status, shares } = await unwrap(principal.account.files.remove(principal.key.hash, parseFileId(c)));
-  const key = keyFate(file);
-  const body: Receipt = {
-    fileId: file.fileId,
-    key,
-    ...(key === 'destroyed' || shares.length > 0 ? recoverable(c.env) : {}),
-    pins: [{ service: file.service, status }],
-    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
+export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c)));
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Deletes many files at once. */
+export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<Response> {
+  await unwrap(account.files.remover(key.hash));
+  const { files } = await readJson(c.req.raw, FilesToDelete);
+  const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
+  const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds));
+  const removed = new Set(receipts.map(({ fileId }) => fileId));
+  const body: DeletedFiles = {
+    receipts: receipts.map((receipt) => receiptView(c.env, receipt)),
+    notFound: fileIds.filter((fileId) => !removed.has(fileId)),
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Where the key of a plain file is, by what its bytes begin like. */
-const keyPlaces = { container: 'in-container', payload: 'elsewhere', other: 'none' } as const;
+/** The receipt of a file that was deleted, or that has expired. */
+export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const { receipt } = await unwrap(account.files.receipt(key.hash, parseFileId(c)));
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+}
 
-/** What the deletion of a file does to the key that opens it. */
-function keyFate(file: FileRecord): Receipt['key'] {
-  if (file.mode === 'encrypted') return 'destroyed';
-  return keyPlaces[file.beginning];
+function receiptView(env: Env, { fileId, reason, key, service, pin, shares, deletedAt }: ReceiptRecord): Receipt {
+  return {
+    fileId,
+    reason,
+    deletedAt: new Date(deletedAt).toISOString(),
+    key,
+    ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, deletedAt) : {}),
+    pins: [{ service, status: pin }],
+    ...(shares.length > 0 ? { shares } : {}),
+  };
 }

@@ -16,7 +16,7 @@ import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts
 import { serviceOf } from '../pinning/configured.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { aboutPlain, openRecord, parseFileId, storedFile, type About, type Opened } from './file-view.ts';
+import { aboutPlain, etagOf, openRecord, parseFileId, storedFile, type About, type Opened } from './file-view.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
@@ -113,23 +113,20 @@ function wholeContainer(record: FileRecord, sealed: OpenBody): Representation {
   };
 }
 
-/**
- * The ETag of a form of a file, and the headers of a response with it. A file never changes, so the tag needs no
- * hash.
- */
+/** The ETag of a form of a file, and the headers of a response with it. */
 function metaOf(
   record: FileRecord,
-  form: string,
+  form: Parameters<typeof etagOf>[1],
   type: string,
   filename?: string | null,
 ): { etag: string; headers: Headers } {
   const headers = new Headers({
     ...fileHeaders,
     'Content-Type': type,
-    'Last-Modified': new Date(record.createdAt).toUTCString(),
+    'Last-Modified': new Date(record.changedAt ?? record.createdAt).toUTCString(),
   });
   if (filename !== undefined) headers.set('Content-Disposition', attachment(filename));
-  return { etag: `"${record.fileId}-${form}"`, headers };
+  return { etag: etagOf(record, form), headers };
 }
 
 /**

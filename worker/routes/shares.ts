@@ -14,6 +14,7 @@ import type { Principal } from '../auth/authenticate.ts';
 import { shareMaxima } from '../env.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { readJson } from '../http/json-body.ts';
+import { parseFutureTime } from '../http/validation.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
 import { unwrap } from '../objects/result.ts';
 import { shareOf } from '../objects/share-binding.ts';
@@ -52,9 +53,12 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
     createdAt: now,
     expiresAt: expiryOf(c, requested, key, now),
   };
-  const { createdBy } = await unwrap(shares.create(caller.key.hash, share, record));
+  const made = await unwrap(shares.create(caller.key.hash, share, record));
   const status = { state: 'active', opensLeft: share.opens } as const;
-  return c.json(shareView({ ...share, createdBy }, status), 201, { ...noStore, Location: `/v1/shares/${share.id}` });
+  return c.json(shareView({ ...share, createdBy: made.createdBy, expiresAt: made.expiresAt }, status), 201, {
+    ...noStore,
+    Location: `/v1/shares/${share.id}`,
+  });
 }
 
 /** A page of the account's shares, newest first, each as its object knows it. */
@@ -121,8 +125,7 @@ function opensOf(c: Ctx, { opens }: ShareRequest): number {
 function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
   const { days } = shareMaxima(c.env);
   if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);
-  const time = Date.parse(expiresAt);
-  if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
+  const time = parseFutureTime(expiresAt, nowMs);
   if (time > nowMs + days * dayMs)
     throw new SealpinError('invalid_request', `a share lasts at most ${days} days at this service`);
   return time;

@@ -1,12 +1,13 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
 import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
-import { encryptDetached, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
+import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
+import { parseFutureTime } from '../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
@@ -38,6 +39,10 @@ type Announced = {
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
+  /** Whether the file is stored only as the only one with its name. */
+  isOnly: boolean;
+  /** When the file is deleted, in ms. */
+  expiresAt: number | null;
   digests: Digests;
   /** The digest of the file that the response is to name. */
   wanted: Algorithm | undefined;
@@ -138,10 +143,10 @@ async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
 }
 
 function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }): Response {
-  const filename = key.scopes.includes('read') ? about.filename : undefined;
-  const { digest } = about;
+  const { digest, size, contentType } = about;
+  const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
-    ...storedFile(record, { ...about, filename }),
+    ...storedFile(record, known),
     ...(digest === undefined ? {} : { digest }),
   };
   return c.json(body, 201, {
@@ -180,6 +185,9 @@ type Job = {
   signal: AbortSignal;
 };
 
+/** A file that is new. */
+const unchanged = { version: 0, changedAt: null, description: {} };
+
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
 /**
@@ -191,6 +199,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { account, key } = caller;
   const [service] = servicesOf(c.env);
   if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
+  const terms = { claim, isOnly: announced.isOnly };
   const uploads = { account, hash: key.hash, uploadId: fileId, service };
   const encrypted =
     mode === 'encrypted'
@@ -205,19 +214,24 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size();
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
+    if (announced.isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
+    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
-    await unwrap(account.commit(fileId, claim));
-    // Of a CAR nobody has seen the bytes of the file in their order.
-    return { record: { ...file, createdAt }, about, digest: announced.car ? undefined : await body.digest() };
+    await unwrap(account.commit(fileId, terms));
+    return {
+      record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
+      about,
+      // Of a CAR nobody has seen the bytes of the file in their order.
+      digest: announced.car ? undefined : await body.digest(),
+    };
   } catch (error) {
     throw atServices(error, [service.id]);
   }
 }
 
 function newFile(
-  { fileId, mode, body }: Job,
+  { fileId, mode, announced, body }: Job,
   { filename, contentType }: About,
   { cid, bytes, head = body.head() }: SentFile & { head?: Uint8Array },
   service: string,
@@ -234,6 +248,7 @@ function newFile(
     cid,
     service,
     header: header ?? null,
+    expiresAt: announced.expiresAt,
   };
 }
 
@@ -281,16 +296,35 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
-  const { cid } = parseQuery(c, UploadQuery);
+  const { cid, expiresAt } = parseQuery(c, UploadQuery);
   return {
     json,
     car,
     filename,
     contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
+    isOnly: parseIsOnly(c, mode, json || filename !== undefined),
+    expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
+}
+
+/** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
+function parseIsOnly(c: Ctx, mode: Mode, hasName: boolean): boolean {
+  const header = c.req.header('If-None-Match');
+  if (header === undefined) return false;
+  if (header.trim() !== '*') throw new SealpinError('invalid_request', 'If-None-Match can only be * here');
+  if (mode === 'encrypted')
+    throw new SealpinError('invalid_request', 'If-None-Match works in plain mode only', {
+      hint: 'the names of encrypted files are sealed, so the service cannot compare them',
+    });
+  if (!hasName) throw nameless();
+  return true;
+}
+
+function nameless(): SealpinError {
+  return new SealpinError('invalid_request', 'If-None-Match: * needs a name to compare');
 }
 
 function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {

@@ -65,7 +65,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         ...version,
         'Upload-Length': 'bytes of the file',
         'Upload-Defer-Length': '1: the length is told later',
-        'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid' : ''}, each with its value in base64`,
+        'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid' : ''}, expiresAt, each with its value in base64`,
         'Idempotency-Key': 'the same key: the same upload',
         ...digest,
       },

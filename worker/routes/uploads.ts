@@ -10,6 +10,7 @@ import type { NewFile } from '../objects/file-rows.ts';
 import { unwrap } from '../objects/result.ts';
 import type { UploadRecord } from '../objects/upload-rows.ts';
 import { servicesOf } from '../pinning/configured.ts';
+import { parseFutureTime } from '../http/validation.ts';
 import { checkLength, isEncoded } from '../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../upload/idempotency-key.ts';
@@ -20,6 +21,7 @@ import {
   parseBytes,
   parseLength,
   parseMetadata,
+  type Metadata,
   tusExtensions,
   tusVersion,
 } from '../upload/tus-headers.ts';
@@ -44,6 +46,8 @@ export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
     checkExtensions(headers);
+    if (headers.has('If-None-Match'))
+      throw new SealpinError('invalid_request', 'If-None-Match works for uploads in one request only');
     const length = parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);
@@ -64,12 +68,13 @@ export function createUpload(mode: NewFile['mode']) {
           mode,
           length,
           service: service.id,
-          announced,
+          announced: announced.cid,
           sealedKey: payload === undefined ? null : await seal.seal(payload.keys.fileKey),
           preamble,
           sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
           tail: payload?.state.tail ?? new Uint8Array(0),
         },
+        announced.expiresAt,
         claim,
       ),
     );
@@ -164,16 +169,16 @@ function uploadView({ uploadId, mode, offset, length, state, code, expiresAt, ci
   };
 }
 
-/** @returns the CID that a client announced @throws invalid_filename, invalid_request, invalid_cid */
-function checkMetadata(mode: NewFile['mode'], text: string): string | null {
-  const { filename, cid } = parseMetadata(text);
+/** @throws invalid_filename, invalid_request, invalid_cid */
+function checkMetadata(mode: NewFile['mode'], text: string): Pick<Metadata, 'cid'> & { expiresAt: number | null } {
+  const { filename, cid, expiresAt } = parseMetadata(text);
   if (mode === 'encrypted' && filename === null)
     throw new SealpinError('invalid_filename', 'the file has no name', {
       hint: 'send it as filename in Upload-Metadata, in base64',
     });
   if (mode === 'encrypted' && cid !== null)
     throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
-  return cid;
+  return { cid, expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()) };
 }
 
 /** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */

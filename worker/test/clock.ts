@@ -30,6 +30,21 @@ export class Account extends RealAccount {
     await this.alarm();
   }
 
+  /** Lets that much time pass, without the alarm. */
+  wait(ms: number): void {
+    this.#offsetMs += ms;
+  }
+
+  /** Adds rows of ready plain files, beside which others are few. */
+  fill(count: number): void {
+    this.ctx.storage.sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       INSERT INTO file (file_id, state, mode, bytes, container, cid, service, created_at, created_by)
+       SELECT printf('00000000-0000-4000-8000-%012d', i), 'ready', 'plain', 1, 0, 'none', 'node', 0, '' FROM n`,
+      count,
+    );
+  }
+
   /** Makes claims last that long. */
   lease(ms: number): void {
     this.leaseMs = ms;
@@ -58,6 +73,8 @@ export class Account extends RealAccount {
   rows(
     table:
       | 'file'
+      | 'file_detail'
+      | 'receipt'
       | 'part'
       | 'upload'
       | 'shown'

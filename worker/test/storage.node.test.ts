@@ -115,6 +115,8 @@ describe.each(modes)('a file in %s mode', (mode) => {
     expect(response.status).toBe(200);
     expect(v.parse(Receipt, await response.json())).toEqual({
       fileId: file.fileId,
+      reason: 'deleted',
+      deletedAt: expect.any(String),
       key: mode === 'encrypted' ? 'destroyed' : 'none',
       pins: [{ service: 'node', status: 'unpinned' }],
     });

@@ -16,7 +16,13 @@ const maxMetadataChars = 4096;
 const maxTypeChars = 255;
 
 /** What the metadata of an upload say about its file. */
-export type Metadata = { filename: string | null; contentType: string | null; cid: string | null };
+export type Metadata = {
+  filename: string | null;
+  contentType: string | null;
+  cid: string | null;
+  /** When the file is deleted, as it was sent. */
+  expiresAt: string | null;
+};
 
 /**
  * Parses a header with a number of bytes. @param name of the header
@@ -60,7 +66,7 @@ export function checkFileBytes(length: number, maxBytes: number): number {
 }
 
 /**
- * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`. Other keys are allowed, and ignored.
+ * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `expiresAt`. Other keys are allowed, and ignored.
  * @param text the value of the header; empty without it
  * @throws invalid_request, invalid_filename, invalid_cid
  */
@@ -86,6 +92,7 @@ export function parseMetadata(text: string): Metadata {
     filename: filename === undefined || filename === '' ? null : parseFilename(filename),
     contentType: contentType === undefined || contentType === '' ? null : contentType,
     cid: cid === undefined ? null : parseCid(cid).text,
+    expiresAt: values.get('expiresAt') ?? null,
   };
 }
 

@@ -7,7 +7,15 @@ import { hkdf } from '../backends/kdf.ts';
 import type { Stanza } from '../formats/format-row.ts';
 
 /** The description of a file, which only the holder of a key can read. `size` in bytes of plaintext. */
-export type FileInfo = { filename: string | null; contentType: string; size: number };
+export type FileInfo = {
+  filename: string | null;
+  contentType: string;
+  size: number;
+  /** Pairs of the owner's, where there are any. */
+  metadata?: Readonly<Record<string, string>>;
+  /** Words by which the owner finds the file, where there are any. */
+  tags?: readonly string[];
+};
 
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -40,11 +48,11 @@ export async function sealFileStanza(
   backend: Backend,
   fileKey: Uint8Array,
   fileId: string,
-  { filename, contentType, size }: FileInfo,
+  { filename, contentType, size, metadata, tags }: FileInfo,
 ): Promise<Stanza> {
   if (!isFileId(fileId)) throw new TypeError('fileId must be 1 to 255 visible ASCII characters');
   if (!Number.isSafeInteger(size) || size < 0) throw new TypeError('size must be a whole number of at least 0');
-  const json = utf8(JSON.stringify({ filename, contentType, size }));
+  const json = utf8(JSON.stringify({ filename, contentType, size, metadata, tags }));
   const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
   padded.set(json);
   const nonce = draw(backend, nonceBytes);
@@ -73,15 +81,29 @@ function parseFileInfo(json: string): FileInfo {
   }
   if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
     const { filename, contentType, size } = info;
+    const { metadata, tags } = info as { metadata?: unknown; tags?: unknown };
     if (
       (filename === null || typeof filename === 'string') &&
       typeof contentType === 'string' &&
       typeof size === 'number' &&
       Number.isSafeInteger(size) &&
-      size >= 0
+      size >= 0 &&
+      (metadata === undefined || (!Array.isArray(metadata) && isTexts(metadata))) &&
+      (tags === undefined || (Array.isArray(tags) && isTexts(tags)))
     ) {
-      return { filename, contentType, size };
+      return {
+        filename,
+        contentType,
+        size,
+        ...(metadata === undefined ? {} : { metadata: metadata as Record<string, string> }),
+        ...(tags === undefined ? {} : { tags: tags as string[] }),
+      };
     }
   }
   throw new SealpinError('header_invalid', 'The file entry of the header does not describe a file');
+}
+
+/** Whether the members of an object, or the items of a list, are all text. */
+function isTexts(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.values(value).every((each) => typeof each === 'string');
 }

@@ -66,6 +66,20 @@ export function detached(tool: Tool, backend: Backend): void {
     );
   });
 
+  tool.test('gets another description, and stays the header of the same payload for the same recipients', async () => {
+    const plaintext = pattern(50_000);
+    const { payload, file, header, identities } = await make(plaintext);
+    const opened = await openDetached(header, { fileId, identities, backend });
+    const other = { ...file, filename: null, metadata: { a: 'ä', b: '' }, tags: ['x', 'y'.repeat(300)] };
+    const changed = await opened.describe(fileId, other);
+    const again = await openDetached(changed, { fileId, identities, backend });
+    equal(again.file, other);
+    equal(await collect(again.decrypt(pieces(payload))), plaintext);
+    equal((await openDetached(await again.describe(fileId, file), { fileId, identities, backend })).file, file);
+    const elsewhere = await opened.describe('another', file);
+    await fails('decrypt_failed', () => openDetached(elsewhere, { fileId, identities, backend }));
+  });
+
   tool.test(
     'a header of another file, a stranger, a password, and every flipped byte of the header are refused',
     async () => {
@@ -132,6 +146,8 @@ export function detached(tool: Tool, backend: Backend): void {
       `{${others}}`,
       '{"filename": 1, "contentType": "text/plain", "size": 5}',
       '{"filename": null, "contentType": null, "size": 5}',
+      ...['null', '"x"', '[]', '{"a": 1}', '{"a": {}}'].map((pairs) => `{${others}, "size": 5, "metadata": ${pairs}}`),
+      ...['null', '"x"', '{}', '[1]', '[["x"]]'].map((tags) => `{${others}, "size": 5, "tags": ${tags}}`),
       'null',
       '[]',
       '{',

@@ -1,0 +1,15 @@
+/** Tags by which a service finds files, and which it cannot read. */
+import { hkdf } from '../backends/kdf.ts';
+import { webBackend } from '../backends/web.ts';
+import { hex, utf8 } from '../bytes.ts';
+import { parsePkcs8 } from './der.ts';
+
+/**
+ * What stands for a tag where only equal ones have to be found: its HMAC-SHA-256, in hex, under a key derived from the account's
+ * private key (shared/README.md, "Tags").
+ * @param pkcs8 the account's private key, in DER
+ */
+export function searchTag(pkcs8: Uint8Array, tag: string): string {
+  const key = hkdf(webBackend, parsePkcs8(pkcs8).secret, new Uint8Array(0), 'sealpin/v1 tag');
+  return hex(webBackend.hmac('sha256', key, utf8(tag)));
+}

@@ -1,0 +1,109 @@
+/** Pages of the files of an account, with filters. */
+import { isReady, recordOf, rows, type FileRecord, type FileRow, type NewFile } from './file-rows.ts';
+
+/** How many rows one request looks at, so that a filter that matches nothing does not hold up the account. */
+const scannedRows = 5000;
+
+/** Bytes on IPFS, both inclusive. */
+type Bounds = { min: number; max: number };
+
+/** Which files a list has; times in ms, exclusive. What is undefined does not count. */
+export type FileFilter = {
+  cid?: string | undefined;
+  mode?: NewFile['mode'] | undefined;
+  createdAfter?: number | undefined;
+  createdBefore?: number | undefined;
+  /** By mode, since encrypted files have more bytes on IPFS than in them. */
+  bytes?: Record<NewFile['mode'], Bounds> | undefined;
+  /** A media type without parameters, in lower case. The rows of encrypted files have none. */
+  contentType?: string | undefined;
+  /** What the name begins with. The rows of encrypted files have none. */
+  name?: string | undefined;
+  /** What stands for a tag. */
+  tag?: string | undefined;
+  /** The ID of an API key. */
+  createdBy?: string | undefined;
+};
+
+/** `after` is a cursor, undefined for the first page. `ascending`: the oldest first. */
+export type PageOptions = { after: number | undefined; limit: number; ascending: boolean; filter: FileFilter };
+
+/** `next` is the cursor of the next page, where there may be one. */
+export type Page = { files: FileRecord[]; next: number | undefined };
+
+/** A condition of SQL with its parameters. */
+type Condition = [text: string, ...values: SqlStorageValue[]];
+
+/**
+ * A page of ready files. It has fewer files than `limit`, even none, where the request has looked at as many rows as it may: `next`
+ * then goes on behind them.
+ */
+export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, ascending, filter }: PageOptions): Page {
+  const [compare, order, last, start] = ascending
+    ? ['>', 'ASC', 'max', 0]
+    : ['<', 'DESC', 'min', Number.MAX_SAFE_INTEGER];
+  const behind = after ?? start;
+  const within: Condition[] = [
+    [`seq ${compare} ?`, behind],
+    ...given(filter.cid, (cid) => ['cid = ?', cid]),
+    ...given(filter.tag, (tag) => [
+      `seq IN (SELECT seq FROM file_tag WHERE tag = ? AND seq ${compare} ? ORDER BY seq ${order} LIMIT ${scannedRows})`,
+      tag,
+      behind,
+    ]),
+  ];
+  const window = `WHERE ${textOf(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
+  const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
+  const found = sql
+    .exec<FileRow>(
+      `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${textOf(matching)} ORDER BY seq ${order} LIMIT ?`,
+      ...valuesOf(within),
+      ...valuesOf(matching),
+      limit + 1,
+    )
+    .toArray();
+  const page = found.slice(0, limit);
+  const files = page.map((row) => recordOf(row));
+  if (found.length > limit) return { files, next: page.at(-1)?.seq };
+  const scanned = sql
+    .exec<{ count: number; last: number | null }>(
+      `SELECT count(*) AS count, ${last}(seq) AS last FROM (SELECT seq FROM file ${window})`,
+      ...valuesOf(within),
+    )
+    .one();
+  return { files, next: scanned.count < scannedRows ? undefined : (scanned.last ?? undefined) };
+}
+
+function conditionsOf({ mode, createdAfter, createdBefore, bytes, contentType, name, createdBy }: FileFilter) {
+  return [
+    ...given(mode, (value) => ['mode = ?', value]),
+    ...given(createdAfter, (value) => ['created_at > ?', value]),
+    ...given(createdBefore, (value) => ['created_at < ?', value]),
+    ...given(bytes, ({ plain, encrypted }) => [
+      `bytes BETWEEN iif(mode = 'plain', ?, ?) AND iif(mode = 'plain', ?, ?)`,
+      plain.min,
+      encrypted.min,
+      plain.max,
+      encrypted.max,
+    ]),
+    // A type may have parameters, which begin with a semicolon (RFC 9110 section 8.3.1).
+    ...given(contentType, (value) => [
+      `rtrim(lower(substr(content_type, 1, coalesce(nullif(instr(content_type, ';'), 0) - 1, length(content_type))))) = ?`,
+      value,
+    ]),
+    ...given(name, (value) => ['substr(filename, 1, length(?)) = ?', value, value]),
+    ...given(createdBy, (value) => ['created_by = ?', value]),
+  ];
+}
+
+function given<T>(value: T | undefined, condition: (value: T) => Condition): Condition[] {
+  return value === undefined ? [] : [condition(value)];
+}
+
+function textOf(conditions: readonly Condition[]): string {
+  return conditions.map(([text]) => text).join(' AND ');
+}
+
+function valuesOf(conditions: readonly Condition[]): SqlStorageValue[] {
+  return conditions.flatMap(([, ...values]) => values);
+}

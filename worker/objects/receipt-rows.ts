@@ -1,0 +1,109 @@
+/** What became of files that are deleted, as rows: of the files themselves nothing is left. */
+import type { EndedShare } from './account-shares.ts';
+import type { Beginning, FileRecord } from './file-rows.ts';
+import type { Removal } from './pin.ts';
+
+/** How long a receipt is kept, in ms: 90 days. */
+const receiptMs = 90 * 86_400_000;
+
+/** Why a file was deleted: by a request, or because its time had come. */
+export type DeletionReason = 'deleted' | 'expired';
+
+/**
+ * What the deletion did to the key that opens the file: it was destroyed, or it is in the bytes themselves, or elsewhere, or there is
+ * none.
+ */
+type KeyFate = 'destroyed' | 'in-container' | 'elsewhere' | 'none';
+
+/** The receipt of a deleted file; `deletedAt` in ms, `pin`: what became of the one at `service`. */
+export type ReceiptRecord = {
+  fileId: string;
+  reason: DeletionReason;
+  key: KeyFate;
+  service: string;
+  pin: Removal;
+  shares: EndedShare[];
+  deletedAt: number;
+};
+
+type ReceiptRow = {
+  file_id: string;
+  reason: DeletionReason;
+  key_fate: KeyFate;
+  service: string;
+  pin: Removal;
+  shares: string;
+  deleted_at: number;
+};
+
+/** Where the key of a plain file is, by what its bytes begin like. */
+const keyPlaces = {
+  container: 'in-container',
+  payload: 'elsewhere',
+  other: 'none',
+} as const satisfies Record<Beginning, KeyFate>;
+
+/** The receipts in an object's storage. */
+export class Receipts {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Writes the receipt of a file in the transaction that deletes it. @param shares the IDs of those that end with it */
+  add(file: FileRecord, reason: DeletionReason, shares: readonly string[], nowMs: number): void {
+    this.#sql.exec(
+      `INSERT INTO receipt (file_id, reason, key_fate, service, pin, shares, deleted_at, due)
+       VALUES (?, ?, ?, ?, 'scheduled', ?, ?, ?)`,
+      file.fileId,
+      reason,
+      file.mode === 'encrypted' ? 'destroyed' : keyPlaces[file.beginning],
+      file.service,
+      JSON.stringify(shares),
+      nowMs,
+      nowMs + receiptMs,
+    );
+  }
+
+  /** Records what became of the pin of a deleted file; of anything else nothing is recorded. */
+  setPin(fileId: string, pin: Removal): void {
+    this.#sql.exec('UPDATE receipt SET pin = ? WHERE file_id = ?', pin, fileId);
+  }
+
+  /** A receipt. The record of a share is destroyed once the message that says so is delivered. */
+  find(fileId: string, nowMs: number): ReceiptRecord | undefined {
+    const [row] = this.#sql
+      .exec<ReceiptRow>('SELECT * FROM receipt WHERE file_id = ? AND due > ?', fileId, nowMs)
+      .toArray();
+    if (row === undefined) return undefined;
+    const { reason, key_fate: key, service, pin, shares, deleted_at: deletedAt } = row;
+    const ended = (JSON.parse(shares) as string[]).map((id): EndedShare => ({ id, record: this.#recordOf(id, nowMs) }));
+    return { fileId, reason, key, service, pin, shares: ended, deletedAt };
+  }
+
+  /** Forgets the receipts that were kept long enough. */
+  sweep(nowMs: number): void {
+    this.#sql.exec('DELETE FROM receipt WHERE due <= ?', nowMs);
+  }
+
+  /** Forgets all of them. */
+  removeAll(): void {
+    this.#sql.exec('DELETE FROM receipt');
+  }
+
+  nextDue(): number | undefined {
+    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM receipt').toArray();
+    return row?.due ?? undefined;
+  }
+
+  /** A message that is due later, and was never sent, is there for a record that may still arrive. */
+  #recordOf(share: string, nowMs: number): EndedShare['record'] {
+    const rows = this.#sql.exec(
+      `SELECT 1 FROM outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`,
+      share,
+      nowMs,
+    );
+    return rows.toArray().length > 0 ? 'scheduled' : 'destroyed';
+  }
+}
