@@ -3,8 +3,8 @@ import { RpcTarget } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord } from './key-registry.ts';
-import type { Outbox } from './outbox.ts';
-import type { Removal } from './pin.ts';
+import type { Delivered, Outbox } from './outbox.ts';
+
 import { err, type Failure, type Result } from './result.ts';
 import { shareOf, type ShareBinding } from './share-binding.ts';
 import { keptMs, type NewRecord } from './share.ts';
@@ -31,7 +31,7 @@ type Options = {
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  deliver(ids: readonly number[]): Promise<Removal>;
+  deliver(ids: readonly number[]): Promise<Delivered>;
   now(): number;
 };
 
@@ -119,7 +119,7 @@ export class Shares extends RpcTarget {
   async deliver(ending: Ending): Promise<EndedShare[]> {
     const ended: EndedShare[] = [];
     for (const { id, messages } of ending) {
-      const status = await this.#o.deliver(messages);
+      const { status } = await this.#o.deliver(messages);
       ended.push({ id, record: status === 'scheduled' ? 'scheduled' : 'destroyed' });
     }
     return ended;

@@ -21,10 +21,10 @@ import {
   type RevokeOptions,
 } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
-import { Outbox, referenceRemoval } from './outbox.ts';
+import { Outbox, referenceRemoval, type Delivered } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
-import type { PinPlan, Removal } from './pin.ts';
+import type { PinPlan, RemovedHome } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import { Shares, type EndedShare } from './account-shares.ts';
@@ -234,7 +234,7 @@ export class Account extends DurableObject<AccountEnv> {
       const now = this.now();
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
-      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id });
+      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id, isPart: true });
       if (!result.ok) await this.withdrawPart(part.id);
       return result;
     });
@@ -310,7 +310,7 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
+  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; pins: RemovedHome[]; shares: EndedShare[] }>> {
     return this.#as(hash, 'delete', async () => {
       const removed = this.ctx.storage.transactionSync(() => {
         const file = this.#files.remove(fileId, 'ready');
@@ -321,9 +321,9 @@ export class Account extends DurableObject<AccountEnv> {
       });
       if (removed === undefined) return err('not_found');
       const shares = await this.#shares.deliver(removed.ending);
-      const status = await this.#deliver([removed.message]);
+      const { pins } = await this.#deliver([removed.message]);
       await this.erased();
-      return { ok: true, file: { ...removed.file, header: null }, status, shares };
+      return { ok: true, file: { ...removed.file, header: null }, pins, shares };
     });
   }
 
@@ -393,7 +393,7 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: readonly number[]): Promise<Removal> {
+  async #deliver(ids: readonly number[]): Promise<Delivered> {
     await this.#alarm.by(this.now() + backoffMs(1));
     return await this.#outbox.deliver(ids);
   }

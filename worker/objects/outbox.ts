@@ -5,7 +5,8 @@
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './file-rows.ts';
-import type { Removal } from './pin.ts';
+import type { RemovedHome } from './pin.ts';
+import { leastDone, type Removal } from './pin-work.ts';
 import type { Result } from './result.ts';
 
 /** The values of `op` are stored in rows, so they never change. */
@@ -19,8 +20,11 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
+/** What became of pins: altogether, and at each service of those CIDs. A message to `Share` or KV is about none. */
+export type Delivered = { status: Removal; pins: RemovedHome[] };
+
 /** Sends a message; one that succeeds is acknowledged. */
-type Send = (message: Message) => Promise<Result<{ status: Removal }>>;
+type Send = (message: Message) => Promise<Result<Delivered>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
@@ -57,11 +61,13 @@ export class Outbox {
    * Delivers the messages with these IDs that are still there.
    * @returns what became of the pins altogether; `scheduled` when a message is not acknowledged yet
    */
-  async deliver(ids: readonly number[]): Promise<Removal> {
-    let result: Removal = 'unpinned';
+  async deliver(ids: readonly number[]): Promise<Delivered> {
+    const result: Delivered = { status: 'unpinned', pins: [] };
     for (const id of ids) {
       const rows = this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
-      result = leastDone(result, await this.#deliverRows(rows));
+      const { status, pins } = await this.#deliverRows(rows);
+      result.status = leastDone(result.status, status);
+      result.pins.push(...pins);
     }
     return result;
   }
@@ -82,9 +88,9 @@ export class Outbox {
     return row?.due ?? undefined;
   }
 
-  async #deliverRows(rows: readonly OutboxRow[]): Promise<Removal> {
+  async #deliverRows(rows: readonly OutboxRow[]): Promise<Delivered> {
     const now = this.#options.now();
-    let result: Removal = 'unpinned';
+    const result: Delivered = { status: 'unpinned', pins: [] };
     for (const row of rows) {
       const attempts = row.attempts + 1;
       const due = now + backoffMs(attempts);
@@ -92,25 +98,21 @@ export class Outbox {
       this.#sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, due, row.id);
       const acknowledged = await this.#attempt(row);
       if (acknowledged !== undefined) this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
-      result = leastDone(result, acknowledged ?? 'scheduled');
+      result.status = leastDone(result.status, acknowledged?.status ?? 'scheduled');
+      const unknown = row.op === 'unrefer' ? [{ service: row.service, status: 'scheduled' } as const] : [];
+      result.pins.push(...(acknowledged?.pins ?? unknown));
     }
     return result;
   }
 
-  async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Removal | undefined> {
+  async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Delivered | undefined> {
     try {
       const result = await this.#options.send({ op, target, service, fileId });
-      if (result.ok) return result.status;
+      if (result.ok) return result;
       log({ event: 'outbox.refused', op, attempts, code: result.code });
     } catch (error) {
       log({ event: 'outbox.failed', op, attempts, error: errorText(error) });
     }
     return undefined;
   }
-}
-
-/** What two removals amount to: the one that leaves more behind. */
-function leastDone(a: Removal, b: Removal): Removal {
-  if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
-  return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';
 }

@@ -1,6 +1,6 @@
 /** Files in the shape of the API. */
 import * as v from 'valibot';
-import { FileId, type StoredFile } from '../../shared/api.ts';
+import { FileId, type StoredFile, type StoredPin } from '../../shared/api.ts';
 import { openDetached, plaintextBytes, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
@@ -28,6 +28,7 @@ export function parseFileId(c: Ctx): string {
 export function storedFile(
   record: FileRecord,
   about: Omit<About, 'filename'> & { filename: string | null | undefined },
+  pins: StoredPin[],
 ): StoredFile {
   return {
     fileId: record.fileId,
@@ -37,7 +38,7 @@ export function storedFile(
     contentType: about.contentType,
     cid: record.cid,
     createdAt: new Date(record.createdAt).toISOString(),
-    pins: [{ service: record.service, status: 'pinned' }],
+    pins,
   };
 }
 

@@ -7,6 +7,7 @@ import { parseQuery, type Ctx } from '../http/app.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { cursorOf, pageOf } from './page.ts';
+import { knownPins } from './homes.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
@@ -19,9 +20,10 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
-      if (record.mode === 'plain') return storedFile(record, aboutPlain(record));
+      const pins = await knownPins(c.env, record);
+      if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
       identity ??= identityOf(principal, result);
-      return storedFile(record, (await openRecord(record, await identity)).file);
+      return storedFile(record, (await openRecord(record, await identity)).file, pins);
     }),
   );
   const body: FileList = { files, ...cursorOf(result) };
@@ -30,13 +32,13 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
-  const { file, status, shares } = await unwrap(principal.account.remove(principal.key.hash, parseFileId(c)));
+  const { file, pins, shares } = await unwrap(principal.account.remove(principal.key.hash, parseFileId(c)));
   const key = keyFate(file);
   const body: Receipt = {
     fileId: file.fileId,
     key,
     ...(key === 'destroyed' || shares.length > 0 ? recoverable(c.env) : {}),
-    pins: [{ service: file.service, status }],
+    pins,
     ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });

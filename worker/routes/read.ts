@@ -2,7 +2,7 @@
  * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens
  * offline; `/v1/storage/:fileId/content`: as bytes.
  */
-import { ReadQuery } from '../../shared/api.ts';
+import { ReadQuery, type StoredPin } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { digestOfBytes, openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
@@ -13,10 +13,11 @@ import { respond, type OpenBody, type Representation } from '../http/representat
 import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
-import { serviceOf } from '../pinning/configured.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
+import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile, type About, type Opened } from './file-view.ts';
+import { askPins, homesOf, reportMismatch } from './homes.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
@@ -44,12 +45,16 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const body =
     (opened?: Opened): OpenBody =>
     async (span) => {
+      const homes = await homesOf(c.env, record);
       try {
-        return await openBytes(c, record, opened, span);
+        return await openBytes(c, record, homes, opened, span);
       } catch (error) {
         // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
         await ask({ sealed: false });
-        throw atServices(error, [record.service]);
+        throw atServices(
+          error,
+          homes.map(({ id }) => id),
+        );
       }
     };
   if (first === container) return await respond(c, wholeContainer(record, body()));
@@ -60,13 +65,13 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const [essence = ''] = about.contentType.split(';');
   const form = negotiate(accept, [json, raw, container, essence.trim().toLowerCase()]);
   if (form !== json) return await respond(c, asBytes(record, about, body(opened)));
-  return await respond(c, inJson(record, about, body(opened), o.alone));
+  return await respond(c, inJson(record, about, await askPins(c.env, record), body(opened), o.alone));
 }
 
-function inJson(record: FileRecord, about: About, data: OpenBody, alone: boolean): Representation {
+function inJson(record: FileRecord, about: About, pins: StoredPin[], data: OpenBody, alone: boolean): Representation {
   const encoder = new TextEncoder();
-  const file = JSON.stringify(storedFile(record, about));
-  const meta = metaOf(record, alone ? 'file' : 'json', json);
+  const file = JSON.stringify(storedFile(record, about, pins));
+  const meta = metaOf(record, [alone ? 'file' : 'json', ...pins.map(versionOf)].join('-'), json, undefined, pins);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
   if (alone)
     return { ...meta, bytes: before.length, body: () => Promise.resolve(concatStreams([before])), ranges: false };
@@ -100,20 +105,28 @@ function wholeContainer(record: FileRecord, sealed: OpenBody): Representation {
   };
 }
 
+/** What the ETag of JSON has of a pin, which changes while the file does not. */
+function versionOf({ service, status, checkedAt = '', verifiedAt = '' }: StoredPin): string {
+  return [service, status, checkedAt, verifiedAt].join('.');
+}
+
 /**
- * The ETag of a form of a file, and the headers of a response with it. A file never changes, so the tag needs no
- * hash.
+ * The ETag of a form of a file, and the headers of a response with it. The bytes of a file never change, so the tag needs no
+ * hash. @param pins what else is in it
  */
 function metaOf(
   record: FileRecord,
   form: string,
   type: string,
   filename?: string | null,
+  pins: readonly StoredPin[] = [],
 ): { etag: string; headers: Headers } {
+  const times = pins.flatMap(({ checkedAt, verifiedAt }) => [checkedAt, verifiedAt]);
+  const changes = times.filter((time) => time !== undefined).map((time) => Date.parse(time));
   const headers = new Headers({
     ...fileHeaders,
     'Content-Type': type,
-    'Last-Modified': new Date(record.createdAt).toUTCString(),
+    'Last-Modified': new Date(Math.max(record.createdAt, ...changes)).toUTCString(),
   });
   if (filename !== undefined) headers.set('Content-Disposition', attachment(filename));
   return { etag: `"${record.fileId}-${form}"`, headers };
@@ -126,13 +139,14 @@ function metaOf(
 async function openBytes(
   c: Ctx,
   record: FileRecord,
+  homes: PinningService[],
   opened: Opened | undefined,
   span?: Span,
 ): Promise<ReadableStream<Uint8Array>> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   try {
-    const file = await openFile(record.cid, [serviceOf(c.env, record.service)], { signal });
+    const file = await openFile(record.cid, homes, { signal, onMismatch: reportMismatch(c, record.cid) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
     return await awaitFirstChunk(await readSpan(file, opened, span), (reason) => abort.abort(reason));
   } catch (error) {

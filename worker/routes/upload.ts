@@ -24,6 +24,7 @@ import type { KeyRecord } from '../objects/key-registry.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
+import { knownPins } from './homes.ts';
 
 type Mode = NewFile['mode'];
 
@@ -68,7 +69,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
       body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
-    return created(c, key, record, { ...about, digest });
+    return await created(c, key, record, { ...about, digest });
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
     const cause = body?.cause();
@@ -115,11 +116,16 @@ async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> 
   }
 }
 
-function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }): Response {
+async function created(
+  c: Ctx,
+  key: KeyRecord,
+  record: FileRecord,
+  about: About & { digest?: string | undefined },
+): Promise<Response> {
   const filename = key.scopes.includes('read') ? about.filename : undefined;
   const { digest } = about;
   const body: NewlyStoredFile = {
-    ...storedFile(record, { ...about, filename }),
+    ...storedFile(record, { ...about, filename }, await knownPins(c.env, record)),
     ...(digest === undefined ? {} : { digest }),
   };
   return c.json(body, 201, {
@@ -137,11 +143,11 @@ async function replay(
   announced: Announced,
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
-  if (record.mode === 'plain') return created(c, material.key, record, aboutPlain(record));
+  if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
   if (material.key.scopes.includes('read'))
-    return created(c, material.key, record, (await openRecord(record, await identityOf(caller, material))).file);
+    return await created(c, material.key, record, (await openRecord(record, await identityOf(caller, material))).file);
   // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
-  return created(c, material.key, record, {
+  return await created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
     size: plaintextBytes(record.bytes) ?? 0,

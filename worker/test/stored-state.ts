@@ -13,6 +13,7 @@ type Rows = {
   tables(): Promise<number>;
   fail(call: string, fault: Fault): Promise<void>;
   wait(ms: number): Promise<void>;
+  fill(count: number, service: string): Promise<void>;
 };
 
 /** An account with its first key. */
