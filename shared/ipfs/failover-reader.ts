@@ -29,8 +29,8 @@ type FailoverOptions = {
   strikes: Strikes;
   /** SHA-256; WebCrypto when undefined. */
   digest: Digest | undefined;
-  /** Is told of a source that gave wrong bytes. */
-  onMismatch: ((source: BlockSource) => void) | undefined;
+  /** Is told of a source that gave wrong bytes, and for which block. */
+  onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
 /** How often each source failed in one file, and how it failed last. */
@@ -87,7 +87,7 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
           ? cause
           : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
         failures.push({ id: source.id, error });
-        if (cause instanceof IntegrityError) o.onMismatch?.(source);
+        if (cause instanceof IntegrityError) o.onMismatch?.(source, request.cid.text);
         o.strikes.set(source, {
           count: cause instanceof IntegrityError ? maxStrikes : (strikes?.count ?? 0) + 1,
           error,

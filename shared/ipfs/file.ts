@@ -27,8 +27,8 @@ export type OpenOptions = {
   digest?: Digest;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
-  /** Is told of each source that gave other bytes than those of a CID. */
-  onMismatch?: (source: BlockSource) => void;
+  /** Is told of each source that gave other bytes than those of a CID, the block's. */
+  onMismatch?: (source: BlockSource, cid: string) => void;
 };
 
 /** A file whose root was verified. */

@@ -1,12 +1,13 @@
 /** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
 
+import type { SurveyState } from '../../shared/api.ts';
+
 /**
  * What was last seen of a CID at a service. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes; `live`: all of
  * it; `lost`: it was live, and is missing or damaged; `failed`: it could not be copied, for a `reason`; `unpinning`: it is being
  * removed, and what the service does with late requests of ours is unknown. The values are stored, so they never change.
  */
-export const pinStates = ['wanted', 'copying', 'live', 'lost', 'failed', 'unpinning'] as const;
-export type PinState = (typeof pinStates)[number];
+export type PinState = Exclude<SurveyState, 'damaged'>;
 
 /** A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. */
 export type Reference = { cid: string; service: string; account: string; fileId: string; isPart?: boolean };
@@ -45,6 +46,10 @@ export type PinRow = {
   part: number;
   /** 1: it gave a wrong block, and is asked last until it is verified. */
   suspect: number;
+  /** How often in a row it was lost, since it was verified. */
+  losses: number;
+  /** The block that was wrong when it was lost, if one was. */
+  damaged: string | null;
   /** The service that it replaces, where a migration made the row. */
   moved_from: string | null;
 };
@@ -71,6 +76,8 @@ const columns = {
     ['read_to', 'INTEGER'],
     ['part', 'INTEGER NOT NULL DEFAULT 0'],
     ['suspect', 'INTEGER NOT NULL DEFAULT 0'],
+    ['losses', 'INTEGER NOT NULL DEFAULT 0'],
+    ['damaged', 'TEXT'],
     ['moved_from', 'TEXT'],
   ],
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],

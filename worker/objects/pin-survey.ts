@@ -1,9 +1,6 @@
 /** What an operator asks a `Pin` object: which pins are in which state, and that all of them be looked at. */
-import { pinStates, type PinRow, type PinState } from './pin-rows.ts';
-
-/** What may be listed: a state, or `damaged`: lost everywhere. */
-export const surveyStates = [...pinStates, 'damaged'] as const;
-export type SurveyState = (typeof surveyStates)[number];
+import type { SurveyState } from '../../shared/api.ts';
+import type { PinRow, PinState } from './pin-rows.ts';
 
 /** A pin with the files that need it; times in ms. */
 export type SurveyedPin = {
@@ -60,8 +57,8 @@ export function surveyedPins(
 }
 
 /** How many pins there are by state. */
-export function countedPins(sql: SqlStorage): Record<SurveyState, number> {
-  const counts = Object.fromEntries(surveyStates.map((state) => [state, 0])) as Record<SurveyState, number>;
+export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number>> {
+  const counts: Partial<Record<SurveyState, number>> = {};
   const rows = sql.exec<{ state: PinState; count: number }>('SELECT state, count(*) AS count FROM pin GROUP BY state');
   for (const { state, count } of rows) counts[state] = count;
   counts.damaged = sql.exec<{ count: number }>(`SELECT count(*) AS count FROM pin WHERE ${isDamaged}`).one().count;

@@ -72,7 +72,7 @@ export class PinWork {
   async next(row: PinRow, signal: AbortSignal): Promise<void> {
     if (row.state === 'unpinning') return void (await this.remove(row));
     if (row.state === 'lost' && row.wanted === 1 && this.#sources(row).length > 0)
-      return this.#o.rows.change(row, { state: 'wanted', due: this.#o.now() });
+      return await this.#attempt(row, signal, () => this.clear(row));
     const isCheck = row.state === 'live' || row.state === 'lost';
     await this.#attempt(row, signal, () => (isCheck ? this.#check(row, signal) : this.#copy(row, signal)));
   }
@@ -114,6 +114,19 @@ export class PinWork {
   /** Lets all bytes of a row be read and verified, from now on. */
   readAll(row: PinRow): void {
     this.#o.rows.change(row, { read_from: 0, read_to: wholeFile, due: this.#o.now() });
+  }
+
+  /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
+  async clear(row: PinRow): Promise<void> {
+    const { env, rows, now } = this.#o;
+    const service = serviceOf(env, row.service);
+    if (row.damaged !== null && service.discard !== undefined) {
+      await this.#removeOurs(row);
+      await service.discard(row.damaged, AbortSignal.timeout(requestMs));
+    }
+    const isCopied = this.#sources(row).length > 0;
+    const state = isCopied ? 'wanted' : 'lost';
+    rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : damagedMs) });
   }
 
   /** Marks a service that gave a wrong block: it is asked last until all of the file was read from it and found right. */
@@ -197,8 +210,13 @@ export class PinWork {
       rows.change(row, { absences: 0, checked_at: now() });
       if (rows.isFile(cid)) this.addHomes(cid);
     }
+    let damaged: string | null = null;
     try {
-      const file = await openFile(cid, [service], { signal: limited(signal), limits: { idleMs: blockMs } });
+      const file = await openFile(cid, [service], {
+        signal: limited(signal),
+        limits: { idleMs: blockMs },
+        onMismatch: (_, block) => (damaged = block),
+      });
       if (from === null || to === null) [from, to] = rangeOfPart(row.part, file.size);
       to = Math.min(to, file.size);
       const end = Math.min(to, from + (row.attempts > 0 ? step.slowBytes : step.bytes));
@@ -206,7 +224,7 @@ export class PinWork {
       rows.change(row, { bytes: file.size, read_from: end, read_to: to, attempts: 0, due: now() });
       if (end < to) return;
     } catch (error) {
-      if (isLost(error, row.attempts)) return this.#lose(row, error.code);
+      if (isLost(error, row.attempts)) return this.#lose(row, error.code, damaged);
       throw error;
     }
     this.#endCheck(row, to);
@@ -217,7 +235,7 @@ export class PinWork {
     const { rows, now } = this.#o;
     const { bytes } = rows.find(row.cid, row.service) ?? row;
     const isWhole = to === bytes;
-    const verified = isWhole ? { verified_at: now(), suspect: 0 } : {};
+    const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
     const part = isWhole ? 0 : row.part + 1;
     const read = { read_from: null, read_to: null };
     rows.change(row, { ...read, ...verified, part, state: 'live', reason: null, due: this.nextCheck() });
@@ -233,13 +251,14 @@ export class PinWork {
   }
 
   /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
-  #lose(row: PinRow, reason: string): void {
+  #lose(row: PinRow, reason: string, damaged: string | null = null): void {
     const { rows, now } = this.#o;
     log({ event: 'pin.lost', service: row.service, cid: row.cid, reason });
-    const isDamaged = this.#sources(row).length === 0;
-    const lost = { state: 'lost', reason, checked_at: now(), absences: 0, suspect: 1 } as const;
+    const losses = row.losses + 1;
+    const waitMs = this.#sources(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
+    const lost = { state: 'lost', reason, damaged, losses, checked_at: now(), absences: 0, suspect: 1 } as const;
     const read = { read_from: 0, read_to: wholeFile, verified_at: null };
-    rows.change(row, { ...lost, ...read, attempts: 0, due: now() + (isDamaged ? damagedMs : 0) });
+    rows.change(row, { ...lost, ...read, attempts: 0, due: now() + waitMs });
   }
 
   /**

@@ -7,6 +7,7 @@
  * the second closer to the first, row by row (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
+import type { SurveyState } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
@@ -24,9 +25,9 @@ import {
   surveyedPins,
   type SurveyCursor,
   type SurveyedPin,
-  type SurveyState,
 } from './pin-survey.ts';
-import { err, toFailure, type Result } from './result.ts';
+import { err, toFailure, unwrap, type Result } from './result.ts';
+import { firstShard, type PinBinding } from './shard.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
@@ -49,7 +50,7 @@ export type Home = { service: string; state: PinState; checkedAt: number | null;
 export type RemovedHome = { service: string; status: Removal };
 
 /** One of the 256 objects that hold the references to pins. */
-export class Pin extends DurableObject<Env> {
+export class Pin extends DurableObject<Env & PinBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
@@ -66,7 +67,7 @@ export class Pin extends DurableObject<Env> {
   /** What the alarm does at the moment, by CID. */
   readonly #interruptible = new Map<string, AbortController>();
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
@@ -86,7 +87,7 @@ export class Pin extends DurableObject<Env> {
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false } = reference;
     return await this.#interrupt<PinPlan>(cid, async () => {
-      this.#rows.create();
+      if (!this.#rows.exists) await this.#create();
       let row = this.#rows.find(cid, service);
       if (row?.state === 'unpinning') {
         await this.#work.remove(row);
@@ -95,6 +96,11 @@ export class Pin extends DurableObject<Env> {
       }
       let held: Held;
       try {
+        if (row?.state === 'lost' && row.damaged !== null) {
+          // The service has kept it instead of the one that was sent.
+          await this.#work.clear(row);
+          return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
+        }
         held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
         log({ event: 'pin.stat', service, error: errorText(error) });
@@ -178,20 +184,19 @@ export class Pin extends DurableObject<Env> {
    * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
    */
   async verify(cid: string): Promise<Result<{ homes: Home[]; isDone: boolean }>> {
-    const held = () => this.#rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
+    const held = () => this.#rows.ofCid(cid).filter(({ state }) => state === 'live');
     if (!this.#rows.exists) return { ok: true, homes: [], isDone: true };
     for (const row of held()) {
       this.#work.readAll(row);
       this.#rows.change(row, { attempts: 0 });
     }
     await this.#wake();
-    const asked = held().map(({ service }) => service);
     const until = Date.now() + verifyMs;
-    const isPending = ({ service, due }: PinRow): boolean =>
-      asked.includes(service) && due !== null && due <= this.now() && this.#breakers.openUntil(service) <= this.now();
+    const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
+      from !== null && due !== null && due <= this.now() && this.#breakers.openUntil(service) <= this.now();
     for (let row = held().find(isPending); row !== undefined && Date.now() < until; row = held().find(isPending))
       await this.#step(row);
-    const isDone = !held().some(({ state, read_from: from }) => state === 'live' && from !== null);
+    const isDone = held().every(({ read_from: from }) => from === null);
     return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
   }
 
@@ -213,8 +218,9 @@ export class Pin extends DurableObject<Env> {
     return { ok: true, counts: countedPins(this.#sql) };
   }
 
-  /** Begins to move what a service holds to another one; can be repeated. */
+  /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
   async migrate(from: string, to: string): Promise<Result> {
+    if (!this.#rows.exists && !this.#isFirst()) return { ok: true };
     this.ctx.storage.transactionSync(() => this.#migrations.begin(from, to));
     await this.#wake();
     return { ok: true };
@@ -247,6 +253,21 @@ export class Pin extends DurableObject<Env> {
     }
   }
 
+  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  async #create(): Promise<void> {
+    const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
+    this.ctx.storage.transactionSync(() => {
+      this.#rows.create();
+      const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
+      for (const { from, to } of running) this.#migrations.begin(from, to);
+    });
+  }
+
+  /** Whether this is the object that knows of every migration. */
+  #isFirst(): boolean {
+    return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
+  }
+
   /** The row that has been due for the longest, of the services that may be asked. */
   #nextDue(): PinRow | undefined {
     if (!this.#rows.exists) return undefined;
@@ -260,6 +281,7 @@ export class Pin extends DurableObject<Env> {
 
   /** When there is something to do, in ms. */
   #nextTime(): number | undefined {
+    if (!this.#rows.exists) return undefined;
     const times = this.#rows.dues().map(({ service, due }) => Math.max(due, this.#breakers.openUntil(service)));
     return times.length === 0 ? undefined : Math.min(...times);
   }

@@ -37,6 +37,7 @@ import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
+import { pinRoutes } from './pins-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
@@ -286,6 +287,7 @@ export const routes: readonly Route[] = [
     codes: ['not_found'],
     handler: deleteFile,
   },
+  ...pinRoutes,
   ...shareRoutes,
   {
     method: 'get',

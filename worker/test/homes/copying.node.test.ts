@@ -150,11 +150,11 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
   });
 
   test('the second asks to wait: it is left alone for as long', async () => {
-    world.b.peer.onCommand = (turn) => turn.answer(429, 'busy', { 'Retry-After': '600' });
-    const file = await world.owner.call.store('plain', bytes);
     const asked = () => world.b.peer.seen.length;
     const before = asked();
-    await expect.poll(asked).toBeGreaterThan(before);
+    world.b.peer.onCommand = (turn) => turn.answer(429, 'busy', { 'Retry-After': '600' });
+    const file = await world.owner.call.store('plain', bytes);
+    await expect.poll(asked, { timeout: 5000 }).toBeGreaterThan(before);
     const first = asked();
     for (let minute = 0; minute < 9; minute += 1) await ring(world, file, minuteMs);
     expect(asked()).toBe(first);

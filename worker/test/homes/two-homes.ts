@@ -1,13 +1,14 @@
 /** A service with two real Kubos, each behind a peer that can misbehave. */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startKubo, type RealKubo } from '../../../testkit/kubo.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { newOwner, pinObject, type Owner } from '../stored-state.ts';
+import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
 
 export type Home = { kubo: RealKubo; peer: Peer };
 export type Pins = StoredFile['pins'];
@@ -17,6 +18,8 @@ export type World = {
   owner: Owner;
   a: Home;
   b: Home;
+  /** Kills the service, as a power cut would, and starts it again. */
+  restart(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -35,20 +38,30 @@ export async function startTwoHomes(vars: Record<string, string> = {}): Promise<
   const entry = (id: string, { peer }: Home) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
   const all = { PINNING_SERVICES: JSON.stringify([entry('a', a), entry('b', b)]), REPLICAS: '2', SERVICE_ID: 'us' };
   const token = { KUBO_TOKEN: a.kubo.token };
-  const start = (more: Record<string, string>) =>
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-homes-'));
+  const start = () =>
     startService({
+      dir,
       entry: 'worker/test/clock.ts',
       node: { url: a.peer.url, close: async () => undefined },
-      vars: { ...token, ...all, ...vars, ...more },
+      vars: { ...token, ...all, ...vars },
     });
-  const service = await start({});
+  const service = await start();
   const world: World = {
     service,
     owner: await newOwner(service),
     a,
     b,
+    async restart() {
+      await world.service.kill();
+      world.service = await start();
+      const { id, call } = world.owner;
+      const object = await accountObject(world.service, id);
+      world.owner = { id, call: client(world.service.url, call.apiKey), object };
+    },
     async close() {
       await world.service.close();
+      await rm(dir, { recursive: true, force: true });
       await Promise.all([a, b].map(async ({ kubo, peer }) => await Promise.all([peer.close(), kubo.close()])));
     },
   };

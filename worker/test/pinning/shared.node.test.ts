@@ -219,7 +219,8 @@ async function afterEarlierVersion(
 const beforeHomes = [
   'DROP INDEX pin_next',
   'DROP TABLE breaker',
-  ...'wanted reason cursor bytes checked_at verified_at absences read_from read_to part suspect'
+  'DROP TABLE migration',
+  ...'wanted reason cursor bytes checked_at verified_at absences read_from read_to part suspect losses damaged moved_from'
     .split(' ')
     .map((name) => `ALTER TABLE pin DROP COLUMN ${name}`),
   'ALTER TABLE reference DROP COLUMN is_part',
