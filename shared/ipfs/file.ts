@@ -126,10 +126,7 @@ export async function openDag(
     const reusable = start === 0 ? rootReader : undefined;
     if (!reusable) rootReader?.close();
     rootReader = undefined;
-    return (
-      reusable ??
-      failoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) })
-    );
+    return reusable ?? failoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
   }
 
   return {

@@ -310,7 +310,10 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; pins: RemovedHome[]; shares: EndedShare[] }>> {
+  remove(
+    hash: string,
+    fileId: string,
+  ): Promise<Result<{ file: FileRecord; pins: RemovedHome[]; shares: EndedShare[] }>> {
     return this.#as(hash, 'delete', async () => {
       const removed = this.ctx.storage.transactionSync(() => {
         const file = this.#files.remove(fileId, 'ready');

@@ -58,7 +58,8 @@ export async function copyBlocks(
   } catch (error) {
     blocks.abort(error);
     signal.throwIfAborted();
-    throw refusal ?? new SourceError(codeOf(error), error instanceof Error ? error.message : undefined, { cause: error });
+    if (refusal !== undefined) throw error;
+    throw new SourceError(codeOf(error), error instanceof Error ? error.message : undefined, { cause: error });
   }
 }
 

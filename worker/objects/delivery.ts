@@ -17,11 +17,7 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
  * @param account the ID of the account that sends it
  * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
  */
-export async function send(
-  env: AccountEnv,
-  account: string | undefined,
-  message: Message,
-): Promise<Result<Delivered>> {
+export async function send(env: AccountEnv, account: string | undefined, message: Message): Promise<Result<Delivered>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));
     return { ok: true, status: 'unpinned', pins: [] };

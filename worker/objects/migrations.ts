@@ -91,7 +91,15 @@ export class Migrations {
           source,
         )
         .toArray();
-      return { from: source, to: target, state, startedAt, total, left: counts?.left ?? 0, failed: counts?.failed ?? 0 };
+      return {
+        from: source,
+        to: target,
+        state,
+        startedAt,
+        total,
+        left: counts?.left ?? 0,
+        failed: counts?.failed ?? 0,
+      };
     });
   }
 

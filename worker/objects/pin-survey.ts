@@ -29,7 +29,8 @@ export function surveyedPins(
   o: { state: SurveyState | undefined; after: SurveyCursor | undefined; limit: number },
 ): SurveyedPin[] {
   const { state, after = { cid: '', service: '' }, limit } = o;
-  const condition = state === undefined ? '?3 IS NULL' : state === 'damaged' ? `?3 IS NOT NULL AND ${isDamaged}` : 'state = ?3';
+  const condition =
+    state === undefined ? '?3 IS NULL' : state === 'damaged' ? `?3 IS NOT NULL AND ${isDamaged}` : 'state = ?3';
   const rows = sql.exec<PinRow>(
     `SELECT * FROM pin WHERE (cid, service) > (?1, ?2) AND ${condition} ORDER BY cid, service LIMIT ?4`,
     after.cid,

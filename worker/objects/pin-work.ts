@@ -178,7 +178,12 @@ export class PinWork {
     }
     const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
     const onMismatch = (id: string) => this.suspect(cid, id);
-    const copied = await copyBlocks(cid, sources, target, { start: cursor, bytes, signal: limited(signal), onMismatch });
+    const copied = await copyBlocks(cid, sources, target, {
+      start: cursor,
+      bytes,
+      signal: limited(signal),
+      onMismatch,
+    });
     rows.change(row, { cursor: copied.end, bytes: copied.size, attempts: 0, due: now() });
     if (copied.end < copied.size) return;
     try {

@@ -19,13 +19,7 @@ import { Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
 import { PinRows, type PinRow, type PinState, type Reference } from './pin-rows.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
-import {
-  countedPins,
-  makeAllDue,
-  surveyedPins,
-  type SurveyCursor,
-  type SurveyedPin,
-} from './pin-survey.ts';
+import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from './result.ts';
 import { firstShard, type PinBinding } from './shard.ts';
 
@@ -112,7 +106,8 @@ export class Pin extends DurableObject<Env & PinBinding> {
         this.#rows.change({ cid, service }, { ...own, wanted: 1 });
         this.#rows.addReference(reference);
         // What is being removed is copied again afterwards.
-        for (const each of this.#rows.ofCid(cid)) if (each.state === 'unpinning') this.#rows.change(each, { wanted: 1 });
+        for (const each of this.#rows.ofCid(cid))
+          if (each.state === 'unpinning') this.#rows.change(each, { wanted: 1 });
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
         if (!isPart) this.#work.addHomes(cid);

@@ -40,8 +40,6 @@ export async function askShards<T>(
 ): Promise<T[]> {
   const answers: T[] = [];
   for (let at = 0; at < names.length && !isEnough(answers); at += batch)
-    answers.push(
-      ...(await Promise.all(names.slice(at, at + batch).map((name) => ask(env.PIN.getByName(name), name)))),
-    );
+    answers.push(...(await Promise.all(names.slice(at, at + batch).map((name) => ask(env.PIN.getByName(name), name)))));
   return answers;
 }

@@ -134,7 +134,7 @@ export function cluster(o: ClusterOptions): PinningService {
     block: (cid, signal) => peers.first((peer) => peer.kubo.block(cid, signal)),
 
     async discard(cid, signal) {
-      await Promise.all(peers.places.map((peer) => peer.kubo.discard?.(cid, signal)));
+      for (const peer of peers.places) await peer.kubo.discard?.(cid, signal);
     },
 
     read: (cid, offset, length, signal) =>

@@ -102,7 +102,10 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(await started(carOf(cid, sources, { ...selection, signal, onMismatch: reportMismatch(c, cid) })), { headers });
+  return new Response(
+    await started(carOf(cid, sources, { ...selection, signal, onMismatch: reportMismatch(c, cid) })),
+    { headers },
+  );
 }
 
 /**

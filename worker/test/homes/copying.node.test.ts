@@ -31,23 +31,26 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     bytes = randomBytes(1_500_000);
   });
 
-  test.each([0, 1, 1_048_576, 3_000_000])('a file of %i bytes is at the first at once, at the second soon', async (n) => {
-    bytes = randomBytes(n);
-    const file = await world.owner.call.store('plain', bytes);
-    expect(file.pins).toEqual([
-      { service: 'a', status: 'pinned' },
-      { service: 'b', status: expect.stringMatching(/^pinn(ed|ing)$/) as unknown },
-    ]);
-    await settle(world, file);
-    expect(await names(world.b)).toMatchObject({ [file.cid]: 'sealpin:us' });
-    expect(await remove(file.fileId)).toMatchObject({
-      pins: [
-        { service: 'a', status: 'unpinned' },
-        { service: 'b', status: 'unpinned' },
-      ],
-    });
-    for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
-  });
+  test.each([0, 1, 1_048_576, 3_000_000])(
+    'a file of %i bytes is at the first at once, at the second soon',
+    async (n) => {
+      bytes = randomBytes(n);
+      const file = await world.owner.call.store('plain', bytes);
+      expect(file.pins).toEqual([
+        { service: 'a', status: 'pinned' },
+        { service: 'b', status: expect.stringMatching(/^pinn(ed|ing)$/) as unknown },
+      ]);
+      await settle(world, file);
+      expect(await names(world.b)).toMatchObject({ [file.cid]: 'sealpin:us' });
+      expect(await remove(file.fileId)).toMatchObject({
+        pins: [
+          { service: 'a', status: 'unpinned' },
+          { service: 'b', status: 'unpinned' },
+        ],
+      });
+      for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
+    },
+  );
 
   test('the second is killed in the middle of a copy: it goes on where it was', async () => {
     bytes = randomBytes(20 * 1_048_576);
@@ -71,7 +74,9 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     const file = await world.owner.call.store('plain', bytes);
     await killed;
     await expect.poll(() => statuses(world, file)).toEqual({ a: 'pinned', b: 'pinning' });
-    const [row] = (await (await pinObject(world.service, file.cid)).rows('pin')).filter((each) => each['service'] === 'b');
+    const [row] = (await (await pinObject(world.service, file.cid)).rows('pin')).filter(
+      (each) => each['service'] === 'b',
+    );
     expect(row).toMatchObject({ state: 'copying', cursor: 8 * 1_048_576 });
     await world.b.kubo.start();
     sent = 0;

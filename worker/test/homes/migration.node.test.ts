@@ -89,7 +89,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     long ? 1_800_000 : undefined,
   );
 
-  test('the source is left only once every byte was read from the target', async () => {
+  test.runIf(long)('the source is left only once every byte was read from the target', async () => {
     const bytes = randomBytes(1_500_000);
     const file = await world.owner.call.store('plain', bytes);
     // The target damages what it has pinned, before it is read.
@@ -99,11 +99,8 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       deliver();
     };
     await begin();
-    const bad = async () => Number((await statuses(world, file))['b'] === 'lost');
-    let lost = 0;
     for (let rings = 0; rings < 5; rings += 1) {
       await ring(world, file, minuteMs);
-      lost += await bad();
       expect(await ours(world.a)).toEqual([file.cid]);
     }
     world.b.peer.onCommand = undefined;
@@ -116,11 +113,10 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
         { timeout: 20_000 },
       )
       .toEqual({ b: 'pinned' });
-    expect(lost).toBeGreaterThanOrEqual(0);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
   });
 
-  test('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
+  test.runIf(long)('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
     const bytes = randomBytes(20 * 1_048_576);
     const file = await world.owner.call.store('plain', bytes);
     const copying = new Promise<void>((resolve) => {

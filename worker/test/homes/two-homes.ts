@@ -11,7 +11,6 @@ import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
 
 export type Home = { kubo: RealKubo; peer: Peer };
-export type Pins = StoredFile['pins'];
 
 export type World = {
   service: Service;
@@ -108,7 +107,7 @@ export async function names({ kubo }: Home): Promise<Record<string, string>> {
   const query = 'type=recursive&names=true';
   const headers = { Authorization: `Bearer ${kubo.token}` };
   const answer = await fetch(`${kubo.url}/api/v0/pin/ls?${query}`, { method: 'POST', headers });
-  const { Keys } = (await answer.json()) as { Keys: Record<string, { Name: string }> };
+  const { Keys } = await answer.json<{ Keys: Record<string, { Name: string }> }>();
   return Object.fromEntries(Object.entries(Keys).map(([cid, { Name }]) => [cid, Name]));
 }
 
