@@ -26,7 +26,7 @@ const noStore = { 'Cache-Control': 'no-store' };
 /** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
 export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
-  const { file } = await unwrap(account.file(key.hash, fileId, { sealed: false }));
+  const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
   const { homes, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
   const body: Verification = { fileId, done: isDone, pins: homes.map((home) => storedPin(home)) };
   return c.json(body, isDone ? 200 : 202, noStore);
