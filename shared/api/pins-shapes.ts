@@ -45,7 +45,19 @@ export const PinPage = v.object({ pins: v.array(SurveyedPin), cursor: v.optional
 export type PinPage = v.InferOutput<typeof PinPage>;
 
 /** How many pins there are by what was last seen of them, of all that are looked at now. */
-export const Repair = v.object({ pins: v.record(v.picklist(pinStates), Count) });
+export const Repair = v.object({
+  pins: v.partial(
+    v.object({
+      wanted: Count,
+      copying: Count,
+      live: Count,
+      lost: Count,
+      failed: Count,
+      unpinning: Count,
+      damaged: Count,
+    }),
+  ),
+});
 export type Repair = v.InferOutput<typeof Repair>;
 
 export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });

@@ -4,7 +4,7 @@ import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import type { Delivered, Message } from './outbox.ts';
 import type { PinPlan } from './pin.ts';
-import type { Reference } from './pin-rows.ts';
+import type { Reference } from './pin-table.ts';
 import { err, type Result } from './result.ts';
 import { pinOf, type PinBinding } from './shard.ts';
 import { shareOf, type ShareBinding } from './share-binding.ts';

@@ -2,7 +2,7 @@
  * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that none
  * of them has to be told of progress, and a rule also holds for uploads that end at the old service later.
  */
-import type { PinRows } from './pin-rows.ts';
+import type { PinRows } from './pin-table.ts';
 
 /** How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began; `startedAt` in ms. */
 export type Migration = {
@@ -15,6 +15,9 @@ export type Migration = {
   left: number;
   failed: number;
 };
+
+/** The object that knows of every migration, so that one is asked where there is none. */
+export const firstShard = '00';
 
 type MigrationRow = { source: string; target: string; state: Migration['state']; started_at: number; total: number };
 

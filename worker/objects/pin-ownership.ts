@@ -1,6 +1,6 @@
 /** Whose pin of a CID a service holds. A pin that is not ours is never touched. */
 import type { Held } from '../pinning/contract.ts';
-import type { PinRow } from './pin-rows.ts';
+import type { PinRow } from './pin-table.ts';
 
 /** Whose pin a row records, and whether the pin that is about to be made is there already. */
 export type Ownership = Pick<PinRow, 'was_there' | 'other' | 'anchored'> & { pinned: boolean };

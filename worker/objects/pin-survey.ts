@@ -1,6 +1,6 @@
 /** What an operator asks a `Pin` object: which pins are in which state, and that all of them be looked at. */
 import type { SurveyState } from '../../shared/api.ts';
-import type { PinRow, PinState } from './pin-rows.ts';
+import type { PinRow, PinState } from './pin-table.ts';
 
 /** A pin with the files that need it; times in ms. */
 export type SurveyedPin = {

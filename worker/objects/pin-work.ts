@@ -11,7 +11,7 @@ import type { Breakers } from './breaker.ts';
 import { copyBlocks, drain, SourceError } from './copy-blocks.ts';
 import type { Migrations } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
-import type { PinRow, PinRows } from './pin-rows.ts';
+import type { PinRow, PinRows } from './pin-table.ts';
 
 /** How long one request to a pinning service may take here, in ms. */
 export const requestMs = 8_000;

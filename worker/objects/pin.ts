@@ -3,7 +3,7 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired there and what was last seen there (`pin-rows.ts`). The alarm brings
+ * Each CID has a row for each service, with what is desired there and what was last seen there (`pin-table.ts`). The alarm brings
  * the second closer to the first, row by row (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
@@ -15,13 +15,12 @@ import { serviceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Breakers } from './breaker.ts';
-import { Migrations, type Migration } from './migrations.ts';
+import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
-import { PinRows, type PinRow, type PinState, type Reference } from './pin-rows.ts';
+import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from './result.ts';
-import { firstShard, type PinBinding } from './shard.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
@@ -34,6 +33,11 @@ const verifyMs = 10_000;
 /** When the bytes of an upload are checked that are to mend a row, in ms: it has ended by then, as a rule. */
 const mendedMs = 60_000;
 
+/** The objects of this class, as one of them asks the first. */
+type FirstPinBinding = {
+  PIN: { getByName(name: string): { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+};
+
 /** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
 export type PinPlan = { beside: boolean; pinned: boolean };
 
@@ -44,7 +48,7 @@ export type Home = { service: string; state: PinState; checkedAt: number | null;
 export type RemovedHome = { service: string; status: Removal };
 
 /** One of the 256 objects that hold the references to pins. */
-export class Pin extends DurableObject<Env & PinBinding> {
+export class Pin extends DurableObject<Env & FirstPinBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
@@ -61,7 +65,7 @@ export class Pin extends DurableObject<Env & PinBinding> {
   /** What the alarm does at the moment, by CID. */
   readonly #interruptible = new Map<string, AbortController>();
 
-  constructor(ctx: DurableObjectState, env: Env & PinBinding) {
+  constructor(ctx: DurableObjectState, env: Env & FirstPinBinding) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.

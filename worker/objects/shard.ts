@@ -25,9 +25,6 @@ function hex(byte: number): string {
 /** The names of all objects. */
 export const shardNames: readonly string[] = Array.from({ length: 256 }, (_, byte) => hex(byte));
 
-/** The object that knows of every migration, so that one is asked where there is none. */
-export const firstShard = '00';
-
 /** How many objects are asked at once. */
 const batch = 32;
 

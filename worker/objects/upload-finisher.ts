@@ -12,7 +12,7 @@ import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Parts } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
 import type { PinPlan } from './pin.ts';
-import type { Reference } from './pin-rows.ts';
+import type { Reference } from './pin-table.ts';
 import { err, toError, unwrap, type Result } from './result.ts';
 import type { UploadRecord, UploadRows } from './upload-rows.ts';
 
