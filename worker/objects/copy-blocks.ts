@@ -14,7 +14,7 @@ type CopyOptions = {
   start: number;
   bytes: number;
   signal: AbortSignal;
-  /** Is told which source gave a wrong block. */
+  /** Called with the source that gave a wrong block. */
   onMismatch(source: string): void;
 };
 

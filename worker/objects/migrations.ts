@@ -1,6 +1,6 @@
 /**
- * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that none
- * of them has to be told of progress, and a rule also holds for uploads that end at the old service later.
+ * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that no
+ * progress has to be reported, and a rule also holds for uploads that end at the old service later.
  */
 import type { PinRows } from './pin-table.ts';
 

@@ -30,8 +30,8 @@ const turn = { ms: 20_000, steps: 100 };
 const settledMs = 1_000;
 /** How long a verification may take that somebody waits for, in ms; it goes on afterwards. */
 const verifyMs = 10_000;
-/** When the bytes of an upload are checked that are to mend a row, in ms: it has ended by then, as a rule. */
-const mendedMs = 60_000;
+/** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
+const repairedMs = 60_000;
 
 /** The objects of this class, as one of them asks the first. */
 type FirstPinBinding = {
@@ -115,10 +115,10 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
         if (!isPart) this.#work.addHomes(cid);
-        // The upload that follows is to mend it, and may fail.
+        // The upload that follows is to repair it, and may fail.
         if (row !== undefined && row.state !== 'live') {
           this.#work.readAll(row);
-          this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + mendedMs });
+          this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + repairedMs });
         }
       });
       await this.#alarm.by(this.now() + settledMs);

@@ -1,6 +1,6 @@
 /** The pinning services that hold a file, for those who read it and those who ask where it is. */
 import type { StoredPin } from '../../shared/api.ts';
-import type { BlockSource } from '../../shared/ipfs/index.ts';
+import type { OpenOptions } from '../../shared/ipfs/index.ts';
 import type { Bindings, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
@@ -58,8 +58,11 @@ export function configuredHomes(env: Bindings, ids: readonly string[]): PinningS
   return (usable.length > 0 ? usable : ids).map((id) => serviceOf(env, id));
 }
 
-/** Has a service checked that gave a wrong block of a file, after the response. */
-export function reportMismatch(c: Ctx, cid: string): (source: BlockSource) => void {
+/** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
+const hedgeMs = 1_000;
+
+/** How the services that hold a file are read. One that gives a wrong block is checked after the response. */
+export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
   const report = async (service: string): Promise<void> => {
     try {
       await unwrap((await pinOf(c.env, cid)).suspect(cid, service));
@@ -67,7 +70,7 @@ export function reportMismatch(c: Ctx, cid: string): (source: BlockSource) => vo
       log({ event: 'read.suspect', requestId: c.var.requestId, service, error: errorText(error) });
     }
   };
-  return ({ id }) => c.executionCtx.waitUntil(report(id));
+  return { hedgeMs, onMismatch: ({ id }) => c.executionCtx.waitUntil(report(id)) };
 }
 
 function isOnlyHome(env: Bindings, service: string): boolean {

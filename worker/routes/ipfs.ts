@@ -22,7 +22,7 @@ import { isNotModified } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
 import { pinOf } from '../objects/shard.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { configuredHomes, reportMismatch } from './homes.ts';
+import { configuredHomes, homeOptions } from './homes.ts';
 
 const types = {
   bytes: 'application/octet-stream',
@@ -72,17 +72,17 @@ export async function readGateway(c: Ctx): Promise<Response> {
 
 async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockSource[]): Promise<Response> {
   const { signal, started } = abortable(c);
-  const onMismatch = reportMismatch(c, cid);
+  const options = { signal, ...homeOptions(c, cid) };
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
   if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   if (form === 'raw') {
-    const block = once(() => readBlock(cid, sources, { signal, onMismatch }));
+    const block = once(() => readBlock(cid, sources, options));
     const bytes = await sizeOf(etag, async () => (await block()).length);
     const body = async () => concatStreams([await block()]);
     return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
   }
-  const file = once(() => openFile(cid, sources, { signal, onMismatch }));
+  const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);
   const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
   return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
@@ -102,10 +102,9 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(
-    await started(carOf(cid, sources, { ...selection, signal, onMismatch: reportMismatch(c, cid) })),
-    { headers },
-  );
+  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, cid) })), {
+    headers,
+  });
 }
 
 /**

@@ -17,7 +17,7 @@ import type { FileRecord } from '../objects/file-rows.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile, type About, type Opened } from './file-view.ts';
-import { askPins, homesOf, reportMismatch } from './homes.ts';
+import { askPins, homesOf, homeOptions } from './homes.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
@@ -146,7 +146,7 @@ async function openBytes(
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   try {
-    const file = await openFile(record.cid, homes, { signal, onMismatch: reportMismatch(c, record.cid) });
+    const file = await openFile(record.cid, homes, { signal, ...homeOptions(c, record.cid) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
     return await awaitFirstChunk(await readSpan(file, opened, span), (reason) => abort.abort(reason));
   } catch (error) {

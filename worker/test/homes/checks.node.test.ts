@@ -92,7 +92,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await row()).toMatchObject({ part: 0, verified_at: expect.any(Number) as unknown });
   });
 
-  test('a damaged block is found, and mended from the other home', async () => {
+  test('a damaged block is found, and replaced from the other home', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.b, leaf)).toBe(1);
     expect(await readsFrom('b', file).catch(() => false)).toBe(false);
@@ -159,7 +159,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await settle(world, file);
   });
 
-  test('a home that gives a wrong block is not asked first again, and is mended', async () => {
+  test('a home that gives a wrong block is not asked first again, and is repaired', async () => {
     const file = await storeAtBoth(world, bytes);
     await corrupt(world.a, leaf);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);

@@ -154,6 +154,15 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(Buffer.from(await gateway.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
+  test('the first gives 20 kB/s: a read is as fast as the second', async () => {
+    const file = await storeAtBoth(world, bytes);
+    world.a.peer.onCommand = async (turn) => await turn.trickle((await turn.pass()).body, 20_000);
+    const began = performance.now();
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    // By the first alone it takes 75 s.
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
   test('the second asks to wait: it is left alone for as long', async () => {
     const asked = () => world.b.peer.seen.length;
     const before = asked();
