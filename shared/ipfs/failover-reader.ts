@@ -190,8 +190,8 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
 /** The first attempt that ends; `late` where none has after that time in ms. */
 async function firstOf(attempts: readonly Promise<Attempt>[], lateMs: number | undefined): Promise<Attempt | 'late'> {
   if (lateMs === undefined) return await Promise.race(attempts);
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  const late = new Promise<'late'>((resolve) => (timer = setTimeout(() => resolve('late'), lateMs)));
+  const { promise: late, resolve } = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => resolve('late'), lateMs);
   try {
     return await Promise.race([...attempts, late]);
   } finally {
