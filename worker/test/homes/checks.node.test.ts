@@ -203,6 +203,19 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
   });
 
   test.each([
+    ['a service that is not configured', { from: 'a', to: 'c' }],
+    ['the same service', { from: 'a', to: 'a' }],
+  ])('a migration to %s is refused', async (_, body) => {
+    const headers = { ...operator, 'Content-Type': 'application/json' };
+    const response = fetch(`${world.service.url}/v1/migrations`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    expect(await problemOf(response)).toEqual([400, 'invalid_request']);
+  });
+
+  test.each([
     ['GET', '/v1/pins'],
     ['POST', '/v1/repair'],
     ['POST', '/v1/migrations'],

@@ -72,7 +72,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       const during = await world.owner.call.store('plain', 'during');
       // It can be repeated, and goes on by itself: no clock is moved here.
       await begin();
-      await expect.poll(isDone, { timeout: long ? 1_500_000 : 60_000, interval: 500 }).toBe(true);
+      await expect.poll(isDone, { timeout: long ? 1_500_000 : 120_000, interval: 500 }).toBe(true);
       expect(await progress()).toMatchObject({ left: 0, failed: 0 });
       expect(await ours(world.a)).toEqual([]);
       expect(await names(world.a)).toHaveProperty(foreign, 'my-backup');
@@ -86,7 +86,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       }
       await world.a.kubo.start();
     },
-    long ? 1_800_000 : undefined,
+    long ? 1_800_000 : 240_000,
   );
 
   test.runIf(long)('the source is left only once every byte was read from the target', async () => {
@@ -134,13 +134,6 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     expect(await statuses(world, file)).toEqual({ a: 'pinned' });
     expect(await ours(world.b)).toEqual([]);
     expect(await problemOf(ask('/v1/migrations/a/b', 'DELETE'))).toEqual([404, 'not_found']);
-  });
-
-  test.each([
-    ['a service that is not configured', { from: 'a', to: 'c' }],
-    ['the same service', { from: 'a', to: 'a' }],
-  ])('to %s is refused', async (_, body) => {
-    expect(await problemOf(ask('/v1/migrations', 'POST', body))).toEqual([400, 'invalid_request']);
   });
 });
 
