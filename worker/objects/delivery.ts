@@ -1,4 +1,5 @@
 /** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
+import { delist, enlist } from '../auth/account-list.ts';
 import { kvKeyName } from '../auth/key-cache.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
@@ -20,6 +21,14 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
 export async function send(env: AccountEnv, account: string | undefined, message: Message): Promise<Result<Delivered>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+  if (message.op === 'enlist') {
+    await enlist(env.API_KEYS, message.target);
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+  if (message.op === 'delist') {
+    await delist(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'unshare') {

@@ -221,6 +221,12 @@ export class PinRows {
     this.#sql.exec('DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ?', cid, account, fileId);
   }
 
+  /** The accounts that have a reference to a CID. */
+  accountsOf(cid: string): string[] {
+    const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
+    return rows.toArray().map(({ account }) => account);
+  }
+
   isReferenced(cid: string): boolean {
     return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? LIMIT 1', cid).toArray().length > 0;
   }

@@ -15,6 +15,7 @@ import { serviceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Breakers } from './breaker.ts';
+import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
 import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
@@ -53,6 +54,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
   readonly #breakers = new Breakers(this.#sql);
+  readonly #denylist = new Denylist(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
   readonly #work = new PinWork({
     env: this.env,
@@ -68,6 +70,8 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   constructor(ctx: DurableObjectState, env: Env & FirstPinBinding) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
+    // Objects from before there was a denylist.
+    if (this.#rows.exists) this.#denylist.create();
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     if (this.#rows.exists) void ctx.blockConcurrencyWhile(() => this.#wake());
   }
@@ -81,11 +85,14 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
    * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
    * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
    * get their rows.
+   * @returns `forbidden` for a CID on the denylist; `overloaded`, and what the service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false } = reference;
     return await this.#interrupt<PinPlan>(cid, async () => {
       if (!this.#rows.exists) await this.#create();
+      if (this.#denylist.since(cid) !== undefined)
+        return err('forbidden', 'the operator of this service has put these bytes on its denylist');
       let row = this.#rows.find(cid, service);
       if (row?.state === 'unpinning') {
         await this.#work.remove(row);
@@ -157,13 +164,36 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   /**
    * The services that hold a CID with references, in the order in which they are to be asked; none: it is not stored here.
    * `gone`: it was, and is being removed.
+   * @returns `content_denied`
    */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
-    const rows = this.#rows.exists ? this.#rows.ofCid(cid) : [];
+    if (!this.#rows.exists) return { ok: true, services: [], gone: false };
+    if (this.#denylist.since(cid) !== undefined) return err('content_denied');
+    const rows = this.#rows.ofCid(cid);
     const isStored = rows.length > 0 && this.#rows.isReferenced(cid);
     const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
     const services = isStored ? held.toSorted((a, b) => trust(a) - trust(b)).map((row) => row.service) : [];
     return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
+  }
+
+  /**
+   * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
+   * @returns the accounts that have a reference to it, whose files are to be denied as well
+   */
+  async deny(cid: string, denied: boolean): Promise<Result<{ accounts: string[] }>> {
+    return await this.#interrupt<{ accounts: string[] }>(cid, async () => {
+      if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
+      if (!this.#rows.exists) await this.#create();
+      if (denied) this.#denylist.add(cid, this.now());
+      else this.#denylist.remove(cid);
+      return { ok: true, accounts: this.#rows.accountsOf(cid) };
+    });
+  }
+
+  /** When a CID was put on the denylist, in ms. @returns `not_found` */
+  async denied(cid: string): Promise<Result<{ createdAt: number }>> {
+    const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
+    return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
   /** What is known of a CID at each service. */
@@ -257,6 +287,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
     this.ctx.storage.transactionSync(() => {
       this.#rows.create();
+      this.#denylist.create();
       const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
       for (const { from, to } of running) this.#migrations.begin(from, to);
     });

@@ -25,7 +25,7 @@ export const pinRoutes: readonly Route[] = [
     who: 'key',
     scope: 'read',
     responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
-    codes: ['not_found'],
+    codes: ['not_found', 'content_denied'],
     handler: verifyFile,
   },
   {

@@ -5,7 +5,6 @@
 import {
   AccountDetails,
   AccountId,
-  AccountReceipt,
   ApiKeyList,
   CidParameter,
   EncryptedJsonUpload,
@@ -31,13 +30,14 @@ import {
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
-import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
 import { pinRoutes } from './pins-table.ts';
+import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
@@ -60,6 +60,7 @@ const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Las
 const readCodes: readonly Code[] = [
   'invalid_request',
   'not_found',
+  'content_denied',
   'not_acceptable',
   'precondition_failed',
   'range_not_satisfiable',
@@ -149,22 +150,14 @@ export const routes: readonly Route[] = [
     links: {
       getRecoveryFile: { id: '/account/id' },
       recoverAccount: { id: '/account/id' },
+      getAccountSummary: { id: '/account/id' },
+      changeAccount: { id: '/account/id' },
       deleteAccount: { id: '/account/id' },
     },
     codes: [...badJson, 'key_invalid'],
     handler: createAccount,
   },
-  {
-    method: 'delete',
-    path: '/v1/accounts/:id',
-    operationId: 'deleteAccount',
-    summary: 'Deletes an account with everything in it',
-    params: { id: AccountId },
-    who: 'operator',
-    responses: { 200: { [json]: AccountReceipt } },
-    codes: [],
-    handler: deleteAccount,
-  },
+  ...operatorRoutes,
   {
     method: 'get',
     path: '/v1/accounts/:id/recovery',
@@ -325,6 +318,7 @@ export const routes: readonly Route[] = [
       'invalid_filename',
       'not_found',
       'gone',
+      'content_denied',
       'not_acceptable',
       'precondition_failed',
       'range_not_satisfiable',

@@ -55,7 +55,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
   const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
-  const { key, spki, roomBytes } = begun;
+  const { key, spki, room } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
@@ -66,7 +66,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(() => {
-      body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form, ...announced });
+      body = uploadBody(c.req.raw, { limitBytes, room, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
     return await created(c, key, record, { ...about, digest });
