@@ -9,6 +9,7 @@ const tags: Readonly<Record<string, { name: string; description: string }>> = {
   repair: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
   migrations: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
   ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
+  events: { name: 'Events', description: 'What happened in an account' },
   keys: { name: 'Keys', description: 'API keys' },
   account: { name: 'Accounts', description: 'Accounts and their recovery' },
   accounts: { name: 'Accounts', description: 'Accounts and their recovery' },

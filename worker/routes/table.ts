@@ -31,6 +31,7 @@ import {
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { eventRoutes } from './events-table.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
@@ -41,6 +42,8 @@ import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
+import { carType } from '../upload/send-car.ts';
+import { signedRoutes } from './signed-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -74,7 +77,11 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     path: `/v1/storage/${mode}`,
     operationId: mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
     summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
-    description: 'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.',
+    description:
+      'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.' +
+      (mode === 'plain'
+        ? ' A CARv1 holds the blocks of one UnixFS file, its leaves first, under the CIDs they keep.'
+        : ''),
     who: 'key',
     scope: 'write',
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
@@ -84,7 +91,11 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
       'Idempotency-Key': 'the same key: the same file',
     },
-    body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null },
+    body: {
+      [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload,
+      ...(mode === 'plain' ? { [carType]: null } : {}),
+      [bytes]: null,
+    },
     responses: { 201: { [json]: NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
     links: {
@@ -229,6 +240,7 @@ export const routes: readonly Route[] = [
     codes: ['invalid_request', 'not_found', 'conflict'],
     handler: revokeKey,
   },
+  ...eventRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
   ...uploadRoutes,
@@ -282,6 +294,10 @@ export const routes: readonly Route[] = [
   },
   ...pinRoutes,
   ...shareRoutes,
+  ...signedRoutes({
+    store: uploadRoute('encrypted'),
+    read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
+  }),
   {
     method: 'get',
     path: '/v1/storage/:fileId/content',
@@ -307,7 +323,7 @@ export const routes: readonly Route[] = [
     ignoresUnknownQuery: true,
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     responses: {
-      200: { [bytes]: null, 'application/vnd.ipld.car': null, 'application/vnd.ipld.raw': null },
+      200: { [bytes]: null, [carType]: null, 'application/vnd.ipld.raw': null },
       206: { [bytes]: null },
       304: null,
     },

@@ -10,11 +10,14 @@ import { parseDisposition } from '../http/content-disposition.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
+import type { SentPart } from '../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
-import { sendFile, type SentFile } from '../upload/send-file.ts';
+import { carType, sendCar } from '../upload/send-car.ts';
+import { sendFile } from '../upload/send-file.ts';
+import type { SentFile } from '../upload/send-parts.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';
 import { identityOf, type Principal } from '../auth/authenticate.ts';
-import { maxUploadBytes, uploadIdleMs } from '../env.ts';
+import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import { errorText, log } from '../log.ts';
 import type { KeyMaterial } from '../objects/account.ts';
@@ -31,6 +34,8 @@ type Mode = NewFile['mode'];
 /** What the headers of a request say about its body. */
 type Announced = {
   json: boolean;
+  /** Whether the body is a CAR of the file. */
+  car: boolean;
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
@@ -39,20 +44,36 @@ type Announced = {
   wanted: Algorithm | undefined;
 };
 
+/** The account's object, and what it knows the caller's API key by. */
+type Uploader = { account: Principal['account']; key: { hash: string } };
+
+/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body. */
+type UploadRequest = {
+  mode: Mode;
+  principal?: Principal;
+  claim: Claim | undefined;
+  limitBytes?: number | undefined;
+};
+
 /** The handler of uploads in a mode. */
 export function upload(mode: Mode) {
-  return async (c: Ctx, caller: Principal): Promise<Response> => {
-    const work = handle(c, caller, mode);
-    // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
-    c.executionCtx.waitUntil(work.catch(() => undefined));
-    return await work;
-  };
+  return async (c: Ctx, principal: Principal): Promise<Response> =>
+    await receiveUpload(c, principal, { mode, principal, claim: await parseClaim(c, principal.key) });
 }
 
-async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> {
-  const limitBytes = maxUploadBytes(c.env);
+/** Stores the body of a request. */
+export async function receiveUpload(c: Ctx, caller: Uploader, request: UploadRequest): Promise<Response> {
+  const work = handle(c, caller, request);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
+  c.executionCtx.waitUntil(work.catch(() => undefined));
+  return await work;
+}
+
+async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Response> {
+  const { mode, principal, claim } = o;
+  const limits = [maxUploadBytes(c.env), o.limitBytes].filter((each) => each !== undefined);
+  const limitBytes = limits.length === 0 ? undefined : Math.min(...limits);
   const idleMs = uploadIdleMs(c.env);
-  const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
   const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
   const { key, spki, room } = begun;
@@ -61,12 +82,13 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
   try {
     const announced = parseAnnounced(c, mode);
-    if (begun.first !== undefined) return await replay(c, caller, begun, begun.first, announced);
+    if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(() => {
-      body = uploadBody(c.req.raw, { limitBytes, room, idleMs, form, ...announced });
+      const counted = announced.car ? undefined : room;
+      body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
     return await created(c, key, record, { ...about, digest });
@@ -83,10 +105,10 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   }
 }
 
-/** How many bytes of a file a request announces; undefined for JSON, in which there are other bytes, too. */
+/** How many bytes of a file a request announces; undefined for JSON and a CAR, in which there are other bytes, too. */
 function fileBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
-  return announced === null || isJson(headers) ? undefined : Number(announced);
+  return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
 }
 
 /**
@@ -95,7 +117,7 @@ function fileBytes({ headers }: Request): number | undefined {
  */
 function keepRenewing(
   c: Ctx,
-  caller: Principal,
+  caller: Uploader,
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
@@ -108,7 +130,7 @@ function keepRenewing(
 }
 
 /** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> {
+async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   try {
     await unwrap(caller.account.giveUp(fileId));
   } catch (error) {
@@ -137,16 +159,21 @@ async function created(
 /** The response to the first request, built again: no response is stored. */
 async function replay(
   c: Ctx,
-  caller: Principal,
+  principal: Principal | undefined,
   material: KeyMaterial,
   record: FileRecord,
   announced: Announced,
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
   if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
-  if (material.key.scopes.includes('read'))
-    return await created(c, material.key, record, (await openRecord(record, await identityOf(caller, material))).file);
-  // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
+  if (principal !== undefined && material.key.scopes.includes('read'))
+    return await created(
+      c,
+      material.key,
+      record,
+      (await openRecord(record, await identityOf(principal, material))).file,
+    );
+  // Without `read`, or the key itself, the header stays closed. The type is part of the fingerprint, so this one is that one.
   return await created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
@@ -170,7 +197,7 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
  * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
  * leaves is found by the sweep.
  */
-async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
+async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const [service] = servicesOf(c.env);
@@ -181,20 +208,20 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
       ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
       : undefined;
   try {
-    const sent = await sendFile(encrypted?.payload ?? body.stream, {
-      service,
-      signal,
-      turns: leafTurns,
-      keep: (sent, signal) => keepPart(uploads, sent, signal),
-      now: Date.now,
-    });
+    const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
+    const options = { service, signal, turns: leafTurns, keep, now: Date.now };
+    const sent: SentFile & { head?: Uint8Array } = announced.car
+      ? await sendCar(body.stream, { ...options, maxFileBytes: maxFileBytes(c.env) })
+      : await sendFile(encrypted?.payload ?? body.stream, options);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
-    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
+    const size = announced.car ? sent.bytes : body.size();
+    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
-    return { record: { ...file, createdAt }, about, digest: await body.digest() };
+    // Of a CAR nobody has seen the bytes of the file in their order.
+    return { record: { ...file, createdAt }, about, digest: announced.car ? undefined : await body.digest() };
   } catch (error) {
     throw atServices(error, [service.id]);
   }
@@ -203,7 +230,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
 function newFile(
   { fileId, mode, body }: Job,
   { filename, contentType }: About,
-  { cid, bytes }: SentFile,
+  { cid, bytes, head = body.head() }: SentFile & { head?: Uint8Array },
   service: string,
   header: Uint8Array | undefined,
 ): NewFile {
@@ -214,7 +241,7 @@ function newFile(
     filename: isPlain ? filename : null,
     contentType: isPlain ? contentType : null,
     bytes,
-    beginning: isPlain ? recognize(body.head()) : 'other',
+    beginning: isPlain ? recognize(head) : 'other',
     cid,
     service,
     header: header ?? null,
@@ -241,6 +268,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
   const essence = essenceOf(c.req.raw.headers);
   const json = isJson(c.req.raw.headers);
+  const car = mode === 'plain' && essence === carType;
   if (isEncoded(c.req.raw.headers)) {
     throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
       hint: 'send the bytes of the file, without Content-Encoding',
@@ -267,8 +295,9 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const { cid } = parseQuery(c, UploadQuery);
   return {
     json,
+    car,
     filename,
-    contentType: json || contentType === '' ? anyBytes : contentType,
+    contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),

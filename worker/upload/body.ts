@@ -164,8 +164,8 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
 /** A body that is read as it arrives. */
 export type ArrivingBody = {
   /**
-   * Waits for bytes: all that have arrived, at most `maxBytes`; none at the end. While the client is fast, a read waits for more of
-   * them. @throws body_incomplete, body_timeout, too_large
+   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else; none at the end. While the client is
+   * fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
    */
   read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;
