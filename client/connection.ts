@@ -2,6 +2,7 @@
 import { FileList, Receipt, StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
+import { attachment } from './attachment.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { bodyOf } from './request-body.ts';
 import type { UploadedFile } from './resumable-upload.ts';
@@ -108,7 +109,7 @@ async function put(http: ServiceHttp, source: Source, o: PutOptions): Promise<St
     });
   const headers = {
     'Content-Type': type,
-    ...(name === undefined ? {} : { 'Content-Disposition': disposition(parseFilename(name)) }),
+    ...(name === undefined ? {} : { 'Content-Disposition': attachment(parseFilename(name)) }),
     ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
   };
   const isPlain = mode === 'plain';
@@ -134,12 +135,6 @@ function nameOf(source: Source): string | undefined {
 
 function typeOf(source: Source): string {
   return (source instanceof Blob && source.type) || 'application/octet-stream';
-}
-
-/** RFC 6266, with the name in the encoding of RFC 8187. */
-function disposition(name: string): string {
-  const encoded = encodeURIComponent(name).replace(/['()*]/g, (each) => `%${each.charCodeAt(0).toString(16)}`);
-  return `attachment; filename*=UTF-8''${encoded}`;
 }
 
 async function get(

@@ -63,15 +63,18 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
       secret: parsed.secret,
       password: o.password,
     });
-    return { ...words, files: files.map(({ fileKey, ...file }) => fileOf(file, { with: { fileKey }, from })) };
+    return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
   }
-  return { files: [fileOf({ cid: parsed.cid }, { with: credentialsOf(parsed, o), from })] };
+  return { files: [receivedFile({ cid: parsed.cid }, { with: credentialsOf(parsed, o), from })] };
 }
 
-/** The record of a share, which the service hands out so often, and counts. */
-async function recordOf(
+/**
+ * The record of a share, which the service hands out so often, and counts.
+ * @throws SealpinError `not_found` and `gone` for a share that there is not, or not any more, `service_unreachable`, `service_answer`
+ */
+export async function recordOf(
   { service, id }: Extract<Link, { kind: 'share' }>,
-  { signal }: ReceiveOptions,
+  { signal }: { readonly signal?: AbortSignal | undefined } = {},
 ): Promise<Uint8Array> {
   const path = `v1/shares/${id}/open`;
   const { record } = await serviceHttp({ service }).json(OpenedShare, { method: 'POST', path, signal });
@@ -86,7 +89,8 @@ function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, { password,
   throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
 }
 
-function fileOf(
+/** A file that can be fetched and opened. @param o.from the URLs of services or gateways, in order of preference */
+export function receivedFile(
   file: Omit<ReceivedFile, 'open'>,
   o: { readonly with: With; readonly from: string | readonly string[] },
 ): ReceivedFile {
