@@ -1,8 +1,15 @@
 /** The service with shares in it, and Chromium with the pages of that service. */
 import { readFile } from 'node:fs/promises';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { connect, seal, type Connection, type To } from '../../client/index.ts';
-import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
+import { connect, type Connection, type To } from '../../client/index.ts';
+import {
+  encrypt,
+  encryptPayload,
+  fileKeyOf,
+  parseIdentities,
+  parseRecipients,
+  passwordRecipient,
+} from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel, type ParcelFile } from '../../shared/link/index.ts';
 import { launchChromium } from '../../testkit/chromium.ts';
 import { pathOf } from '../../testkit/programs.ts';
@@ -79,15 +86,14 @@ export class Receiver {
     return printLink({ kind: 'share', service: this.root, id, secret });
   }
 
-  /** Stores a container, and gives its blob ID. */
-  async storeContainer(bytes: Uint8Array<ArrayBuffer>, to: To, format: 'age' | 'sealpin' = 'age'): Promise<string> {
-    const blob = await (await seal(bytes, { to, format })).blob();
-    return (await this.connection.put(blob, { mode: 'plain' })).cid;
+  /** Stores an age file, and gives its blob ID. */
+  async storeContainer(bytes: Uint8Array<ArrayBuffer>, to: To): Promise<string> {
+    return (await this.connection.put(await ageFile(bytes, to), { mode: 'plain' })).cid;
   }
 
   /** Stores an age file, and gives a link with its file key. */
   async blobLink(bytes: Uint8Array<ArrayBuffer>, keys: { privateKey: string; publicKey: string }): Promise<string> {
-    const blob = await (await seal(bytes, { to: { keys: keys.publicKey }, format: 'age' })).blob();
+    const blob = await ageFile(bytes, { keys: keys.publicKey });
     const fileKey = await fileKeyOf(blob.stream(), { identities: parseIdentities(keys.privateKey) });
     const { cid } = await this.connection.put(blob, { mode: 'plain' });
     return printLink({ kind: 'blob', service: this.root, cid, fileKey });
@@ -129,6 +135,14 @@ export class Receiver {
     await page.goto(address);
     return { page, requests, complaints, close: () => context.close() };
   }
+}
+
+/** An age file; a password costs little. */
+export async function ageFile(bytes: Uint8Array<ArrayBuffer>, to: To): Promise<Blob> {
+  const recipients =
+    'password' in to ? [passwordRecipient(to.password, kdf)] : [to.keys].flat().flatMap((key) => parseRecipients(key));
+  const { stream } = await encrypt(new Blob([bytes]).stream(), { format: 'age', recipients });
+  return new Response(stream as BodyInit).blob();
 }
 
 /** What a browser may lack, so that the next way to the disk is taken. */

@@ -11,7 +11,7 @@ import { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { fileKeyOf } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
-import { openParcel, parseLink, type Link } from '../../shared/link/index.ts';
+import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, Failure, FileView, Found, FromEngine, FromPage, Opened, Request } from '../protocol.ts';
 import { sweepDisk, writeTo } from './sinks.ts';
@@ -30,7 +30,7 @@ const post = (message: FromEngine): void => postMessage(message);
 async function find({ text, root }: { text: string; root: string }, signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
   if (link.kind === 'inbox') return { kind: 'inbox' };
-  if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: text.trim() };
+  if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: printLink(link) };
   return link.kind === 'share' ? findShare(link, exposed, signal) : findBlob(link, exposed, signal);
 }
 
