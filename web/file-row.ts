@@ -55,12 +55,17 @@ export function fileRow(engine: Engine, file: FileView, index: number): FileRow 
   const cancelButton = part('.cancel', HTMLButtonElement);
   const progress = part('progress', HTMLProgressElement);
   const state = part('.state', HTMLElement);
+  const nameText = part('bdi', HTMLElement);
   const { name, size } = file;
-  part('bdi', HTMLElement).textContent = name;
+  nameText.textContent = name;
   setText(part('.size', HTMLElement), size === undefined ? undefined : sizeText(size, locale));
-  saveButton.setAttribute('aria-label', words.saveNamed(name));
-  cancelButton.setAttribute('aria-label', words.cancelNamed(name));
-  progress.setAttribute('aria-label', name);
+  // Each control is called what it says and the name of its file.
+  nameText.id = `name-${index}`;
+  for (const control of [saveButton, cancelButton, progress]) {
+    control.id = `${control.className || 'progress'}-${index}`;
+    const labels = control === progress ? [nameText.id] : [control.id, nameText.id];
+    control.setAttribute('aria-labelledby', labels.join(' '));
+  }
 
   let isSaved = false;
   let stop: AbortController | undefined;
