@@ -89,6 +89,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     },
   );
 
+  test.runIf(long)('sizes around a part and 300 MB arrive as they were sent', async () => {
+    const mebibyte = 1024 * 1024;
+    for (const size of [16 * mebibyte - 1, 16 * mebibyte, 16 * mebibyte + 1, 300_000_000]) {
+      const sent = new Uint8Array(size);
+      for (let at = 0; at < size; at += bytes.length) sent.set(bytes.subarray(0, size - at), at);
+      const { page } = await opened(await receiver.store({ name: 'a', bytes: sent }), { without: ways.stream });
+      equal(new Uint8Array((await downloaded(page, 'Save a'))!.bytes), sent);
+    }
+  });
+
   test('a file that this thread left behind is removed when the next page loads', async () => {
     const { page } = await opened(large, { without: ways.disk });
     await downloaded(page, 'Save film.mkv');
