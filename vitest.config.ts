@@ -53,6 +53,7 @@ const bundled = [
 export default defineConfig({
   test: {
     reporters: ['default', closingLine],
+    globalSetup: 'testkit/run-cache.ts',
     // Tests mostly wait for processes, sockets and disks; by default Vitest uses one core of two.
     maxWorkers: Math.max(4, availableParallelism()),
     projects: [

@@ -6,6 +6,7 @@ import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
+import { bundledOnce } from './run-cache.ts';
 import { startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
@@ -48,24 +49,16 @@ export type Service = {
   close(): Promise<void>;
 };
 
-const bundles = new Map<string, Promise<string>>();
-
-/** The Worker as `wrangler deploy` sends it, built once per test file. */
-function bundled(entry: string): Promise<string> {
-  const text = bundles.get(entry) ?? bundle(entry);
-  bundles.set(entry, text);
-  return text;
-}
-
 /** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
-let guard: Promise<string> | undefined;
 
+/** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
-  const worker = { type: 'ESModule', path: '/worker.js', contents: await bundled(entry) } as const;
+  const contents = await bundledOnce(entry, () => bundle(entry));
+  const worker = { type: 'ESModule', path: '/worker.js', contents } as const;
   if (!guarded) return [worker];
-  guard ??= bundleGuard();
-  return [{ type: 'ESModule', path: '/guard.js', contents: await guard } as const, worker];
+  const guard = await bundledOnce('guard', bundleGuard);
+  return [{ type: 'ESModule', path: '/guard.js', contents: guard } as const, worker];
 }
 
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */

@@ -3,6 +3,7 @@ import { bundle } from '../cli/local/bundle.ts';
 import { launch, type WorkerDescription } from '../cli/local/miniflare.ts';
 import { onFreePort } from '../cli/local/port.ts';
 import { childrenNamed } from '../cli/local/process.ts';
+import { bundledOnce } from './run-cache.ts';
 
 /** A Worker that runs in workerd. */
 export type RunningWorker = {
@@ -30,6 +31,6 @@ export async function startWorker(describe: (port: number) => WorkerDescription)
  * @param entry path from the root of the repository, `worker/test/clock.ts` for example
  */
 export async function startModule(entry: string): Promise<RunningWorker> {
-  const contents = await bundle(entry);
+  const contents = await bundledOnce(entry, () => bundle(entry));
   return startWorker(() => ({ modules: [{ type: 'ESModule', path: '/worker.js', contents }] }));
 }

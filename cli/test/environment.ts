@@ -13,9 +13,11 @@ export class Collector extends Writable {
   isTTY = false;
   columns = 80;
   readonly chunks: Uint8Array[] = [];
+  onWrite: (() => void) | undefined;
   override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
     // The writer may reuse its memory once the callback runs.
     this.chunks.push(Buffer.from(chunk));
+    this.onWrite?.();
     done();
   }
   get bytes(): Buffer {

@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-const entry = fileURLToPath(new URL('../index.ts', import.meta.url));
+const entry = fileURLToPath(new URL('entry.ts', import.meta.url));
 
 /** Why the tests at a terminal cannot run here; undefined: they can. */
 export function missingTerminal(): string | undefined {
@@ -30,7 +30,14 @@ export async function atTerminal(
   const line = `${[process.execPath, entry, ...argv].map(quote).join(' ')} ${o.shell ?? ''}`;
   const child = spawn('script', ['--quiet', '--flush', '--return', '--echo', 'never', '--command', line, '/dev/null'], {
     cwd: o.cwd,
-    env: { PATH: process.env['PATH'] ?? '', HOME: o.cwd, TERM: 'xterm', SHELL: '/bin/sh', ...o.env },
+    env: {
+      PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+      HOME: o.cwd,
+      TERM: 'xterm',
+      SHELL: '/bin/sh',
+      ...o.env,
+    },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const steps = [...(o.steps ?? [])];

@@ -7,27 +7,21 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
-import { AccountRow, type AccountRecord, type StoredRecovery, type Usage } from './account-row.ts';
+import { AccountFiles } from './account-files.ts';
+import { Keys, type Authorized } from './account-keys.ts';
+import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
-import { Files, type FileRecord, type NewFile, type Page, type PageOptions } from './file-rows.ts';
-import {
-  exceedsIssuer,
-  isSameHash,
-  KeyRegistry,
-  type KeyMaterial,
-  type KeyRecord,
-  type NewKey,
-  type RevokeOptions,
-} from './key-registry.ts';
+import { Files, type FileRecord, type NewFile } from './file-rows.ts';
+import { KeyRegistry, type KeyMaterial, type NewKey } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
-import { Outbox, referenceRemoval } from './outbox.ts';
+import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
 import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
-import { Shares, type EndedShare } from './account-shares.ts';
+import { Shares } from './account-shares.ts';
 
 export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';
@@ -38,15 +32,12 @@ export type { KeyMaterial } from './key-registry.ts';
  */
 type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; roomBytes: number | undefined };
 
-/** A caller whose key is valid. */
-type Authorized = { key: KeyRecord; account: AccountRecord };
-
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
-  readonly #keys = new KeyRegistry(this.#sql);
+  readonly #registry = new KeyRegistry(this.#sql);
   readonly #files = new Files(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
@@ -84,6 +75,24 @@ export class Account extends DurableObject<AccountEnv> {
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
   });
+  readonly #keys = new Keys({
+    ...this.#stores,
+    row: this.#row,
+    registry: this.#registry,
+    uploads: this.#resumable,
+    shares: this.#shares,
+    authorize: (hash, scope) => this.#authorize(hash, scope),
+    deliver: (ids) => this.#deliver(ids),
+    erased: () => this.erased(),
+  });
+  readonly #accountFiles = new AccountFiles({
+    ...this.#stores,
+    shares: this.#shares,
+    authorize: (hash, scope) => this.#authorize(hash, scope),
+    sealedFor: (keyId) => this.#registry.sealed(keyId),
+    deliver: (ids) => this.#deliver(ids),
+    erased: () => this.erased(),
+  });
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
 
@@ -103,9 +112,19 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#resumable;
   }
 
+  /** Files that are stored, with calls of their own. */
+  get files(): AccountFiles {
+    return this.#accountFiles;
+  }
+
   /** Shares, with calls of their own. */
   get shares(): Shares {
     return this.#shares;
+  }
+
+  /** API keys, with calls of their own. */
+  get keys(): Keys {
+    return this.#keys;
   }
 
   /** Creates the account with its first key. */
@@ -114,7 +133,7 @@ export class Account extends DurableObject<AccountEnv> {
     this.ctx.storage.transactionSync(() => {
       this.#row.create(account);
       if (recovery !== null) this.#row.replaceRecovery(recovery);
-      this.#keys.add(key);
+      this.#registry.add(key);
     });
     this.#row.reload();
     return { ok: true };
@@ -130,59 +149,6 @@ export class Account extends DurableObject<AccountEnv> {
     }));
   }
 
-  /** The key material of a caller who may issue keys. */
-  issuer(hash: string): Promise<Result<KeyMaterial>> {
-    return this.#as(hash, 'keys', (caller) => ({ ok: true, ...this.#material(caller, true) }));
-  }
-
-  /** Adds a key within its issuer's scopes and expiry. */
-  addKey(hash: string, key: NewKey): Promise<Result> {
-    return this.#as(hash, 'keys', (caller) => {
-      const failure = exceedsIssuer(caller.key, key);
-      if (failure === undefined) this.#keys.add({ ...key, createdBy: caller.key.id });
-      return failure ?? { ok: true };
-    });
-  }
-
-  /** The keys that are not revoked; `current` is the ID of the caller's. */
-  listKeys(hash: string): Promise<Result<{ keys: KeyRecord[]; current: string }>> {
-    return this.#as(hash, 'keys', ({ key }) => ({ ok: true, keys: this.#keys.list(), current: key.id }));
-  }
-
-  /** Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV. */
-  revokeKey(hash: string, id: string, o: RevokeOptions): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
-    return this.#as(hash, 'keys', async ({ key }) => {
-      const revocable = this.#keys.revocable(key, id, o, this.now());
-      if (!revocable.ok) return revocable;
-      return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids) };
-    });
-  }
-
-  /** The recovery file, and what a recovery is checked against. */
-  async recovery(): Promise<Result<{ spki: Uint8Array; recovery: StoredRecovery }>> {
-    const recovery = this.#row.open && this.#row.recovery();
-    if (this.#row.open === undefined || recovery === undefined) return err('not_found');
-    return { ok: true, spki: this.#row.open.spki, recovery };
-  }
-
-  /**
-   * Takes a new key from a caller who has shown the secret of the recovery file, replaces that file, and revokes all other keys,
-   * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
-   */
-  async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
-    const account = this.#row.open;
-    const current = account && this.#row.recovery()?.secretHash;
-    if (account === undefined || current === undefined) return err('not_found');
-    if (current === null || !isSameHash(secretHash, current))
-      return err('forbidden', 'the recovery file was replaced in the meantime');
-    const others = this.#keys.list().map((each) => each.id);
-    await this.#revoke(others, () => {
-      this.#row.replaceRecovery(next);
-      this.#keys.add(key);
-    });
-    return { ok: true, account };
-  }
-
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
   async close(): Promise<Result<{ files: number; keys: number; shares: number }>> {
     if (this.#row.open === undefined) return err('not_found');
@@ -192,8 +158,8 @@ export class Account extends DurableObject<AccountEnv> {
       const shares = this.#shares.endOfKeys(undefined).length;
       this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
-      const keys = this.#keys.list().map((key) => key.id);
-      this.#keys.revoke(keys, this.#outbox, now);
+      const keys = this.#registry.list().map((key) => key.id);
+      this.#registry.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
@@ -286,45 +252,9 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** A file, and what opens it. */
-  file(hash: string, fileId: string, o: { sealed: boolean }): Promise<Result<KeyMaterial & { file: FileRecord }>> {
-    return this.#as(hash, 'read', (caller) => {
-      const file = this.#files.find(fileId);
-      if (file === undefined) return err('not_found');
-      return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
-    });
-  }
-
-  /** A page of files, newest first, and what opens them. */
-  list(hash: string, o: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
-    return this.#as(hash, 'read', (caller) => ({
-      ok: true,
-      ...this.#material(caller, o.sealed),
-      ...this.#files.page(o),
-    }));
-  }
-
   /** The caller's own sealed copy of the account's private key. */
   sealed(hash: string): Promise<Result<{ sealed: Uint8Array | null }>> {
-    return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#keys.sealed(key.id) }));
-  }
-
-  /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  remove(hash: string, fileId: string): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    return this.#as(hash, 'delete', async () => {
-      const removed = this.ctx.storage.transactionSync(() => {
-        const file = this.#files.remove(fileId, 'ready');
-        if (file === undefined) return undefined;
-        this.#claims.drop(fileId);
-        const ending = this.#shares.endOfFile(fileId);
-        return { file, ending, message: this.#outbox.add(referenceRemoval(file)) };
-      });
-      if (removed === undefined) return err('not_found');
-      const shares = await this.#shares.deliver(removed.ending);
-      const status = await this.#deliver([removed.message]);
-      await this.erased();
-      return { ok: true, file: { ...removed.file, header: null }, status, shares };
-    });
+    return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#registry.sealed(key.id) }));
   }
 
   /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
@@ -358,12 +288,12 @@ export class Account extends DurableObject<AccountEnv> {
   #authorize(hash: string, scope: Scope | undefined): Result<Authorized> {
     const account = this.#row.open;
     if (account === undefined) return err('unauthorized');
-    const found = this.#keys.authorize(hash, scope, this.now());
+    const found = this.#registry.authorize(hash, scope, this.now());
     return found.ok ? { ok: true, key: found.key, account } : found;
   }
 
   #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {
-    return { key, spki: account.spki, sealed: withSealed ? this.#keys.sealed(key.id) : null };
+    return { key, spki: account.spki, sealed: withSealed ? this.#registry.sealed(key.id) : null };
   }
 
   /** Removes the tables of a deleted account, when its outbox is empty. */
@@ -371,19 +301,6 @@ export class Account extends DurableObject<AccountEnv> {
     await this.#alarm.reset(undefined);
     await this.ctx.storage.deleteAll();
     this.#row.reload();
-  }
-
-  /** Revokes keys, in one transaction with what has to happen at the same moment. */
-  async #revoke(ids: readonly string[], besides?: () => void): Promise<EndedShare[]> {
-    const { ending, messages } = this.ctx.storage.transactionSync(() => {
-      besides?.();
-      this.#resumable.removeOf(ids);
-      return { ending: this.#shares.endOfKeys(ids), messages: this.#keys.revoke(ids, this.#outbox, this.now()) };
-    });
-    const shares = await this.#shares.deliver(ending);
-    await this.#deliver(messages);
-    await this.erased();
-    return shares;
   }
 
   /** Rings the alarm for what is due in the outbox. */

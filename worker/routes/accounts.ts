@@ -72,7 +72,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
 
 /** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
 export async function readRecovery(c: Ctx): Promise<Response> {
-  const { recovery } = await unwrap(accountOf(c).object.recovery());
+  const { recovery } = await unwrap(accountOf(c).object.keys.recovery());
   return new Response(recovery.file, {
     headers: {
       ...fileHeaders,
@@ -89,7 +89,7 @@ export async function readRecovery(c: Ctx): Promise<Response> {
 export async function recoverAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
   // Before the body: a request for an account that does not exist costs no more than this.
-  const { spki, recovery } = await unwrap(object.recovery());
+  const { spki, recovery } = await unwrap(object.keys.recovery());
   refuseIdempotencyKey(c);
   const { privateKey, label } = await readJson(c.req.raw, Recover);
   const shown = await parseRecoveryText(privateKey);
@@ -101,7 +101,7 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
   const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
   await writeCachedKey(c.env.API_KEYS, id, key);
-  const { account } = await unwrap(object.recover(shown.secretHash, next, key));
+  const { account } = await unwrap(object.keys.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
 }
 

@@ -15,7 +15,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
   const { cid, ...query } = parseQuery(c, ListQuery);
   const page = { ...pageOf(query), cid: cid === undefined ? undefined : parseCid(cid).text };
   const { account, key } = principal;
-  const result = await unwrap(account.list(key.hash, { ...page, sealed: needsSealed(principal) }));
+  const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
@@ -30,7 +30,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, principal: Principal): Promise<Response> {
-  const { file, status, shares } = await unwrap(principal.account.remove(principal.key.hash, parseFileId(c)));
+  const { file, status, shares } = await unwrap(principal.account.files.remove(principal.key.hash, parseFileId(c)));
   const key = keyFate(file);
   const body: Receipt = {
     fileId: file.fileId,

@@ -13,7 +13,7 @@ import { keyView } from './account-view.ts';
 
 /** Creates a key within the scopes, the expiry and the limits of the issuer's. */
 export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
-  const issuer = await unwrap(principal.account.issuer(principal.key.hash));
+  const issuer = await unwrap(principal.account.keys.issuer(principal.key.hash));
   refuseIdempotencyKey(c);
   const requested = await readJson(c.req.raw, NewApiKey);
   const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);
@@ -43,14 +43,14 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, account, key);
-  await unwrap(principal.account.addKey(principal.key.hash, key));
+  await unwrap(principal.account.keys.add(principal.key.hash, key));
   const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }
 
 /** Lists the keys that are not revoked, and marks the one of the request. */
 export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
-  const { keys, current } = await unwrap(principal.account.listKeys(principal.key.hash));
+  const { keys, current } = await unwrap(principal.account.keys.list(principal.key.hash));
   const body: ApiKeyList = {
     keys: keys.map((key) => ({
       ...keyView(principal.key.account, key),
@@ -67,7 +67,7 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
   const { revoked, shares } = await unwrap(
-    principal.account.revokeKey(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
+    principal.account.keys.revoke(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
   );
   const body: Revoked = {
     revoked: [...revoked],

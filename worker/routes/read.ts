@@ -38,7 +38,7 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const { accept } = o;
   const fileId = parseFileId(c);
   const first = preferred(accept, [json, raw, container]);
-  const ask = (o: { sealed: boolean }) => unwrap(principal.account.file(principal.key.hash, fileId, o));
+  const ask = (o: { sealed: boolean }) => unwrap(principal.account.files.find(principal.key.hash, fileId, o));
   const result = await ask({ sealed: first !== container && needsSealed(principal) });
   const record = result.file;
   const body =

@@ -12,27 +12,27 @@ import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.
 import { loadKubo } from '../../local/state.ts';
 import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/harness.ts';
-import { type Running, refusal, remove, sealpin, startLocal } from './harness.ts';
+import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
 
 const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };
 
-async function started(o: Parameters<typeof startLocal>[0] = {}): Promise<Running> {
-  const local = await startLocal({ env, ...o });
+async function started(o: Partial<Parameters<typeof startHere>[0]> = {}): Promise<RunningHere> {
+  const local = await startHere({ env, dataDir: await directory(), ...o });
   onTestFinished(() => remove(local));
   return local;
 }
 
 /** Encrypts a few bytes; gives the blob ID and what was said. */
-async function store(local: Running, text: string): Promise<{ cid: string; said: string }> {
+async function store(local: RunningHere, text: string): Promise<{ cid: string; said: string }> {
   const file = join(await directory(), 'file');
   await writeFile(file, text);
-  const ran = await sealpin(['encrypt', file, `--data-dir=${local.dataDir}`], env);
+  const ran = await here(['encrypt', file, `--data-dir=${local.dataDir}`], env);
   expect(ran).toMatchObject({ code: 0 });
   return { cid: ran.stdout.trim(), said: ran.stderr };
 }
 
-const decrypt = (local: Running, cid: string) => sealpin(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
-const status = (local: Running, ...flags: string[]) => sealpin(['status', ...flags, `--data-dir=${local.dataDir}`]);
+const decrypt = (local: RunningHere, cid: string) => here(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
+const status = (local: RunningHere, ...flags: string[]) => here(['status', ...flags, `--data-dir=${local.dataDir}`]);
 
 /** A Kubo with the given responses. */
 async function fake(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
@@ -223,7 +223,7 @@ describe('sealpin start', () => {
     // The health is asked at most every 5 seconds: until then it may be that of the running Kubo.
     const health = async () => (await fetch(`${local.url}/v1/health`)).status;
     await expect.poll(health, { timeout: 30_000, interval: 250 }).toBe(503);
-    const refused = await sealpin(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
+    const refused = await here(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toContain('is degraded: it cannot store or read at the moment');
     await local.end();

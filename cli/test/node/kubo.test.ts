@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
-import { refusal, remove, sealpin, startLocal } from '../local/harness.ts';
+import { here, refusal, remove, startHere } from '../local/harness.ts';
 import { add, directory, node } from './harness.ts';
 
 if (kuboProgram() === undefined) {
@@ -13,7 +13,8 @@ if (kuboProgram() === undefined) {
   test('the command line stores in a real Kubo, which has the CIDs of the embedded node, and reads from it', async () => {
     const kubo = await startKubo();
     onTestFinished(() => kubo.close());
-    const local = await startLocal({ args: [`--kubo-api=${kubo.url}`], env: { SEALPIN_KUBO_TOKEN: kubo.token } });
+    const env = { SEALPIN_KUBO_TOKEN: kubo.token };
+    const local = await startHere({ dataDir: await directory(), args: [`--kubo-api=${kubo.url}`], env });
     onTestFinished(() => remove(local));
     const dir = await directory();
     const [input, password, output, car, stored] = ['in', 'password', 'out', 'export.car', 'stored'].map((name) =>
@@ -24,7 +25,7 @@ if (kuboProgram() === undefined) {
     await writeFile(password!, 'a password of the tests\n');
     const flags = [`--data-dir=${local.dataDir}`];
 
-    const encrypted = await sealpin(['encrypt', input!, `--password-file=${password}`, ...flags]);
+    const encrypted = await here(['encrypt', input!, `--password-file=${password}`, ...flags]);
     expect(encrypted).toMatchObject({ code: 0 });
     expect(encrypted.stderr).toContain(
       `sealpin: stored in the Kubo at ${kubo.url}, which has no peers at the moment: once it is connected, anyone with the blob ID can fetch the encrypted bytes\n`,
@@ -32,11 +33,11 @@ if (kuboProgram() === undefined) {
     const cid = encrypted.stdout.trim();
     expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).toContain(`${cid} recursive sealpin:`);
 
-    const decrypted = await sealpin(['decrypt', cid, output!, `--password-file=${password}`, ...flags]);
+    const decrypted = await here(['decrypt', cid, output!, `--password-file=${password}`, ...flags]);
     expect(decrypted).toMatchObject({ code: 0 });
     expect((await readFile(output!)).equals(bytes)).toBe(true);
 
-    expect(await sealpin(['export', cid, car!, ...flags])).toMatchObject({ code: 0 });
+    expect(await here(['export', cid, car!, ...flags])).toMatchObject({ code: 0 });
     // Not pinned by the import: it would be a pin of the user's, which the deletion below leaves alone.
     expect(await kubo.ipfs('dag', 'import', '--enc=json', '--pin-roots=false', '--stats', car!)).toContain(
       '"BlockCount":4,',
@@ -45,7 +46,7 @@ if (kuboProgram() === undefined) {
     const embedded = await node();
     expect(await add(embedded.url, await readFile(stored!))).toBe(cid);
 
-    expect(await sealpin(['delete', cid, ...flags])).toMatchObject({ code: 0 });
+    expect(await here(['delete', cid, ...flags])).toMatchObject({ code: 0 });
     await expect.poll(() => kubo.ipfs('pin', 'ls', '--type=recursive')).not.toContain(cid);
   });
 
@@ -55,12 +56,12 @@ if (kuboProgram() === undefined) {
     const { Addresses: addresses } = JSON.parse(await two.ipfs('id')) as { Addresses: string[] };
     await one.ipfs('swarm', 'connect', addresses[0]!);
     const env = { SEALPIN_KUBO_TOKEN: one.token };
-    const local = await startLocal({ args: [`--kubo-api=${one.url}`], env });
+    const local = await startHere({ dataDir: await directory(), args: [`--kubo-api=${one.url}`], env });
     onTestFinished(() => remove(local));
     const flag = `--data-dir=${local.dataDir}`;
-    const encrypted = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
+    const encrypted = await here(['encrypt', import.meta.filename, '--generate', flag]);
     expect(encrypted.stderr).toContain(`stored in the Kubo at ${one.url}, which has 1 peer: anyone with the blob ID`);
-    const status = await sealpin(['status', '--json', flag]);
+    const status = await here(['status', '--json', flag]);
     expect(JSON.parse(status.stdout)).toMatchObject({ kubo: { url: one.url, status: 'ok', peers: 1 } });
     await local.end();
 
