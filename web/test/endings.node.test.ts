@@ -68,14 +68,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.getByText(/complete\b/i).count()).toBe(0);
   };
 
-  test('a picked file has all bytes', async () => {
+  test.runIf(long)('a picked file has all bytes', async () => {
     const { page } = await opened(large, { without: ways.picked });
     await page.getByRole('button', { name: 'Save film.mkv' }).click();
     await page.getByText('Saved and complete.', { exact: true }).waitFor();
     expect(await privateFiles(page)).toEqual({ 'picked film.mkv': bytes.length });
   });
 
-  test.each(long ? (['disk', 'stream', 'memory'] as const) : (['stream'] as const))(
+  test.runIf(long).each(['disk', 'stream', 'memory'] as const)(
     '%s: the download has all bytes',
     async (way) => {
       const watched = await opened(large, { without: ways[way] });
@@ -99,7 +99,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     }
   });
 
-  test('a file that this thread left behind is removed when the next page loads', async () => {
+  test.runIf(long)('a file that this thread left behind is removed when the next page loads', async () => {
     const { page } = await opened(large, { without: ways.disk });
     await downloaded(page, 'Save film.mkv');
     expect(Object.values(await privateFiles(page))).toEqual([bytes.length]);
