@@ -75,19 +75,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await privateFiles(page)).toEqual({ 'picked film.mkv': bytes.length });
   });
 
-  test.runIf(long).each(['disk', 'stream', 'memory'] as const)(
-    '%s: the download has all bytes',
-    async (way) => {
-      const watched = await opened(large, { without: ways[way] });
-      const file = await downloaded(watched.page, 'Save film.mkv');
-      equal(new Uint8Array(file!.bytes), bytes);
-      expect(file!.name).toBe('film.mkv');
-      await watched.page.getByText('Complete. It is in your downloads.').waitFor();
-      expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
-      expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
-      expect(watched.complaints).toEqual([]);
-    },
-  );
+  test.runIf(long).each(['disk', 'stream', 'memory'] as const)('%s: the download has all bytes', async (way) => {
+    const watched = await opened(large, { without: ways[way] });
+    const file = await downloaded(watched.page, 'Save film.mkv');
+    equal(new Uint8Array(file!.bytes), bytes);
+    expect(file!.name).toBe('film.mkv');
+    await watched.page.getByText('Complete. It is in your downloads.').waitFor();
+    expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
+    expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
+    expect(watched.complaints).toEqual([]);
+  });
 
   test.runIf(long)('sizes around a part and 300 MB arrive as they were sent', async () => {
     const mebibyte = 1024 * 1024;
