@@ -130,6 +130,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const byKey = await open(receiver.root);
       await byKey.page.getByLabel('Link or blob ID').fill(` ipfs://${cid}\n`);
       await click(byKey, 'Open');
+      await byKey.page.locator('#asked:not([hidden])').waitFor();
       await byKey.page.getByLabel('Private key').setInputFiles({
         name: 'key.pem',
         mimeType: 'text/plain',
