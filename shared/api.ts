@@ -8,6 +8,7 @@ import { SealpinError } from './errors.ts';
 export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
 export * from './api/accounts-shapes.ts';
 export * from './api/files-shapes.ts';
+export * from './api/operator-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
 

@@ -48,6 +48,13 @@ const table = {
   },
   insufficient_scope: { status: 403, exit: 1, fault: 'user', title: 'The API key may not do this' },
   forbidden: { status: 403, exit: 1, fault: 'user', title: 'Not allowed' },
+  account_disabled: {
+    status: 403,
+    exit: 1,
+    fault: 'user',
+    title: 'The operator has disabled this account',
+    hint: 'ask the operator of the service; what is stored stays',
+  },
   not_found: { status: 404, exit: 1, fault: 'user', title: 'Not found' },
   method_not_allowed: { status: 405, exit: 1, fault: 'user', title: 'This method is not allowed here' },
   not_acceptable: { status: 406, exit: 1, fault: 'user', title: 'No acceptable representation' },
@@ -73,6 +80,14 @@ const table = {
     hint: 'finish or terminate some of them, or wait until they expire',
   },
   gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
+  // As path gateways answer for a denylist (https://specs.ipfs.tech/http-gateways/path-gateway/#410-gone). 451 is for legal demands.
+  content_denied: {
+    status: 410,
+    exit: 1,
+    fault: 'user',
+    title: 'The operator of this service has put these bytes on its denylist',
+    hint: 'ask the operator of the service; its owner can still delete the file',
+  },
   precondition_failed: { status: 412, exit: 1, fault: 'user', title: 'A precondition of the request does not hold' },
   too_large: { status: 413, exit: 1, fault: 'user', title: 'The body is larger than this service accepts' },
   quota_exceeded: { status: 413, exit: 1, fault: 'user', title: 'The API key or the account has no room for this' },

@@ -32,6 +32,7 @@ export type Reason =
   | 'not_a_link'
   | 'broken_off'
   | 'foreign_layout'
+  | 'other_bytes'
   | 'blob_absent'
   | 'blob_unavailable'
   | 'redirected'

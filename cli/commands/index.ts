@@ -73,6 +73,34 @@ const table = {
     summary: "Write the account's private key to a file",
     load: async () => (await import('./key-export.ts')).command,
   },
+  'account create': {
+    summary: 'Make an account (for the operator of the service)',
+    load: async () => (await import('./manage-accounts.ts')).create,
+  },
+  'account list': {
+    summary: 'List the accounts with what they use',
+    load: async () => (await import('./manage-accounts.ts')).list,
+  },
+  'account quota': {
+    summary: 'Set how much an account may store',
+    load: async () => (await import('./manage-accounts.ts')).quota,
+  },
+  'account disable': {
+    summary: 'Refuse all API keys of an account',
+    load: async () => (await import('./manage-accounts.ts')).disable,
+  },
+  'account enable': {
+    summary: 'Let the API keys of an account work again',
+    load: async () => (await import('./manage-accounts.ts')).enable,
+  },
+  'account upgrade-key': {
+    summary: 'Add the scope share to an older API key',
+    load: async () => (await import('./manage-accounts.ts')).upgradeKey,
+  },
+  'account delete': {
+    summary: 'Delete an account with everything in it',
+    load: async () => (await import('./manage-accounts.ts')).remove,
+  },
   completions: {
     summary: 'Print the completions for a shell',
     load: async () => (await import('./completions.ts')).completionsCommand(loadCommands),

@@ -1,9 +1,10 @@
-import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
+import { type ApiKeyList, type NewApiKey, scopes, type Scope } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
+import { parseSize } from '../terminal/size.ts';
 
 const defaultScopes = 'read,write';
 const dayMs = 24 * 3600 * 1000;
@@ -39,6 +40,26 @@ function parseExpiry(text: string, nowMs: number): string {
   return new Date(time).toISOString();
 }
 
+const limitNames = ['files', 'bytes', 'fileBytes'] as const;
+type Limits = NonNullable<NewApiKey['limits']>;
+
+/** `files=100,bytes=10GB`, each at most once. @throws usage */
+function parseLimits(text: string): Limits {
+  const limits: Limits = {};
+  for (const part of text.split(',')) {
+    const [given = '', value = ''] = part.split('=', 2).map((word) => word.trim());
+    const name = limitNames.find((each) => each === given);
+    if (name === undefined || limits[name] !== undefined)
+      throw new SealpinError('usage', `--limits has ${JSON.stringify(given)} ${name ? 'twice' : 'in it'}`, {
+        hint: 'write files=100,bytes=10GB,fileBytes=1GB, or some of these',
+      });
+    const number = name === 'files' && !/^\d+$/.test(value) ? 0 : parseSize(value, `the limit ${name}`);
+    if (number < 1) throw new SealpinError('usage', `the limit ${name} is a number from 1 on`);
+    limits[name] = number;
+  }
+  return limits;
+}
+
 type Listed = ApiKeyList['keys'][number];
 
 /** The keys of the account, the one in use marked `current`, which older services do not report. */
@@ -57,7 +78,7 @@ function keyText(key: Listed): string {
 
 export const create = defineCommand({
   about:
-    'A key never exceeds the scopes or the expiry of the key that created it. Without the scope read, a key ' +
+    'A key never exceeds the scopes, the expiry or the limits of the key that created it. Without the scope read, a key ' +
     'cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
@@ -67,15 +88,25 @@ export const create = defineCommand({
       description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})`,
     },
     expires: { type: 'string', valueHint: 'when', description: 'When it expires: 30d, or a date' },
+    limits: {
+      type: 'string',
+      valueHint: 'limits',
+      description: 'What it may store: files=100,bytes=10GB,fileBytes=1GB, or some of these',
+    },
   },
   service: true,
   examples: [
     { command: 'sealpin key create phone', does: 'A key that stores and reads' },
     { command: 'sealpin key create backup --scopes write --expires 90d', does: 'A key that only stores, for 90 days' },
+    {
+      command: 'sealpin key create inbox --scopes write --limits files=20,bytes=1GB',
+      does: 'A key that stores so much and no more',
+    },
   ],
   async run({ args, context }) {
     const expiry = args.expires === undefined ? {} : { expiresAt: parseExpiry(args.expires, context.now()) };
-    const wanted = { label: args.label, scopes: parseScopes(args.scopes ?? defaultScopes), ...expiry };
+    const limits = args.limits === undefined ? {} : { limits: parseLimits(args.limits) };
+    const wanted = { label: args.label, scopes: parseScopes(args.scopes ?? defaultScopes), ...expiry, ...limits };
     const service = await authorizedService(context);
     const { key, apiKey } = await api(service, context).createKey(wanted);
     const can = key.scopes.join(', ');

@@ -159,13 +159,15 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
 }
 
 /**
- * The running local service of a data directory and the API key of its account, if there is one. The service itself
+ * The running local service of a data directory with the API key of its account and the operator's token, if there is one. The service itself
  * reports where it listens, on a socket that only this user can open: another user's program may have taken the port in a
  * file, and must not get the key.
  *
  * @throws service_unreachable when it runs but takes no requests
  */
-export async function localService(dataDir: string): Promise<{ url: string; apiKey: string } | undefined> {
+export async function localService(
+  dataDir: string,
+): Promise<{ url: string; apiKey: string; adminToken: string } | undefined> {
   const run = await loadRun(dataDir);
   if (run === undefined || !isRunning(run.service)) return undefined;
   const paths = localPaths(dataDir);
@@ -173,7 +175,7 @@ export async function localService(dataDir: string): Promise<{ url: string; apiK
   if (secrets?.apiKey === undefined) return undefined;
   try {
     const { url } = await control(paths.control, 'address');
-    return { url, apiKey: secrets.apiKey };
+    return { url, apiKey: secrets.apiKey, adminToken: secrets.adminToken };
   } catch (error) {
     if (isSealpinError(error, 'not_running')) return undefined; // it is starting or stopping
     throw error;

@@ -32,7 +32,7 @@ export type Service = {
   readonly gateways: readonly URL[];
 };
 
-type KeyFrom = 'SEALPIN_API_KEY' | '"apiKey" in config.json' | 'local/secrets.json';
+type KeyFrom = 'SEALPIN_API_KEY' | 'SEALPIN_ADMIN_TOKEN' | '"apiKey" in config.json' | 'local/secrets.json';
 
 /**
  * The service: `--service`, `SEALPIN_SERVICE`, the configuration, else the local one.
@@ -120,10 +120,36 @@ export async function authorizedService(context: Context): Promise<Service & { r
       hint: 'set SEALPIN_API_KEY, or put "service" and "apiKey" in config.json of the data directory',
     });
   }
-  if (url.protocol === 'http:' && !isLoopback(url)) {
-    throw new SealpinError('usage', `the API key would be sent to ${url.host} unencrypted`, { hint: 'use https:' });
-  }
+  refuseUnencrypted(url, 'the API key');
   return { url, apiKey, keyFrom, local, gateways };
+}
+
+function refuseUnencrypted(url: URL, what: string): void {
+  if (url.protocol === 'http:' && !isLoopback(url))
+    throw new SealpinError('usage', `${what} would be sent to ${url.host} unencrypted`, { hint: 'use https:' });
+}
+
+/**
+ * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the local service.
+ *
+ * @throws service_unreachable when there is none, unauthorized without a token, usage when it would be sent unencrypted
+ */
+export async function operatedService(context: Context): Promise<Caller> {
+  const { url, local = false } = await findService(context);
+  if (url === undefined) throw noService();
+  const given = context.env['SEALPIN_ADMIN_TOKEN'];
+  const { localService } = await import('../local/state.ts');
+  const token = given ?? (local ? (await localService(context.dataDir))?.adminToken : undefined);
+  if (token === undefined)
+    throw new SealpinError('unauthorized', `there is no operator's token for ${url.host}`, {
+      hint: "set SEALPIN_ADMIN_TOKEN to the service's ADMIN_TOKEN",
+    });
+  if (!/^[\x21-\x7e]+$/.test(token))
+    throw new SealpinError('unauthorized', "SEALPIN_ADMIN_TOKEN is not an operator's token", {
+      hint: 'it has no spaces and no line breaks',
+    });
+  refuseUnencrypted(url, "the operator's token");
+  return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
 /**
@@ -222,7 +248,8 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 /** A page of the list of files is far smaller. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
-async function json<S extends Parameters<typeof parseResponse>[0]>(
+/** Reads a response as JSON of a shape. @throws service_answer */
+export async function json<S extends Parameters<typeof parseResponse>[0]>(
   response: HttpResponse,
   shape: S,
   url: URL,
@@ -302,14 +329,8 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
       return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountDetails, url);
     },
     async createKey(key) {
-      const body = Buffer.from(JSON.stringify(key));
       return json(
-        await call(service, 'v1/keys', {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: { stream: once(body), bytes: body.length },
-          ...common,
-        }),
+        await call(service, 'v1/keys', { method: 'POST', ...jsonBody(key), ...common }),
         NewApiKeyResponse,
         url,
       );
@@ -326,6 +347,12 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
       );
     },
   };
+}
+
+/** The options of a request whose body is JSON. */
+export function jsonBody(value: unknown): Pick<SendOptions, 'headers' | 'body'> {
+  const body = Buffer.from(JSON.stringify(value));
+  return { headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length } };
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

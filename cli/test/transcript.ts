@@ -20,6 +20,7 @@ const marks: Readonly<Record<string, string>> = {
   recipient: 'age1tag1[0-9a-z]+',
   apikey: 'sp_[0-9A-Za-z]{71}',
   keyid: '[0-9a-f]{16}',
+  accountid: '[0-9A-Za-z]{22}',
   port: '\\d+',
   n: '\\d+',
   day: '\\d{4}-\\d{2}-\\d{2}',

@@ -15,8 +15,15 @@ import {
 } from './fields.ts';
 import { EndedShare } from './shares-shapes.ts';
 
-/** `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. */
-export const NewAccount = v.strictObject({ label: Label, recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))) });
+/**
+ * `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. `quotaBytes`: how many bytes on IPFS the
+ * account may store.
+ */
+export const NewAccount = v.strictObject({
+  label: Label,
+  recovery: v.optional(v.pipe(v.string(), v.maxLength(4096))),
+  quotaBytes: v.optional(Bytes),
+});
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
 /** What a key may store: files, bytes on IPFS altogether, and bytes of one file. */
@@ -54,8 +61,13 @@ export const OwnApiKey = v.object({
 
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
-/** `usage` is for keys with `read` only. */
-export const AccountDetails = v.object({ account: AccountWithRecovery, usage: v.optional(Usage), key: OwnApiKey });
+/** `usage` and `quotaBytes`, how many bytes it may reach, are for keys with `read` only. */
+export const AccountDetails = v.object({
+  account: AccountWithRecovery,
+  usage: v.optional(Usage),
+  quotaBytes: v.optional(Bytes),
+  key: OwnApiKey,
+});
 export type AccountDetails = v.InferOutput<typeof AccountDetails>;
 
 /** Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the issuer's. */

@@ -12,6 +12,8 @@ export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 
 /** The blocks of a CAR, one after the other. */
 export interface CarReader {
+  /** The header without its length, in DAG-CBOR. @throws as `next` */
+  header(): Promise<Uint8Array>;
   /**
    * The next block; undefined at the end. One call at a time.
    * @throws content_mismatch when the CAR is malformed or cut off; what the stream throws
@@ -26,13 +28,13 @@ const maxHeaderBytes = 65_536;
 /** CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2. */
 const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 
-/** Reads a CAR. The roots in its header are ignored: the caller knows what it needs. */
+/** Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the header. */
 export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
   const reader = byteReader(stream);
-  let started = false;
+  let opened: Promise<Uint8Array> | undefined;
   let position = 0;
 
-  async function header(): Promise<void> {
+  async function readHeader(): Promise<Uint8Array> {
     let length = 0;
     for (let shift = 0; ; shift += 7) {
       const [byte = 0] = await exactly(reader, 1);
@@ -42,17 +44,18 @@ export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
       if (shift >= 14) throw invalid('its header has no length');
     }
     if (length > maxHeaderBytes) throw invalid('its header is too large');
-    const text = (await exactly(reader, length)).join();
+    const bytes = await exactly(reader, length);
     position += length;
-    if (!text.includes(versionOne.join())) throw invalid('it is not a CARv1');
+    if (!bytes.join().includes(versionOne.join())) throw invalid('it is not a CARv1');
+    return bytes;
   }
 
+  const header = (): Promise<Uint8Array> => (opened ??= readHeader());
+
   return {
+    header,
     async next() {
-      if (!started) {
-        started = true;
-        await header();
-      }
+      await header();
       // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always there.
       const front = await reader.read(1 + cidBytes);
       if (front.length === 0) return undefined;

@@ -8,7 +8,7 @@
 export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
 export { bytesOfCid, cidFromBytes, cidOf, digestOfBytes, isCid, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
-export { sha256, treeOf, type Digest } from './tree.ts';
+export { digestBytes, sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
 export { carReader, type CarBlock } from './car-reader.ts';
 export { type BlockSource } from './block-source.ts';

@@ -9,8 +9,8 @@ import { encodeNode, type Link } from './unixfs.ts';
 /** SHA-256 of a block, 32 bytes. It must be done with the block when it returns, not only when it resolves. */
 export type Digest = (block: Uint8Array) => Uint8Array | Promise<Uint8Array>;
 
-/** Bytes of a digest. */
-const digestBytes = 32;
+/** Bytes of a SHA-256. */
+export const digestBytes = 32;
 
 /** SHA-256 by WebCrypto, which by its specification (section 14.3.5) copies the bytes before it returns. */
 export async function sha256(block: Uint8Array): Promise<Uint8Array> {

@@ -9,6 +9,7 @@ import {
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
+import { checkOrigin } from './account-origins.ts';
 import { readCachedKey, type CachedKey } from './key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
 import type { Account, KeyMaterial } from '../objects/account.ts';
@@ -24,7 +25,8 @@ export type Principal = {
 /**
  * The principal of a request. This does not authorize the key: the account does so, in the call that also does the work. The checks
  * are ordered by cost: form and checksum of the key, this isolate's memory, KV (billed), then the rate limit that KV's answer selects.
- * @throws unauthorized without a key, or with a text that cannot be one; rate_limited, overloaded
+ * @throws unauthorized without a key, or with a text that cannot be one; rate_limited, overloaded; forbidden for a page whose origin the
+ *   account does not allow
  */
 export async function authenticate(c: Ctx): Promise<Principal> {
   const key = await parseApiKey(bearer(c) ?? '');
@@ -36,6 +38,7 @@ export async function authenticate(c: Ctx): Promise<Principal> {
     rememberKey(key.hash);
     await limitAccount(c, key.account);
   }
+  await checkOrigin(c, key.account);
   return { key, account: c.env.ACCOUNT.getByName(key.account), cached };
 }
 

@@ -7,7 +7,7 @@ import { cors as allowOrigin } from 'hono/cors';
 import type { App, Ctx } from './app.ts';
 
 const options = {
-  allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+  allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
   allowHeaders: [
     'Authorization',
     'Content-Digest',

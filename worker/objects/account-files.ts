@@ -45,8 +45,9 @@ export class AccountFiles extends RpcTarget {
   ): Promise<Result<KeyMaterial & { file: FileRecord }>> {
     const caller = this.#o.authorize(hash, 'read');
     if (!caller.ok) return caller;
-    const file = this.#o.files.find(fileId);
-    if (file === undefined) return err('not_found');
+    const found = this.#o.files.readable(fileId);
+    if (!found.ok) return found;
+    const { file } = found;
     return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
   }
 

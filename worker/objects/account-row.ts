@@ -67,6 +67,10 @@ export class AccountRow {
     return this.#sql.exec<Usage>('SELECT files, bytes FROM account').one();
   }
 
+  rename(label: string): void {
+    this.#sql.exec('UPDATE account SET label = ?', label);
+  }
+
   /** The recovery file; undefined where the account has no recovery key. */
   recovery(): StoredRecovery | undefined {
     const { recovery, recovery_key: key, recovery_hash: hash } = this.#sql.exec('SELECT * FROM account').one() as Row;
@@ -85,7 +89,7 @@ export class AccountRow {
     this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', nowMs);
   }
 
-  /** Reads the row again, to be called after a transaction that creates, closes or removes it. */
+  /** Reads the row again, to be called after a transaction that creates, changes, closes or removes it. */
   reload(): void {
     this.#id = undefined;
     this.#open = undefined;

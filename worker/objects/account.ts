@@ -9,10 +9,13 @@ import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
+import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
 import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
+import { Administration, noAccount } from './administration.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { Claims, type Claim } from './claims.ts';
 import { Files, type FileRecord, type NewFile } from './file-rows.ts';
+import type { Room } from './key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
 import { Outbox } from './outbox.ts';
@@ -27,10 +30,10 @@ export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';
 
 /**
- * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `roomBytes`: how many
- * the file may have, by the limits of the key.
+ * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `room`: what the limits
+ * of the key and the quota leave for the file.
  */
-type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; roomBytes: number | undefined };
+type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Room | undefined };
 
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
@@ -38,6 +41,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
   readonly #registry = new KeyRegistry(this.#sql);
+  readonly #settings = new AccountSettings(this.#sql);
   readonly #files = new Files(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
@@ -93,6 +97,14 @@ export class Account extends DurableObject<AccountEnv> {
     deliver: (ids) => this.#deliver(ids),
     erased: () => this.erased(),
   });
+  readonly #administration = new Administration({
+    ...this.#stores,
+    row: this.#row,
+    settings: this.#settings,
+    registry: this.#registry,
+    flushSoon: () => this.#flushSoon(),
+  });
+  #isListed = this.#row.open === undefined || this.#settings.isListed;
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
 
@@ -127,31 +139,45 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#keys;
   }
 
-  /** Creates the account with its first key. */
-  async create(account: AccountRecord, recovery: Recovery | null, key: NewKey): Promise<Result> {
+  /** What the operator does, with calls of its own. */
+  get administration(): Administration {
+    return this.#administration;
+  }
+
+  /** Creates the account with its first key. @param quotaBytes null: no quota */
+  async create(
+    account: AccountRecord,
+    recovery: Recovery | null,
+    key: NewKey,
+    quotaBytes: number | null,
+  ): Promise<Result> {
     if (this.#row.id !== undefined) return err('conflict', 'the account exists');
     this.ctx.storage.transactionSync(() => {
       this.#row.create(account);
       if (recovery !== null) this.#row.replaceRecovery(recovery);
       this.#registry.add(key);
+      this.#settings.set({ ...defaultSettings, quotaBytes });
     });
     this.#row.reload();
+    await this.#administration.enlist();
     return { ok: true };
   }
 
   /** The account, what it uses, and the caller's key material. */
-  about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage }>> {
+  about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage; settings: Settings }>> {
     return this.#as(hash, undefined, (caller) => ({
       ok: true,
       ...this.#material(caller, true),
       account: caller.account,
       usage: this.#row.usage(),
+      settings: this.#settings.get(),
     }));
   }
 
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
   async close(): Promise<Result<{ files: number; keys: number; shares: number }>> {
-    if (this.#row.open === undefined) return err('not_found');
+    if (this.#row.open === undefined) return noAccount();
+    const { id } = this.#row.open;
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
@@ -161,6 +187,7 @@ export class Account extends DurableObject<AccountEnv> {
       const keys = this.#registry.list().map((key) => key.id);
       this.#registry.revoke(keys, this.#outbox, now);
       this.#claims.dropAll();
+      this.#outbox.add({ op: 'delist', target: id });
       this.#row.close(now);
       return { files, keys: keys.length, shares };
     });
@@ -289,7 +316,13 @@ export class Account extends DurableObject<AccountEnv> {
     const account = this.#row.open;
     if (account === undefined) return err('unauthorized');
     const found = this.#registry.authorize(hash, scope, this.now());
-    return found.ok ? { ok: true, key: found.key, account } : found;
+    if (!found.ok) return found;
+    if (this.#settings.get().disabled) return err('account_disabled');
+    if (!this.#isListed) {
+      this.#isListed = true;
+      this.ctx.waitUntil(this.#administration.enlist());
+    }
+    return { ok: true, key: found.key, account };
   }
 
   #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {

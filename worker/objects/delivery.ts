@@ -1,4 +1,5 @@
 /** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
+import { delist, enlist } from '../auth/account-list.ts';
 import { kvKeyName } from '../auth/key-cache.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
@@ -23,6 +24,14 @@ export async function send(
 ): Promise<Result<{ status: Removal }>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));
+    return { ok: true, status: 'unpinned' };
+  }
+  if (message.op === 'enlist') {
+    await enlist(env.API_KEYS, message.target);
+    return { ok: true, status: 'unpinned' };
+  }
+  if (message.op === 'delist') {
+    await delist(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned' };
   }
   if (message.op === 'unshare') {

@@ -1,6 +1,7 @@
 /** The files of an account, as rows. */
+import { AccountSettings } from './account-settings.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
-import type { Failure } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /**
  * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
@@ -64,18 +65,20 @@ export type Page = { files: FileRecord[]; next: number | undefined };
 export class Files {
   readonly #sql: SqlStorage;
   readonly #limits: KeyLimits;
+  readonly #settings: AccountSettings;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     this.#limits = new KeyLimits(sql);
+    this.#settings = new AccountSettings(sql);
   }
 
-  /** What a key may still store. @param by its ID */
+  /** What a key may still store, by its limits and the quota of the account. @param by its ID */
   room(by: string): Room {
-    return this.#limits.room(by);
+    return { ...this.#limits.room(by), accountBytes: this.#settings.roomBytes() };
   }
 
-  /** Why a pending file may not become ready: the key that uploads it has no room for it any more. */
+  /** Why a pending file may not become ready: the key that uploads it, or the account, has no room for it any more. */
   lacksRoom(fileId: string): Failure | undefined {
     const [row] = this.#sql
       .exec<{ created_by: string; bytes: number }>(
@@ -118,6 +121,24 @@ export class Files {
     return row !== undefined || this.find(fileId) !== undefined;
   }
 
+  /** A ready file whose bytes may be served. @returns `not_found`; `content_denied` where its CID is on the denylist */
+  readable(fileId: string): Result<{ file: FileRecord }> {
+    const file = this.find(fileId);
+    if (file === undefined) return err('not_found');
+    const isDenied = this.#sql.exec('SELECT 1 FROM denied_file WHERE file_id = ?', fileId).toArray().length > 0;
+    return isDenied ? err('content_denied') : { ok: true, file };
+  }
+
+  /** Marks the files with a CID, also those that are pending, as denied, or takes the mark from them. */
+  deny(cid: string, denied: boolean): void {
+    this.#sql.exec(
+      denied
+        ? 'INSERT OR IGNORE INTO denied_file (file_id) SELECT file_id FROM file WHERE cid = ?'
+        : 'DELETE FROM denied_file WHERE file_id IN (SELECT file_id FROM file WHERE cid = ?)',
+      cid,
+    );
+  }
+
   isPending(fileId: string): boolean {
     const rows = this.#sql.exec(`SELECT 1 FROM file WHERE file_id = ? AND state = 'pending'`, fileId);
     return rows.toArray().length > 0;
@@ -152,6 +173,7 @@ export class Files {
     // The page of the database is overwritten, not only given back.
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', row.seq);
     this.#sql.exec('DELETE FROM file WHERE seq = ?', row.seq);
+    this.#sql.exec('DELETE FROM denied_file WHERE file_id = ?', fileId);
     if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
   }
@@ -170,6 +192,7 @@ export class Files {
       nowMs,
     );
     this.#sql.exec('DELETE FROM file');
+    this.#sql.exec('DELETE FROM denied_file');
     return ready;
   }
 

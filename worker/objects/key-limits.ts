@@ -4,8 +4,11 @@ import { err, type Failure } from './result.ts';
 /** What a key may store: so many files, so many bytes on IPFS altogether, and so many in one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
 
-/** What a key may still store; undefined where nothing limits it. */
-export type Room = { files: number | undefined; fileBytes: number | undefined };
+/**
+ * What a key may still store; undefined where nothing limits it. `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the
+ * quota of the account.
+ */
+export type Room = { files: number | undefined; fileBytes: number | undefined; accountBytes: number | undefined };
 
 /** The columns of limits in a key's row; null: no limit, or a key without any. */
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
@@ -36,12 +39,17 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
 }
 
 /** Whether there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
-export function exceedsRoom({ files, fileBytes }: Room, bytes: number): Failure | undefined {
+export function exceedsRoom({ files, fileBytes, accountBytes }: Room, bytes: number): Failure | undefined {
   if (files !== undefined && files < 1) return full('the API key has stored as many files as it may have');
   if (fileBytes !== undefined && bytes > fileBytes)
     return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
+  // Without a number: a key without `read` does not see what the account uses.
+  if (accountBytes !== undefined && bytes > accountBytes)
+    return { ...err('quota_exceeded', 'the account has reached its quota'), hint: overQuota };
   return undefined;
 }
+
+const overQuota = 'delete files, or ask the operator of the service for a higher quota';
 
 function full(detail: string): Failure {
   return { ...err('quota_exceeded', detail), hint: 'delete what it stored before, or use a key with higher limits' };
@@ -67,7 +75,7 @@ export class KeyLimits {
   }
 
   /** What a key may still store, by its own limits and those of the keys that it descends from. */
-  room(id: string): Room {
+  room(id: string): Omit<Room, 'accountBytes'> {
     const { files, bytes, file } = this.#sql
       .exec<{ files: number | null; bytes: number | null; file: number | null }>(
         `${line} SELECT min(max_files - files) AS files, min(max_bytes - bytes) AS bytes, min(max_file_bytes) AS file

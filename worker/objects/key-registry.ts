@@ -148,6 +148,10 @@ export class KeyRegistry {
     if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
   }
 
+  setScopes(id: string, scopes: readonly Scope[]): void {
+    this.#sql.exec('UPDATE api_key SET scopes = ? WHERE id = ?', scopes.join(' '), id);
+  }
+
   /** The keys that are not revoked, oldest first. */
   list(): KeyRecord[] {
     return this.#sql

@@ -12,7 +12,9 @@ import type { Result } from './result.ts';
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
   | { op: 'unshare'; target: string }
-  | { op: 'forget'; target: string };
+  | { op: 'forget'; target: string }
+  | { op: 'enlist'; target: string }
+  | { op: 'delist'; target: string };
 
 /** The message that a file, or a part of an upload, no longer needs its CID. */
 export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid' | 'service' | 'fileId'>): Message {

@@ -1,4 +1,5 @@
 /** The parts of uploads, as rows: what a file that is not stored yet keeps pinned. */
+import { digestBytes } from '../../shared/ipfs/index.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 
 /** A part that a service holds. Its `id` stands for it in the references of `Pin`, where the ID of a file would be. */
@@ -16,8 +17,6 @@ export type NewPart = {
   bytes: number;
 };
 
-/** Bytes of a SHA-256. */
-const digestBytes = 32;
 /** The time at which a part is due that does not come due by itself. */
 const never = Number.MAX_SAFE_INTEGER;
 

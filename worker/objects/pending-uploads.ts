@@ -4,7 +4,7 @@
  */
 import type { Claim, Claims } from './claims.ts';
 import type { FileRecord, Files, NewFile } from './file-rows.ts';
-import { exceedsRoom } from './key-limits.ts';
+import { exceedsRoom, type Room } from './key-limits.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from './result.ts';
@@ -33,23 +33,23 @@ export class PendingUploads {
   /**
    * Takes the claim of an upload that begins, if it has one.
    * @param by the ID of the key that uploads @param bytes of the file, as many as are known
-   * @returns the file of the first request, if this is a second one; else how many bytes the limits of the key leave for it
+   * @returns the file of the first request, if this is a second one; else what the limits of the key and the quota leave for it
    */
   begin(
     claim: Claim | undefined,
     fileId: string,
     by: string,
     bytes: number,
-  ): Result<{ first: FileRecord | undefined; roomBytes: number | undefined }> {
+  ): Result<{ first: FileRecord | undefined; room: Room | undefined }> {
     const { storage, claims, files } = this.#stores;
     return storage.transactionSync(() => {
       const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, fileId);
       if (!taken.ok) return taken;
       const first = taken.first === undefined ? undefined : files.find(taken.first);
-      if (first !== undefined) return { ok: true, first, roomBytes: undefined };
+      if (first !== undefined) return { ok: true, first, room: undefined };
       const room = files.room(by);
       const failure = exceedsRoom(room, bytes);
-      if (failure === undefined) return { ok: true, first, roomBytes: room.fileBytes };
+      if (failure === undefined) return { ok: true, first, room };
       claims.drop(fileId);
       return failure;
     });

@@ -58,6 +58,9 @@ function ownership(held: Held, row: PinRow | undefined): Ownership {
   return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: row !== undefined };
 }
 
+/** The CIDs that the operator denies. Their bytes are neither served nor stored. */
+const denylist = 'CREATE TABLE IF NOT EXISTS denied (cid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID';
+
 /** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
@@ -67,6 +70,8 @@ export class Pin extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
+    // Objects from before there was a denylist.
+    if (this.#exists) this.#sql.exec(denylist);
     // Objects of the first version.
     if (
       this.#exists &&
@@ -85,11 +90,14 @@ export class Pin extends DurableObject<Env> {
   /**
    * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
    * `pinned`: ours is there already, from an earlier reference.
+   * @returns `forbidden` for a CID on the denylist; `overloaded`, and what the service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     return await this.#serialize<PinPlan>(reference.cid, async () => {
       const { cid, service, account, fileId } = reference;
       this.#create();
+      if (this.#deniedAt(cid) !== undefined)
+        return err('forbidden', 'the operator of this service has put these bytes on its denylist');
       let row = this.#row(cid, service);
       if (row?.state === 'unpinning') {
         await this.#unpin(row);
@@ -152,9 +160,13 @@ export class Pin extends DurableObject<Env> {
     });
   }
 
-  /** The services at which a CID has references; none: it is not stored here. `gone`: it was, and is being removed. */
+  /**
+   * The services at which a CID has references; none: it is not stored here. `gone`: it was, and is being removed.
+   * @returns `content_denied`
+   */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
     if (!this.#exists) return { ok: true, services: [], gone: false };
+    if (this.#deniedAt(cid) !== undefined) return err('content_denied');
     const rows = this.#sql.exec<{ service: string }>(
       `SELECT service FROM pin WHERE cid = ?1 AND state = 'live' AND EXISTS
        (SELECT 1 FROM reference WHERE reference.cid = ?1 AND reference.service = pin.service)`,
@@ -165,6 +177,27 @@ export class Pin extends DurableObject<Env> {
       services.length === 0 &&
       this.#sql.exec(`SELECT 1 FROM pin WHERE cid = ? AND state = 'unpinning'`, cid).toArray().length > 0;
     return { ok: true, services, gone };
+  }
+
+  /**
+   * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
+   * @returns the accounts that have a reference to it, whose files are to be denied as well
+   */
+  async deny(cid: string, denied: boolean): Promise<Result<{ accounts: string[] }>> {
+    return await this.#serialize<{ accounts: string[] }>(cid, async () => {
+      if (!denied && !this.#exists) return { ok: true, accounts: [] };
+      this.#create();
+      if (denied) this.#sql.exec('INSERT OR IGNORE INTO denied (cid, created_at) VALUES (?, ?)', cid, this.now());
+      else this.#sql.exec('DELETE FROM denied WHERE cid = ?', cid);
+      const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
+      return { ok: true, accounts: rows.toArray().map(({ account }) => account) };
+    });
+  }
+
+  /** When a CID was put on the denylist, in ms. @returns `not_found` */
+  async denied(cid: string): Promise<Result<{ createdAt: number }>> {
+    const createdAt = this.#exists ? this.#deniedAt(cid) : undefined;
+    return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
   /** Retries the removals that a service did not acknowledge. */
@@ -219,6 +252,11 @@ export class Pin extends DurableObject<Env> {
     return (await service.unpin(cid, AbortSignal.timeout(requestMs))) === 'foreign';
   }
 
+  #deniedAt(cid: string): number | undefined {
+    const rows = this.#sql.exec<{ created_at: number }>('SELECT created_at FROM denied WHERE cid = ?', cid);
+    return rows.toArray()[0]?.created_at;
+  }
+
   #row(cid: string, service: string): PinRow | undefined {
     return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
   }
@@ -254,6 +292,7 @@ export class Pin extends DurableObject<Env> {
       CREATE TABLE IF NOT EXISTS reference (
         cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
         PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+      ${denylist};
     `);
     this.#exists = true;
   }

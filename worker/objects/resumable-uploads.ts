@@ -132,15 +132,15 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * Records that a leaf of an encrypted upload is about to be sent. Other bytes than before under the same nonces would reveal both,
+   * Records that leaves of an encrypted upload are about to be sent. Other bytes than before under the same nonces would reveal both,
    * and let others forge chunks: they end the upload.
-   * @param digest SHA-256 of the leaf, in hex
+   * @param first the number of the first one @param digests SHA-256 of each, 32 bytes each, in order
    * @returns `upload_busy`, `upload_changed`
    */
-  async show(uploadId: string, lease: string, leaf: number, digest: string): Promise<Result> {
+  async show(uploadId: string, lease: string, first: number, digests: Uint8Array): Promise<Result> {
     const { rows } = this.#o;
     if (!rows.isHeld(uploadId, lease)) return takenOver();
-    if (rows.show(uploadId, leaf, digest)) return { ok: true };
+    if (rows.show(uploadId, first, digests)) return { ok: true };
     await this.#fail(uploadId, 'upload_changed');
     return err('upload_changed');
   }

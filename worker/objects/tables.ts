@@ -13,7 +13,7 @@
  *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
  *   age's, 2 a payload without a header, 0 anything else.
  * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
- *   with the hash `target`.
+ *   with the hash `target`, `enlist` or `delist` the account `target`.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
@@ -25,6 +25,10 @@
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
  *   the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
+ * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
+ *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
+ *   has been entered in the operator's list.
+ * - `denied_file`: files whose CID is on the denylist.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  */
 const schema = `
@@ -79,6 +83,10 @@ const additions = `
   CREATE TABLE IF NOT EXISTS share_file (
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
+  CREATE TABLE IF NOT EXISTS account_setting (
+    one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
+    origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
+  CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
 `;
 
 /** Creates the tables of a new account. */

@@ -189,7 +189,7 @@ export class UploadFinisher {
 function lastingCode(error: unknown, attempts: number, isExpired: boolean): Code | undefined {
   const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
   if (isMissing && attempts >= attemptsToLose) return 'pinning_lost';
-  if (isSealpinError(error, 'quota_exceeded')) return error.code;
+  if (isSealpinError(error, 'quota_exceeded') || isSealpinError(error, 'forbidden')) return error.code;
   if (!isExpired) return undefined;
   return isSealpinError(error) ? error.code : 'internal';
 }

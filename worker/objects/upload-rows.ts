@@ -1,5 +1,6 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../shared/errors.ts';
+import { digestBytes } from '../../shared/ipfs/index.ts';
 import { beginningOf, numberOf, type Beginning, type NewFile } from './file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
@@ -238,17 +239,22 @@ export class UploadRows {
   }
 
   /**
-   * Records that a leaf is about to be sent. @returns whether it may be: the first one with this number, or the same bytes again
+   * Records that leaves are about to be sent. @param first the number of the first one @param digests 32 bytes each, in order
+   * @returns whether they may be: each is the first one with its number, or the same bytes again
    */
-  show(id: string, leaf: number, digest: string): boolean {
+  show(id: string, first: number, digests: Uint8Array): boolean {
+    const rows = Array.from({ length: digests.length / digestBytes }, (_, index) => ({
+      leaf: first + index,
+      digest: digests.subarray(index * digestBytes, (index + 1) * digestBytes).toHex(),
+    }));
     const written = this.#sql.exec(
-      `INSERT INTO shown (upload_id, leaf, digest) VALUES (?1, ?2, ?3)
-       ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = ?3 RETURNING leaf`,
+      `INSERT INTO shown (upload_id, leaf, digest)
+       SELECT ?1, value ->> 'leaf', value ->> 'digest' FROM json_each(?2) WHERE true
+       ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = excluded.digest RETURNING leaf`,
       id,
-      leaf,
-      digest,
+      JSON.stringify(rows),
     );
-    return written.toArray().length > 0;
+    return written.toArray().length === rows.length;
   }
 
   /** Forgets the digests of leaves before this number: nothing is sealed for them any more. */

@@ -97,6 +97,8 @@ export function cluster(o: ClusterOptions): PinningService {
 
   return {
     id,
+    // The Kubo of the peer does.
+    verifiesImports: true,
 
     importBlocks,
     unpin,

@@ -43,6 +43,12 @@ export interface PinningService {
   readonly id: string;
 
   /**
+   * Whether the service hashes every block that it imports, and refuses one with other bytes than its CID says by `pinning_failed` with
+   * the reason `other_bytes`. Otherwise the caller hashes what it has not made itself.
+   */
+  readonly verifiesImports: boolean;
+
+  /**
    * Opens an import. A service must not hold a lock for as long as a client takes, so the caller ends an import after some seconds,
    * whatever has arrived until then.
    * @param signal ends the request @returns at once; the request goes out with the first block

@@ -1,4 +1,5 @@
 /** Blocks on their way to a Kubo: one CAR, sent as the body of `dag/import` while its blocks come. */
+import { SealpinError } from '../../shared/errors.ts';
 import { carHeader, carSection } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport } from './contract.ts';
@@ -60,6 +61,8 @@ export function blockImport(rpc: Rpc, o: { signal: AbortSignal; stepMs: number }
       // What a proxy in between makes of a connection that broke.
       if (/unexpected EOF/i.test(result.message))
         throw rpc.unavailable(`received a part of the import only: ${result.message}`);
+      if (/mismatch in content integrity/i.test(result.message))
+        throw new SealpinError('pinning_failed', `${rpc.id}: ${result.message}`, { reason: 'other_bytes' });
       throw rpc.refused(result.message);
     }
     const problem = pinErrorOf(result.first) ?? pinErrorOf(result.last);

@@ -82,6 +82,7 @@ export function kubo(o: KuboOptions): PinningService {
 
   return {
     id: o.id,
+    verifiesImports: true,
 
     importBlocks,
     stat,

@@ -1,12 +1,28 @@
 /** Accounts and API keys in the shape of the API. */
-import type { ApiKeyRecord, NewAccountResponse } from '../../shared/api.ts';
+import type { AccountSummary, ApiKeyRecord, NewAccountResponse } from '../../shared/api.ts';
 import { encodePublicKeyFile } from '../../shared/crypto/index.ts';
 import type { AccountRecord } from '../objects/account.ts';
+import type { AdministeredAccount } from '../objects/administration.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
 
 /** An account in the shape of the API, with its public key as the text of a `public.key` file. */
 export function accountView({ id, label, spki, createdAt }: AccountRecord): NewAccountResponse['account'] {
   return { id, label, publicKey: encodePublicKeyFile(spki), createdAt: new Date(createdAt).toISOString() };
+}
+
+/** An account as the operator sees it. */
+export function accountSummary({ account, usage, settings }: AdministeredAccount): AccountSummary {
+  const { id, label, createdAt } = account;
+  const { quotaBytes, disabled, origins } = settings;
+  return {
+    id,
+    label,
+    createdAt: new Date(createdAt).toISOString(),
+    usage: { files: usage.files, bytes: usage.bytes },
+    ...(quotaBytes === null ? {} : { quotaBytes }),
+    disabled,
+    ...(origins === null ? {} : { origins: [...origins] }),
+  };
 }
 
 /** An API key's record in the shape of the API. @param account the id of its account */

@@ -1,10 +1,16 @@
 /** Accounts: created and deleted by the operator, read by their keys, recovered with their recovery file. */
 import {
+  AccountChanges,
+  AccountQuery,
+  KeyChanges,
   NewAccount,
   Recover,
   scopes,
   type AccountDetails,
+  type AccountList,
   type AccountReceipt,
+  type AccountSummary,
+  type ChangedKey,
   type NewAccountResponse,
 } from '../../shared/api.ts';
 import {
@@ -18,13 +24,14 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { unwrap } from '../objects/result.ts';
-import type { Ctx } from '../http/app.ts';
+import { parseQuery, type Ctx } from '../http/app.ts';
 import { fileHeaders } from '../http/response-body.ts';
 import { readJson } from '../http/json-body.ts';
 import type { Principal } from '../auth/authenticate.ts';
+import { listed, writeOrigins } from '../auth/account-list.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { accountView, keyView } from './account-view.ts';
+import { accountSummary, accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
 import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
 import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
@@ -32,7 +39,7 @@ import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recove
 /** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {
   refuseIdempotencyKey(c);
-  const { label, recovery } = await readJson(c.req.raw, NewAccount);
+  const { label, recovery, quotaBytes = null } = await readJson(c.req.raw, NewAccount);
   const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
   const pair = await generateKeyPair();
   const id = newAccountId();
@@ -47,8 +54,43 @@ export async function createAccount(c: Ctx): Promise<Response> {
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, id, key);
-  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key));
+  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key, quotaBytes));
   return accountCreated(c, account, apiKey, key);
+}
+
+/** A page of accounts, in no particular order. One that is about to be created or deleted may be missing. */
+export async function listAccounts(c: Ctx): Promise<Response> {
+  const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
+  const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
+  const body: AccountList = {
+    accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
+    ...(cursor === undefined ? {} : { cursor }),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Returns an account, and enters it in the list if it is missing there. */
+export async function readAccountSummary(c: Ctx): Promise<Response> {
+  const account = await unwrap(accountOf(c).object.administration.read());
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
+export async function changeAccount(c: Ctx): Promise<Response> {
+  const { id, object } = accountOf(c);
+  const changes = await readJson(c.req.raw, AccountChanges);
+  const account = await unwrap(object.administration.change(changes));
+  // Where this fails, the same request sets them again.
+  if (changes.origins !== undefined) await writeOrigins(c.env.API_KEYS, id, changes.origins);
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Adds a scope to a key that is older than the scope. */
+export async function changeKey(c: Ctx): Promise<Response> {
+  const { object } = accountOf(c);
+  const { addScope } = await readJson(c.req.raw, KeyChanges);
+  const { account, key } = await unwrap(object.administration.addScope(c.req.param('keyId') ?? '', addScope));
+  return c.json<ChangedKey>({ key: keyView(account, key) }, 200, { 'Cache-Control': 'no-store' });
 }
 
 /** Deletes an account with its files and keys. */
@@ -61,10 +103,13 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { account, usage, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { quotaBytes } = settings;
+  const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
-    ...(key.scopes.includes('read') ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
+    ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
+    ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
     key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
@@ -144,6 +189,6 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 /** The account that a path names. @throws not_found when it cannot be the id of one */
 function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
-  if (!isAccountId(id)) throw new SealpinError('not_found');
+  if (!isAccountId(id)) throw new SealpinError('not_found', 'there is no account with this ID');
   return { id, object: c.env.ACCOUNT.getByName(id) };
 }

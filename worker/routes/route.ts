@@ -16,7 +16,7 @@ export type Bodies = Record<string, v.GenericSchema | null>;
 
 type Description = {
   /** GET answers HEAD, too, unless the path has a row for it. */
-  method: 'get' | 'head' | 'post' | 'patch' | 'delete' | 'options';
+  method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
   /** What clients that are generated from the description call it; that of a GET with bytes begins with `get`. */
   operationId?: string;
@@ -64,7 +64,10 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
     codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
   },
   // Its guard is `authenticate`, which hands the principal to the handler.
-  key: { middleware: [], codes: ['unauthorized', 'insufficient_scope', 'rate_limited', 'overloaded'] },
+  key: {
+    middleware: [],
+    codes: ['unauthorized', 'account_disabled', 'forbidden', 'insufficient_scope', 'rate_limited', 'overloaded'],
+  },
 };
 
 /** The codes of every route. */

@@ -5,7 +5,6 @@
 import {
   AccountDetails,
   AccountId,
-  AccountReceipt,
   ApiKeyList,
   CidParameter,
   EncryptedJsonUpload,
@@ -31,15 +30,17 @@ import {
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
-import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
+import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
+import { carType } from '../upload/send-car.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -59,6 +60,7 @@ const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Las
 const readCodes: readonly Code[] = [
   'invalid_request',
   'not_found',
+  'content_denied',
   'not_acceptable',
   'precondition_failed',
   'range_not_satisfiable',
@@ -72,7 +74,11 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     path: `/v1/storage/${mode}`,
     operationId: mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
     summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
-    description: 'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.',
+    description:
+      'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.' +
+      (mode === 'plain'
+        ? ' A CARv1 holds the blocks of one UnixFS file, its leaves first, under the CIDs they keep.'
+        : ''),
     who: 'key',
     scope: 'write',
     ...(mode === 'plain' ? { query: UploadQuery } : {}),
@@ -82,7 +88,11 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
       'Idempotency-Key': 'the same key: the same file',
     },
-    body: { [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload, [bytes]: null },
+    body: {
+      [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload,
+      ...(mode === 'plain' ? { [carType]: null } : {}),
+      [bytes]: null,
+    },
     responses: { 201: { [json]: NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
     links: {
@@ -148,22 +158,14 @@ export const routes: readonly Route[] = [
     links: {
       getRecoveryFile: { id: '/account/id' },
       recoverAccount: { id: '/account/id' },
+      getAccountSummary: { id: '/account/id' },
+      changeAccount: { id: '/account/id' },
       deleteAccount: { id: '/account/id' },
     },
     codes: [...badJson, 'key_invalid'],
     handler: createAccount,
   },
-  {
-    method: 'delete',
-    path: '/v1/accounts/:id',
-    operationId: 'deleteAccount',
-    summary: 'Deletes an account with everything in it',
-    params: { id: AccountId },
-    who: 'operator',
-    responses: { 200: { [json]: AccountReceipt } },
-    codes: [],
-    handler: deleteAccount,
-  },
+  ...operatorRoutes,
   {
     method: 'get',
     path: '/v1/accounts/:id/recovery',
@@ -312,7 +314,7 @@ export const routes: readonly Route[] = [
     ignoresUnknownQuery: true,
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     responses: {
-      200: { [bytes]: null, 'application/vnd.ipld.car': null, 'application/vnd.ipld.raw': null },
+      200: { [bytes]: null, [carType]: null, 'application/vnd.ipld.raw': null },
       206: { [bytes]: null },
       304: null,
     },
@@ -323,6 +325,7 @@ export const routes: readonly Route[] = [
       'invalid_filename',
       'not_found',
       'gone',
+      'content_denied',
       'not_acceptable',
       'precondition_failed',
       'range_not_satisfiable',

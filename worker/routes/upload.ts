@@ -10,11 +10,14 @@ import { parseDisposition } from '../http/content-disposition.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
 import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
+import type { SentPart } from '../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
-import { sendFile, type SentFile } from '../upload/send-file.ts';
+import { carType, sendCar } from '../upload/send-car.ts';
+import { sendFile } from '../upload/send-file.ts';
+import type { SentFile } from '../upload/send-parts.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';
 import { identityOf, type Principal } from '../auth/authenticate.ts';
-import { maxUploadBytes, uploadIdleMs } from '../env.ts';
+import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../env.ts';
 import { parseClaim } from '../upload/idempotency-key.ts';
 import { errorText, log } from '../log.ts';
 import type { KeyMaterial } from '../objects/account.ts';
@@ -30,6 +33,8 @@ type Mode = NewFile['mode'];
 /** What the headers of a request say about its body. */
 type Announced = {
   json: boolean;
+  /** Whether the body is a CAR of the file. */
+  car: boolean;
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
@@ -54,7 +59,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
   const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
-  const { key, spki, roomBytes } = begun;
+  const { key, spki, room } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
@@ -65,7 +70,8 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(() => {
-      body = uploadBody(c.req.raw, { limitBytes, roomBytes, idleMs, form, ...announced });
+      const counted = announced.car ? undefined : room;
+      body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
     return created(c, key, record, { ...about, digest });
@@ -82,10 +88,10 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   }
 }
 
-/** How many bytes of a file a request announces; undefined for JSON, in which there are other bytes, too. */
+/** How many bytes of a file a request announces; undefined for JSON and a CAR, in which there are other bytes, too. */
 function fileBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
-  return announced === null || isJson(headers) ? undefined : Number(announced);
+  return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
 }
 
 /**
@@ -175,20 +181,20 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
       ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
       : undefined;
   try {
-    const sent = await sendFile(encrypted?.payload ?? body.stream, {
-      service,
-      signal,
-      turns: leafTurns,
-      keep: (sent, signal) => keepPart(uploads, sent, signal),
-      now: Date.now,
-    });
+    const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
+    const options = { service, signal, turns: leafTurns, keep, now: Date.now };
+    const sent: SentFile & { head?: Uint8Array } = announced.car
+      ? await sendCar(body.stream, { ...options, maxFileBytes: maxFileBytes(c.env) })
+      : await sendFile(encrypted?.payload ?? body.stream, options);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
-    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size: body.size() };
+    const size = announced.car ? sent.bytes : body.size();
+    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, claim));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
     await unwrap(account.commit(fileId, claim));
-    return { record: { ...file, createdAt }, about, digest: await body.digest() };
+    // Of a CAR nobody has seen the bytes of the file in their order.
+    return { record: { ...file, createdAt }, about, digest: announced.car ? undefined : await body.digest() };
   } catch (error) {
     throw atServices(error, [service.id]);
   }
@@ -197,7 +203,7 @@ async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
 function newFile(
   { fileId, mode, body }: Job,
   { filename, contentType }: About,
-  { cid, bytes }: SentFile,
+  { cid, bytes, head = body.head() }: SentFile & { head?: Uint8Array },
   service: string,
   header: Uint8Array | undefined,
 ): NewFile {
@@ -208,7 +214,7 @@ function newFile(
     filename: isPlain ? filename : null,
     contentType: isPlain ? contentType : null,
     bytes,
-    beginning: isPlain ? recognize(body.head()) : 'other',
+    beginning: isPlain ? recognize(head) : 'other',
     cid,
     service,
     header: header ?? null,
@@ -235,6 +241,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';
   const essence = essenceOf(c.req.raw.headers);
   const json = isJson(c.req.raw.headers);
+  const car = mode === 'plain' && essence === carType;
   if (isEncoded(c.req.raw.headers)) {
     throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
       hint: 'send the bytes of the file, without Content-Encoding',
@@ -261,8 +268,9 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const { cid } = parseQuery(c, UploadQuery);
   return {
     json,
+    car,
     filename,
-    contentType: json || contentType === '' ? anyBytes : contentType,
+    contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),

@@ -245,6 +245,7 @@ describe('S86: a page in a browser', () => {
         'GET',
         'HEAD',
         'POST',
+        'PUT',
         'PATCH',
         'DELETE',
       ]);

@@ -8,6 +8,8 @@ import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import type { NewAccountResponse, NewApiKeyResponse } from '../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
+import { carHeader, carSection, cidOf, sha256 } from '../../shared/ipfs/index.ts';
+import { concat } from '../../shared/streams/concat.ts';
 import type { Route } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
@@ -75,6 +77,8 @@ it.skipIf(!runnable)('every example of the manual works, and every route has one
     const report = randomBytes(300_000);
     writeFileSync(join(dir, 'recover.json'), JSON.stringify({ privateKey }));
     writeFileSync(join(dir, 'report.pdf'), report);
+    const cid = cidOf('raw', await sha256(report));
+    writeFileSync(join(dir, 'report.car'), concat(carHeader(), carSection(cid, report.length), report));
     writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
     const file = await call.store('encrypted', report, { filename: 'report.pdf' });
     const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);

@@ -2,7 +2,7 @@
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
-import { exceedsRoom } from '../objects/key-limits.ts';
+import { exceedsRoom, type Room } from '../objects/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';
@@ -52,8 +52,8 @@ export function isEncoded(headers: Headers): boolean {
 export type UploadOptions = {
   /** How many bytes the body may have; counted, because a length need not be announced. */
   limitBytes: number | undefined;
-  /** How many bytes the file may have, by the limits of its API key. */
-  roomBytes?: number | undefined;
+  /** How many bytes the file may have, by the limits of its API key and the quota of its account. */
+  room?: Room | undefined;
   /** How long it may send nothing before it fails. */
   idleMs: number;
   /**
@@ -69,7 +69,7 @@ export type UploadOptions = {
 
 /** The body of a request, read on demand. */
 export function uploadBody(request: Request, o: UploadOptions): UploadBody {
-  const { form, wanted, roomBytes } = o;
+  const { form, wanted, room } = o;
   const body = countedBody(request, o);
   // Inside JSON the file has a digest of its own.
   const ofFile = new PassingDigests(form === 'json' && wanted !== undefined ? [wanted] : []);
@@ -82,7 +82,7 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
   function count(bytes: Uint8Array): void {
     if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
-    const failure = exceedsRoom({ files: undefined, fileBytes: roomBytes }, size);
+    const failure = room && exceedsRoom(room, size);
     if (failure !== undefined) throw toError(failure);
   }
 
@@ -164,8 +164,8 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
 /** A body that is read as it arrives. */
 export type ArrivingBody = {
   /**
-   * Waits for bytes: all that have arrived, at most `maxBytes`; none at the end. While the client is fast, a read waits for more of
-   * them. @throws body_incomplete, body_timeout, too_large
+   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else; none at the end. While the client is
+   * fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
    */
   read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;

@@ -40,7 +40,7 @@ function bodyOf(bytes: Uint8Array<ArrayBuffer>): ArrivingBody {
   let offset = 0;
   return {
     async read(maxBytes) {
-      const piece = bytes.subarray(offset, offset + maxBytes);
+      const piece = bytes.slice(offset, offset + maxBytes);
       offset += piece.length;
       return piece;
     },

@@ -17,6 +17,7 @@ import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import type { ArrivingBody } from './body.ts';
 import { withBody } from './checked-body.ts';
+import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
 import { partWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
@@ -114,9 +115,9 @@ class Continuation {
     const beforeLeaf =
       sealer === undefined
         ? undefined
-        : async (index: number, digest: Uint8Array): Promise<void> => {
-            await unwrap(caller.account.uploads.show(uploadId, lease, index, digest.toHex()));
-          };
+        : leafAnnouncer(async (first, digests) => {
+            await unwrap(caller.account.uploads.show(uploadId, lease, first, digests));
+          });
     const { signal } = this.#stop;
     try {
       return await receiveLeaves({

@@ -3,16 +3,18 @@
  * arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
  * at the end, from the digests of the leaves alone.
  */
-import { cidOf, sha256, treeOf } from '../../shared/ipfs/index.ts';
+import { cidOf, digestBytes, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 
-/** Bytes of a SHA-256. */
-const digestBytes = 32;
 /** Leaves of a part. More than 1,024 would need more than one node. */
 const partLeaves = 16;
+/** Bytes of a part: that many leaves. */
+export const partBytes = partLeaves * leafBytes;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
+/** Leaves of a file that may wait until they are sent, while the next one is made. Each is 1 MiB of the isolate's memory. */
+const leavesAhead = 2;
 
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
@@ -36,8 +38,8 @@ export type PartWriterOptions = {
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
   firstLeaf: number;
   /**
-   * Called before the first byte of a leaf leaves the Worker, with its number and its SHA-256; the leaf waits for it. An error ends
-   * the upload.
+   * Called before the first byte of a leaf leaves the Worker, with its number and its SHA-256; the leaf waits for it, and so do those
+   * after it. An error ends the upload.
    */
   beforeLeaf?(index: number, digest: Uint8Array): Promise<void>;
   /** The clock, in ms. */
@@ -47,8 +49,8 @@ export type PartWriterOptions = {
 /** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
 export interface PartWriter {
   /**
-   * Sends a leaf: resolves once the leaf before it is sent and this one is on its way, `sent` once the network has taken it. All but
-   * the last one of the file have 1 MiB. The bytes are used up.
+   * Sends a leaf after those before it: resolves once there is room for another one, `sent` once the network has taken this one. All
+   * but the last one of the file have 1 MiB. The bytes are used up.
    */
   add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
   /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
@@ -56,8 +58,8 @@ export interface PartWriter {
   /** When the open part is due at the latest, in ms; undefined where none is open. */
   dueAt(): number | undefined;
   /**
-   * Ends the open part; undefined where none is open. The next leaf opens another one, and is sent while the service still writes this
-   * one.
+   * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is
+   * sent while the service still writes this one.
    */
   close(): Promise<SentPart | undefined>;
   /** Ends the import that is open. */
@@ -71,6 +73,7 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
   let next = firstLeaf;
   let open: OpenPart | undefined;
   let sent: Promise<void> = Promise.resolve();
+  const unsent: Promise<void>[] = [];
 
   const isFull = (): boolean => open !== undefined && open.digests.length >= partLeaves;
 
@@ -80,15 +83,17 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
       const bytes = leaf.length;
       const dueAt = now() + partMs;
       const digest = await sha256(leaf);
-      await beforeLeaf?.(next, digest);
-      await sent;
       open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, dueAt };
-      sent = open.blocks.write(cidOf('raw', digest), leaf);
+      const { blocks } = open;
+      const ready = Promise.all([sent, beforeLeaf?.(next, digest)]);
+      sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
       // Where it fails, the next step does.
       sent.catch(() => undefined);
       open.digests.push(digest);
       open.bytes += bytes;
       next += 1;
+      unsent.push(sent);
+      if (unsent.length > leavesAhead) await unsent.shift();
       return { sent };
     },
 
@@ -99,11 +104,15 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
       if (open === undefined) return undefined;
       const { blocks, firstLeaf, bytes } = open;
       const digests = concat(...open.digests);
-      await sent;
-      const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
-      const held = blocks.finish();
-      held.catch(() => undefined);
+      const leaves = sent;
       open = undefined;
+      const nodes: [Cid, Uint8Array][] = [];
+      const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
+      const held = leaves.then(async () => {
+        for (const node of nodes) await blocks.write(...node);
+        await blocks.finish();
+      });
+      held.catch(() => undefined);
       return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
     },
 

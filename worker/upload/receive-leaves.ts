@@ -3,8 +3,8 @@ import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
-import { settlesBefore } from './send-file.ts';
-import type { Turns } from './turns.ts';
+import { quickMs, settlesBefore } from './send-parts.ts';
+import type { Turn, Turns } from './turns.ts';
 
 /**
  * Bytes of one read: 1 MiB less two chunks of a payload, so that with what encryption adds, and the rest of a chunk from before, a
@@ -34,7 +34,7 @@ export type ReceiveOptions = {
 };
 
 /** Bytes that have arrived; none at the end, or where the body is `broken`. */
-type Read = { bytes: Uint8Array; broken?: Error };
+type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
 
 /**
  * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body breaks.
@@ -54,8 +54,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
   /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */
-  async function send(make: () => Promise<Uint8Array[]>): Promise<void> {
-    const turn = await turns.take();
+  async function send(turn: Turn, make: () => Promise<Uint8Array[]>): Promise<void> {
     let last: Promise<void> = Promise.resolve();
     try {
       for (const leaf of await make()) {
@@ -79,39 +78,47 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     saving.catch((error: unknown) => failed.reject(error));
   }
 
-  /** Asks for bytes behind `taken` that are not counted yet. A body that breaks gives none. */
-  function ask(taken: number): Promise<Read> {
-    return body.read(Math.min(readBytes, limit - offset - taken)).then(
+  /** Asks for the next bytes. A body that breaks gives none. */
+  function ask(): Promise<Read> {
+    return body.read(Math.min(readBytes, limit - offset)).then(
       (bytes) => ({ bytes }),
       (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
   }
 
-  /** Waits for bytes. What is due to be recorded does not wait for them. */
-  async function arrival(reading: Promise<Read>): Promise<Read> {
+  /** Waits for bytes, in a turn that is given up while the client is slow. What is due to be recorded does not wait for them. */
+  async function arrival(): Promise<Read & { turn: Turn }> {
+    const turn = await turns.take();
+    const reading = ask();
+    if (await settlesBefore(reading, quickMs)) return { ...(await reading), turn };
+    turn.end();
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
-    return await Promise.race([reading, failed.promise]);
+    const got = await Promise.race([reading, failed.promise]);
+    return { ...got, turn: await turns.take() };
   }
 
   async function saveLast(): Promise<void> {
-    await send(() => source.finish());
+    await send(await turns.take(), () => source.finish());
     const state = source.state();
-    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
     const part = await writer.close();
+    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
     await saving;
     await save(part, state, true);
   }
 
   try {
     let broken: Error | undefined;
-    for (let reading = offset < limit ? ask(0) : undefined; reading !== undefined && offset < limit;) {
-      const got = await arrival(reading);
+    while (offset < limit) {
+      const { bytes, turn, ...got } = await arrival();
       ({ broken } = got);
-      const { length: count } = got.bytes;
-      if (count === 0) break;
-      // The next bytes arrive while these are sent.
-      if (offset + count < limit) reading = ask(count);
-      await send(() => source.write(got.bytes));
+      const { length: count } = bytes;
+      if (count === 0) {
+        turn.end();
+        break;
+      }
+      await send(turn, () => source.write(bytes));
+      // With many uploads at once an isolate has no room for what waits to be collected.
+      bytes.buffer.transfer(0);
       if (offset === savedOffset) unsavedSince = now();
       offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.

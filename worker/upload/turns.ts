@@ -5,7 +5,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 
 /** Leaves that an isolate reads, hashes and sends at once. Each is several times 1 MiB in memory, with the copies on its way. */
-const leavesAtOnce = 6;
+const leavesAtOnce = 4;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
 /** How long an upload waits for its place, in ms, and when a client may try again. */

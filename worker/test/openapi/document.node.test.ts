@@ -224,7 +224,7 @@ it('can be revalidated', async () => {
 
 it('knows every route of the service, and no other', async () => {
   for (const [path, methods] of Object.entries(document.paths)) {
-    const response = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PUT' });
+    const response = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PROPFIND' });
     expect([path, response.status]).toEqual([path, 405]);
     const allowed = (response.headers.get('Allow') ?? '').toLowerCase().split(', ').sort();
     const described = new Set(Object.keys(methods));
@@ -349,6 +349,19 @@ it('is what the service does', async () => {
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });
   }
+  const operator = { key: adminToken, path: { id: account.id } };
+  await ask('get', '/v1/accounts', { key: adminToken });
+  await ask('get', '/v1/accounts', { key: adminToken, query: '?limit=0' });
+  await ask('get', '/v1/accounts/{id}', operator);
+  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
+  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
+  const ofKey = { key: adminToken, path: { id: account.id, keyId: record.id } };
+  await ask('patch', '/v1/accounts/{id}/keys/{keyId}', { ...ofKey, body: '{"addScope":"share"}' });
+  await ask('patch', '/v1/accounts/{id}/keys/{keyId}', { ...ofKey, body: '{"addScope":"read"}' });
+  const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
+  for (const method of ['put', 'get', 'delete', 'get'] as const)
+    await ask(method, '/v1/denylist/{cid}', { key: adminToken, path: { cid } });
+  await ask('put', '/v1/denylist/{cid}', { key: adminToken, path: { cid: 'x' } });
   await ask('delete', '/v1/accounts/{id}', { key: adminToken, path: { id: account.id } });
   expect((await client(service.url, key)('/v1/account')).status).toBe(401);
 });

@@ -90,10 +90,11 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
 withProgram('openapi-python-client', { probe: ['--version'], isOptional }, () => {
   test('openapi-python-client: stores, lists, reads and deletes, and leaves nothing out', async () => {
     const { cwd, env, use } = await client('py');
-    // The type of a chunk of tus means bytes to no generator by itself.
+    // The types of a chunk of tus and of a CAR mean bytes to no generator by themselves.
+    const bytes = 'application/octet-stream';
     await writeFile(
       join(cwd, 'config.yaml'),
-      'content_type_overrides: {application/offset+octet-stream: application/octet-stream}\n',
+      `content_type_overrides: {application/offset+octet-stream: ${bytes}, application/vnd.ipld.car: ${bytes}}\n`,
     );
     const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
     await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });

@@ -1,0 +1,151 @@
+/** `sealpin account …`: what the operator of a service does. */
+import type { AccountSummary } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { readRecipients } from '../keys/key-files.ts';
+import { operatedService } from '../remote/client.ts';
+import { operator, type Operator } from '../remote/operator-routes.ts';
+import { visible } from '../terminal/output.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { parseSize } from '../terminal/size.ts';
+
+const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;
+
+async function routes(context: Context): Promise<Operator> {
+  return operator(await operatedService(context), context);
+}
+
+function accountText({ id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary): string {
+  const quota = quotaBytes === undefined ? '' : ` of ${sizeText(quotaBytes)}`;
+  const size = `${sizeText(usage.bytes)}${quota}`.padEnd(20);
+  const state = disabled ? '  (disabled)' : '';
+  return `${id}  ${createdAt.slice(0, 10)}  ${size}  ${visible(label)}${state}`;
+}
+
+export const create = defineCommand({
+  about:
+    'For the operator of the service, as all account commands are. Prints the first API key of the account, which has ' +
+    'all scopes, once: hand it over, and let its holder make a key of their own and revoke this one. Without a ' +
+    'recovery key, an account whose keys are lost is lost.',
+  args: {
+    label: { type: 'positional', description: 'What the account is called' },
+    quota: { type: 'string', valueHint: 'size', description: 'How much it may store, such as 50GB' },
+    recovery: {
+      type: 'string',
+      valueHint: 'public_key',
+      description: 'The public key that can recover the account: a file, or age1…. It belongs to the future owner',
+    },
+  },
+  service: true,
+  examples: [
+    {
+      command: 'sealpin account create research --quota 50GB --recovery research-public.key',
+      does: 'An account with a quota, and a key that recovers it',
+    },
+  ],
+  async run({ args, context }) {
+    const quotaBytes = args.quota === undefined ? undefined : parseSize(args.quota, 'the quota');
+    const recovery = args.recovery === undefined ? undefined : await recoveryKey(args.recovery, context);
+    const wanted = {
+      label: args.label,
+      ...(quotaBytes === undefined ? {} : { quotaBytes }),
+      ...(recovery === undefined ? {} : { recovery }),
+    };
+    const { account, apiKey, key } = await (await routes(context)).create(wanted);
+    context.output.note(`account "${visible(account.label)}" (ID ${account.id})`);
+    context.output.note('its first API key, with all scopes, is shown only this once');
+    await context.output.result({ account, apiKey, key }, [apiKey]);
+  },
+});
+
+/** @throws key_invalid when the file has more than one key, or none */
+async function recoveryKey(file: string, context: Context): Promise<string> {
+  const [recipient, ...more] = await readRecipients([file], context);
+  if (recipient?.text === undefined || more.length > 0)
+    throw new SealpinError('key_invalid', `${visible(file)} has to have one public key in it`);
+  return recipient.text;
+}
+
+export const list = defineCommand({
+  about: 'The oldest first. An account that was just made or deleted may take a minute to appear or disappear.',
+  args: {},
+  service: true,
+  examples: [
+    { command: 'sealpin account list', does: 'ID, day, size and quota, label' },
+    { command: "sealpin account list --json | jq '[.accounts[].usage.bytes] | add'", does: 'All bytes on IPFS' },
+  ],
+  async run({ context }) {
+    const accounts = await (await routes(context)).list();
+    await context.output.result({ accounts }, accounts.map(accountText));
+  },
+});
+
+export const quota = defineCommand({
+  about: 'A quota below what is stored deletes nothing: the account stores nothing more.',
+  args: { id: idArg, size: { type: 'positional', description: 'How much it may store, such as 50GB, or none' } },
+  service: true,
+  examples: [{ command: 'sealpin account quota 7Xy0… 50GB', does: 'At most 50 GB on IPFS' }],
+  async run({ args, context }) {
+    const quotaBytes = args.size === 'none' ? null : parseSize(args.size, 'the quota');
+    const account = await (await routes(context)).change(args.id, { quotaBytes });
+    await context.output.result({ account }, [accountText(account)]);
+  },
+});
+
+export const disable = defineCommand({
+  about: 'None of its API keys works until it is enabled again. What it stored stays, and its shares can be opened.',
+  args: { id: idArg },
+  service: true,
+  examples: [{ command: 'sealpin account disable 7Xy0…', does: 'At once' }],
+  run: async ({ args, context }) => await setDisabled(args.id, true, context),
+});
+
+export const enable = defineCommand({
+  args: { id: idArg },
+  service: true,
+  examples: [{ command: 'sealpin account enable 7Xy0…', does: 'At once' }],
+  run: async ({ args, context }) => await setDisabled(args.id, false, context),
+});
+
+async function setDisabled(id: string, disabled: boolean, context: Context): Promise<void> {
+  const account = await (await routes(context)).change(id, { disabled });
+  await context.output.result({ account }, [accountText(account)]);
+}
+
+export const upgradeKey = defineCommand({
+  about:
+    'The first API keys of accounts that were made before there were shares lack the scope share, and no key can give ' +
+    'another one what it lacks. Once a first key has it, it can create others with it. Its holder finds its ID with ' +
+    'sealpin key list.',
+  args: { id: idArg, key_id: { type: 'positional', description: 'The ID of the API key' } },
+  service: true,
+  examples: [{ command: 'sealpin account upgrade-key 7Xy0… 5f0c…', does: 'The key can share from now on' }],
+  async run({ args, context }) {
+    const { key } = await (await routes(context)).upgradeKey(args.id, args.key_id);
+    context.output.note(`API key ${key.id} may ${key.scopes.join(', ')}`);
+    await context.output.result({ key }, []);
+  },
+});
+
+export const remove = defineCommand({
+  about:
+    'With all files, API keys and shares in it. The keys of files that the service encrypted are destroyed. There is no ' +
+    'way back.',
+  args: {
+    id: idArg,
+    destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' },
+  },
+  service: true,
+  examples: [{ command: 'sealpin account delete 7Xy0… --destroy', does: 'The account and everything in it' }],
+  async run({ args, context }) {
+    if (!args.destroy)
+      throw new SealpinError('usage', 'this destroys the account with all files, API keys and shares in it', {
+        hint: 'if that is meant, add --destroy; sealpin account disable is reversible',
+      });
+    const receipt = await (await routes(context)).remove(args.id);
+    const { files, keys, shares = 0 } = receipt;
+    context.output.note(`deleted account ${receipt.account} (files: ${files}, API keys: ${keys}, shares: ${shares})`);
+    await context.output.result({ receipt }, []);
+  },
+});

@@ -1,0 +1,69 @@
+/** The operator's routes that the command line uses (worker/README.md). */
+import {
+  AccountList,
+  AccountReceipt,
+  AccountSummary,
+  ChangedKey,
+  NewAccountResponse,
+  type AccountChanges,
+  type NewAccount,
+} from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { call, type Caller, json, jsonBody } from './client.ts';
+
+const pageAccounts = 100;
+/** Far more than a service has: a hostile one must not make us ask without end. */
+const maxPages = 10_000;
+
+/** Every method throws the problem that the service reports, and the codes of `send`. */
+export interface Operator {
+  create(account: NewAccount): Promise<NewAccountResponse>;
+  /** All accounts, the oldest first. */
+  list(): Promise<AccountSummary[]>;
+  change(id: string, changes: AccountChanges): Promise<AccountSummary>;
+  remove(id: string): Promise<AccountReceipt>;
+  /** Adds the scope `share` to a key that is older than it. */
+  upgradeKey(id: string, keyId: string): Promise<ChangedKey>;
+}
+
+/** The operator's routes of a service. */
+export function operator(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Operator {
+  const { url } = service;
+  const common = { signal: context.signal, timeouts: context.timeouts };
+  const accountPath = (id: string): string => `v1/accounts/${encodeURIComponent(id)}`;
+  return {
+    async create(account) {
+      const response = await call(service, 'v1/accounts', { method: 'POST', ...jsonBody(account), ...common });
+      return await json(response, NewAccountResponse, url);
+    },
+    async list() {
+      const accounts: AccountSummary[] = [];
+      let cursor: string | undefined;
+      for (let page = 0; page < maxPages; page += 1) {
+        const query = new URLSearchParams({
+          limit: String(pageAccounts),
+          ...(cursor === undefined ? {} : { cursor }),
+        });
+        const response = await call(service, `v1/accounts?${query}`, { method: 'GET', ...common });
+        const found = await json(response, AccountList, url);
+        accounts.push(...found.accounts);
+        ({ cursor } = found);
+        if (cursor === undefined) return accounts.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+      }
+      throw new SealpinError('service_answer', 'the service returns pages of its accounts without end');
+    },
+    async change(id, changes) {
+      const response = await call(service, accountPath(id), { method: 'PATCH', ...jsonBody(changes), ...common });
+      return await json(response, AccountSummary, url);
+    },
+    async remove(id) {
+      return await json(await call(service, accountPath(id), { method: 'DELETE', ...common }), AccountReceipt, url);
+    },
+    async upgradeKey(id, keyId) {
+      const path = `${accountPath(id)}/keys/${encodeURIComponent(keyId)}`;
+      const body = jsonBody({ addScope: 'share' });
+      return await json(await call(service, path, { method: 'PATCH', ...body, ...common }), ChangedKey, url);
+    },
+  };
+}

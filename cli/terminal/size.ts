@@ -1,0 +1,23 @@
+/** Sizes as people write them. */
+import { SealpinError } from '../../shared/errors.ts';
+import { binaryUnits } from './progress.ts';
+
+/** Units of powers of 1000 (SI), beside those of 1024. */
+const decimalUnits = ['B', 'KB', 'MB', 'GB', 'TB'];
+
+/**
+ * Parses a size: bytes, or a number with a unit, such as `500MB` or `1.5 GiB`.
+ * @param what it is, for the message
+ * @returns whole bytes
+ * @throws usage
+ */
+export function parseSize(text: string, what: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,15}(?:\.\d{1,3})?) ?([A-Za-z]*)$/.exec(text) ?? [];
+  const power = (of: readonly string[]): number => of.findIndex((each) => each.toLowerCase() === unit.toLowerCase());
+  const factor = power(binaryUnits) >= 0 ? 1024 ** power(binaryUnits) : 1000 ** power(decimalUnits);
+  const bytes = unit === '' ? Number(number) : Math.round(Number(number) * factor);
+  const isKnown = unit === '' || power(binaryUnits) >= 0 || power(decimalUnits) >= 0;
+  if (number === '' || !isKnown || !Number.isSafeInteger(bytes))
+    throw new SealpinError('usage', `${what} is not a size`, { hint: 'write bytes, or a unit: 500MB, 1.5GiB' });
+  return bytes;
+}

@@ -1,0 +1,67 @@
+/**
+ * Accounts in KV: the list of their IDs for the operator, and the origins of those that have some, which are read for requests of pages
+ * only. What an account is, its object says.
+ */
+import * as v from 'valibot';
+import { SealpinError } from '../../shared/errors.ts';
+
+const prefix = 'account:';
+
+const Origins = v.nullable(v.array(v.string()));
+
+/** Seconds for which a place of Cloudflare's network may keep the origins before it reads KV again. */
+const cacheTtlSeconds = 60;
+
+/** Enters an account in the list. It may be there already. */
+export async function enlist(store: KVNamespace, id: string): Promise<void> {
+  await store.put(`${prefix}${id}`, '');
+}
+
+/** Removes an account from the list, with its origins. */
+export async function delist(store: KVNamespace, id: string): Promise<void> {
+  await writeOrigins(store, id, null);
+  await store.delete(`${prefix}${id}`);
+}
+
+/** Writes the origins of an account; null: pages of any origin that `CORS_ORIGINS` allows. */
+export async function writeOrigins(
+  store: KVNamespace,
+  account: string,
+  origins: readonly string[] | null,
+): Promise<void> {
+  if (origins === null) await store.delete(originsName(account));
+  else await store.put(originsName(account), JSON.stringify(origins));
+}
+
+/** Reads the origins of an account; none where the entry has another shape. */
+export async function readOrigins(store: KVNamespace, account: string): Promise<readonly string[] | null> {
+  const stored = await store.get(originsName(account), { type: 'json', cacheTtl: cacheTtlSeconds });
+  const origins = v.safeParse(Origins, stored);
+  return origins.success ? origins.output : [];
+}
+
+function originsName(account: string): string {
+  return `origins:${account}`;
+}
+
+/**
+ * A page of the list, in the order of the IDs. An account that was made or deleted within the last minute may be missing, or
+ * still be there.
+ * @param cursor of the previous page
+ * @throws invalid_request for a cursor that KV does not take
+ */
+export async function listed(
+  store: KVNamespace,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ ids: string[]; cursor: string | undefined }> {
+  const page = await store
+    .list({ prefix, limit, ...(cursor === undefined ? {} : { cursor }) })
+    .catch((cause: unknown) => {
+      if (cursor === undefined || !/cursor|\b400\b/i.test(String(cause))) throw cause;
+      throw new SealpinError('invalid_request', 'cursor is not one that this service gave out', { cause });
+    });
+  return {
+    ids: page.keys.map(({ name }) => name.slice(prefix.length)),
+    cursor: page.list_complete ? undefined : page.cursor,
+  };
+}

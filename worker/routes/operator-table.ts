@@ -1,0 +1,112 @@
+/** The rows of the operator's routes: accounts as a whole, and the denylist. */
+import {
+  AccountChanges,
+  AccountId,
+  AccountList,
+  AccountQuery,
+  AccountReceipt,
+  AccountSummary,
+  ChangedKey,
+  CidParameter,
+  DeniedCid,
+  DenylistReceipt,
+  KeyChanges,
+  KeyId,
+} from '../../shared/api.ts';
+import type { Code } from '../../shared/errors.ts';
+import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from './accounts.ts';
+import { allowCid, denyCid, readDenied } from './denylist.ts';
+import type { Route } from './route.ts';
+
+const json = 'application/json';
+const badJson: readonly Code[] = ['invalid_json', 'too_large'];
+const account = '/v1/accounts/:id';
+const denied = '/v1/denylist/:cid';
+const ofCid = { params: { cid: CidParameter }, who: 'operator', codes: ['invalid_cid'] } as const;
+
+export const operatorRoutes: readonly Route[] = [
+  {
+    method: 'get',
+    path: '/v1/accounts',
+    operationId: 'listAccounts',
+    summary: 'A page of accounts with what they use, in no particular order',
+    who: 'operator',
+    query: AccountQuery,
+    responses: { 200: { [json]: AccountList } },
+    codes: [],
+    handler: listAccounts,
+  },
+  {
+    method: 'get',
+    path: account,
+    operationId: 'getAccountSummary',
+    summary: 'An account with what it uses',
+    params: { id: AccountId },
+    who: 'operator',
+    responses: { 200: { [json]: AccountSummary } },
+    codes: [],
+    handler: readAccountSummary,
+  },
+  {
+    method: 'patch',
+    path: account,
+    operationId: 'changeAccount',
+    summary: 'Changes label, quota or origins of an account, or disables all of its keys',
+    params: { id: AccountId },
+    who: 'operator',
+    body: { [json]: AccountChanges },
+    responses: { 200: { [json]: AccountSummary } },
+    codes: badJson,
+    handler: changeAccount,
+  },
+  {
+    method: 'delete',
+    path: account,
+    operationId: 'deleteAccount',
+    summary: 'Deletes an account with everything in it',
+    params: { id: AccountId },
+    who: 'operator',
+    responses: { 200: { [json]: AccountReceipt } },
+    codes: [],
+    handler: deleteAccount,
+  },
+  {
+    method: 'patch',
+    path: `${account}/keys/:keyId`,
+    operationId: 'changeKey',
+    summary: 'Adds a scope to a first key that is older than it',
+    params: { id: AccountId, keyId: KeyId },
+    who: 'operator',
+    body: { [json]: KeyChanges },
+    responses: { 200: { [json]: ChangedKey } },
+    codes: [...badJson, 'forbidden'],
+    handler: changeKey,
+  },
+  {
+    ...ofCid,
+    method: 'put',
+    path: denied,
+    operationId: 'denyCid',
+    summary: 'Puts a CID on the denylist: its bytes are neither served nor stored any more',
+    responses: { 200: { [json]: DenylistReceipt } },
+    handler: denyCid,
+  },
+  {
+    ...ofCid,
+    method: 'get',
+    path: denied,
+    operationId: 'getDeniedCid',
+    summary: 'Since when a CID is on the denylist',
+    responses: { 200: { [json]: DeniedCid } },
+    handler: readDenied,
+  },
+  {
+    ...ofCid,
+    method: 'delete',
+    path: denied,
+    operationId: 'allowCid',
+    summary: 'Takes a CID off the denylist',
+    responses: { 200: { [json]: DenylistReceipt } },
+    handler: allowCid,
+  },
+];

@@ -1,0 +1,89 @@
+/** What the blocks of a CAR make: one file, whose leaves come first and whose root comes last. */
+import { sniffBytes } from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { decodeNode, type Cid } from '../../shared/ipfs/index.ts';
+
+/** The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1 MiB they are 32 GiB. */
+const maxBlocks = 32_768;
+
+/** A file, or what lies below one of its nodes. `head`: how it begins, for `recognize`. */
+export type KnownFile = { cid: Cid; fileBytes: number; head: Uint8Array };
+
+/** Takes the blocks of a file in an order in which each one comes after those that it links to: so there are no cycles. */
+export class CarStructure {
+  readonly #known = new Map<string, KnownFile>();
+  /** Blocks that no other one links to. */
+  readonly #tops = new Set<string>();
+  readonly #maxFileBytes: number;
+  #last: KnownFile | undefined;
+
+  constructor(maxFileBytes: number) {
+    this.#maxFileBytes = maxFileBytes;
+  }
+
+  /**
+   * Takes a block, whose hash is not checked here.
+   * @returns whether it is the first one with its CID
+   * @throws invalid_request, too_large
+   */
+  add(cid: Cid, bytes: Uint8Array): boolean {
+    if (this.#known.has(cid.text)) return false;
+    if (this.#known.size >= maxBlocks) throw invalidCar(`it has more than ${maxBlocks} blocks`);
+    const known = cid.codec === 'raw' ? leafOf(cid, bytes) : this.#node(cid, bytes);
+    if (known.fileBytes > this.#maxFileBytes)
+      throw new SealpinError('too_large', `a file may have at most ${this.#maxFileBytes} bytes`);
+    this.#known.set(cid.text, known);
+    this.#tops.add(cid.text);
+    this.#last = known;
+    return true;
+  }
+
+  /** @returns the file that all blocks are of @throws invalid_request */
+  finish(): KnownFile {
+    if (this.#last === undefined) throw invalidCar('it has no block');
+    if (this.#tops.size > 1)
+      throw invalidCar(`its last block does not lead to all others: it has ${this.#tops.size} roots`);
+    return this.#last;
+  }
+
+  #node(cid: Cid, bytes: Uint8Array): KnownFile {
+    const links = nodeLinks(cid, bytes);
+    let fileBytes = 0;
+    for (const link of links) {
+      const child = this.#known.get(link.cid.text);
+      if (child === undefined) throw invalidCar(`${cid.text} links to ${link.cid.text}, which does not come before it`);
+      if (child.fileBytes !== link.fileBytes)
+        throw invalidCar(
+          `${cid.text} says that ${link.cid.text} has ${link.fileBytes} bytes, and not ${child.fileBytes}`,
+        );
+      fileBytes += child.fileBytes;
+      this.#tops.delete(link.cid.text);
+    }
+    const [first] = links;
+    const head = (first && this.#known.get(first.cid.text)?.head) ?? new Uint8Array(0);
+    return { cid, fileBytes, head };
+  }
+}
+
+function leafOf(cid: Cid, bytes: Uint8Array): KnownFile {
+  return { cid, fileBytes: bytes.length, head: bytes.slice(0, sniffBytes) };
+}
+
+/** The links of a node of a file. @throws invalid_request for any other block, such as that of a directory */
+function nodeLinks(cid: Cid, bytes: Uint8Array) {
+  try {
+    return decodeNode(bytes, cid.text);
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_cid')) throw error;
+    const why = error.cause instanceof Error ? `: ${error.cause.message}` : '';
+    throw invalidCar(`${cid.text} is not a node of a file with raw leaves${why}`, error);
+  }
+}
+
+/** The error for a CAR that cannot be stored. */
+export function invalidCar(why: string, cause?: unknown): SealpinError {
+  return new SealpinError('invalid_request', `the CAR cannot be stored: ${why}`, {
+    hint: 'send a CARv1 of one UnixFS file, every block after those that it links to, the root last',
+    cause,
+  });
+}

@@ -1,0 +1,134 @@
+/** What arrives in one request, piece by piece, sent in parts, each of which is kept while the next one arrives. */
+import type { PinningService } from '../pinning/contract.ts';
+import type { Part, SentPart } from './part-writer.ts';
+import type { Turns } from './turns.ts';
+
+export type SendOptions = {
+  service: PinningService;
+  /** Ends the upload. */
+  signal: AbortSignal;
+  /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */
+  keep(sent: SentPart, signal: AbortSignal): Promise<void>;
+  /** How many pieces all uploads may have in work at once. */
+  turns: Turns;
+  /** The clock, in ms. */
+  now(): number;
+};
+
+/** What a service holds and has not pinned yet: the CID of the file and its length in bytes. */
+export type SentFile = { cid: string; bytes: number };
+
+/** Where the pieces come from. */
+export type Pieces<T> = {
+  /** The next piece; undefined at the end. One call at a time. */
+  next(): Promise<T | undefined>;
+  cancel(reason: unknown): Promise<void>;
+};
+
+/** Writes pieces into parts, as `PartWriter`. */
+export type PieceWriter<T> = {
+  add(piece: T): Promise<{ sent: Promise<void> }>;
+  isDue(): boolean;
+  dueAt(): number | undefined;
+  /** Ends the open part. @param isLast whether nothing follows */
+  close(isLast: boolean): Promise<SentPart | undefined>;
+  abort(reason: unknown): void;
+};
+
+/** How long a turn may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s. */
+export const quickMs = 50;
+
+/**
+ * Sends pieces in parts. All parts but the last one are kept; that is held by the service, and not pinned.
+ * @param open opens the pieces and their writer; the signal ends the requests of the writer
+ * @param finish what remains to be done with all parts, under the same signal
+ * @throws what the pieces, the service, `keep` and `finish` throw, whichever comes first; the reason of the signal
+ */
+export async function sendParts<T, R>(
+  { keep, turns, now, signal: outer }: SendOptions,
+  open: (signal: AbortSignal) => { pieces: Pieces<T>; writer: PieceWriter<T> },
+  finish: (parts: readonly Part[], signal: AbortSignal) => Promise<R>,
+): Promise<R> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([outer, stop.signal]);
+  const { pieces, writer } = open(signal);
+  const parts: Part[] = [];
+  let keeping: Promise<void> = Promise.resolve();
+  // A cancelled read looks like the end, so the signal is checked after each.
+  const cancelPieces = (): void => void pieces.cancel(signal.reason).catch(() => undefined);
+  signal.addEventListener('abort', cancelPieces, { once: true });
+
+  /** Ends the open part. It is kept while the next one is sent, so that there are never more than two. */
+  async function closePart(): Promise<void> {
+    const sent = await writer.close(false);
+    if (sent === undefined) return;
+    parts.push(sent.part);
+    await keeping;
+    keeping = keep(sent, signal);
+    // It may fail while the upload waits for bytes, which then nobody wants.
+    keeping.catch((error: unknown) => stop.abort(error));
+  }
+
+  /** Waits for a piece. A part that is due while the client sends nothing does not wait for it. */
+  async function arrival(pending: Promise<unknown>): Promise<void> {
+    const dueAt = writer.dueAt();
+    if (dueAt !== undefined && !(await settlesBefore(pending, dueAt - now()))) await closePart();
+    await pending;
+  }
+
+  /** Reads a piece and sends it, in a turn. @returns whether there was one */
+  async function pass(): Promise<boolean> {
+    let turn = await turns.take();
+    try {
+      const pending = pieces.next();
+      pending.catch(() => undefined);
+      if (!(await settlesBefore(pending, quickMs))) {
+        turn.end();
+        await arrival(pending);
+        turn = await turns.take();
+      }
+      const piece = await pending;
+      signal.throwIfAborted();
+      if (piece === undefined) return false;
+      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
+      if (writer.isDue()) await closePart();
+      const { sent } = await writer.add(piece);
+      await sent;
+      return true;
+    } finally {
+      turn.end();
+    }
+  }
+
+  try {
+    while (await pass());
+    const last = await writer.close(true);
+    if (last !== undefined) parts.push(last.part);
+    await Promise.all([keeping, last?.held]);
+    return await finish(parts, signal);
+  } catch (error) {
+    stop.abort(error);
+    writer.abort(signal.reason);
+    await keeping.catch(() => undefined);
+    throw signal.reason;
+  } finally {
+    signal.removeEventListener('abort', cancelPieces);
+  }
+}
+
+/** Whether a promise settles within so many milliseconds. */
+export async function settlesBefore(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), Math.max(0, ms));
+  });
+  const settled = promise.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([settled, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
