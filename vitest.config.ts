@@ -27,7 +27,7 @@ const closingLine: Reporter = {
   },
 };
 
-/** Lets Vite find the pages, as esbuild does when it bundles the Worker. */
+/** Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table of routes. */
 const webPlugin = {
   name: webModule,
   resolveId: (id: string) => (id === webModule ? `\0${id}` : undefined),
@@ -58,6 +58,7 @@ export default defineConfig({
     maxWorkers: Math.max(4, availableParallelism()),
     projects: [
       {
+        plugins: [webPlugin],
         test: {
           name: 'node',
           include: ['{shared,client,web,cli,bench,testkit}/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
@@ -66,6 +67,7 @@ export default defineConfig({
       },
       {
         // The same tests through the guard of `sealpin start`: in the short form those that compare responses closely.
+        plugins: [webPlugin],
         test: {
           name: 'guard',
           include: [`worker/test/${long ? '**/*' : '{reading,rest}'}.node.test.ts`],
