@@ -70,6 +70,8 @@ async function demo(): Promise<void> {
     );
   }
 
+  await byLink();
+
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   const api = (path: string, init: RequestInit = {}): Promise<Response> =>
     fetch(url + path, {
@@ -122,10 +124,30 @@ async function demo(): Promise<void> {
   report('GET', 'the deleted one: 404');
 }
 
+/** Sends the file by a link, and receives it as somebody who has nothing but the link. */
+async function byLink(): Promise<void> {
+  let started = performance.now();
+  const { stdout } = await sealpin('send', original, '--opens=1', '--note=From the demo');
+  const link = stdout.trim();
+  report('send', `by a link that opens once, ${seconds(started)}\n${' '.repeat(17)}→ ${link.slice(0, 44)}…`);
+  started = performance.now();
+  const folder = join(dir, 'Ann');
+  await sealpin('receive', link, folder, `--data-dir=${join(dir, 'home-of-Ann')}`);
+  await compare(join(folder, basename(original)));
+  report('receive', `by Ann, who has the link and nothing else: restored byte for byte, ${seconds(started)}`);
+  const again = await sealpin('receive', link, folder).then(
+    () => true,
+    () => false,
+  );
+  if (again) throw new Error('a link that opens once was opened twice');
+  report('receive', 'again: the link is used up');
+}
+
 /** Runs one command line to its end. The password goes through the environment, where other users cannot read it. */
 function sealpin(command: string, ...args: string[]): Promise<Output> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [entry, command, ...args, `--data-dir=${dir}`], {
+    const own = args.some((arg) => arg.startsWith('--data-dir=')) ? [] : [`--data-dir=${dir}`];
+    const child = spawn(process.execPath, [entry, command, ...args, ...own], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         ...process.env,

@@ -113,8 +113,8 @@ async function encryptOne(o: Sealing): Promise<void> {
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
 }
 
-/** Opens what is to be encrypted: a file, a pipe, or a folder as an archive. */
-async function openSource(path: string, context: Context): Promise<Input> {
+/** Opens what is to be encrypted: a file, a pipe, or a folder as an archive. @throws the codes of `openInput` */
+export async function openSource(path: string, context: Context): Promise<Input> {
   const stats = path === '-' ? undefined : await stat(resolve(context.cwd, path)).catch(() => undefined);
   if (stats?.isDirectory() !== true) return openInput(path, context);
   const { openFolder } = await import('./folder/pack.ts');
@@ -325,9 +325,14 @@ function markOf(path: string, { bytes, identity }: Input): SourceMark | undefine
 }
 
 /** What a service takes, in bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
-type Limits = { readonly requestBytes: number | null; readonly uploadBytes: number; readonly fileBytes: number | null };
+export type Limits = {
+  readonly requestBytes: number | null;
+  readonly uploadBytes: number;
+  readonly fileBytes: number | null;
+};
 
-function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
+/** The limits of a service. */
+export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
 }
@@ -358,7 +363,8 @@ async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> 
   return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
 }
 
-function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
+/** Refuses what the service would refuse at its end. @throws too_large */
+export function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
   if (bytes === undefined || maxBytes === null || bytes <= maxBytes) return;
   throw new SealpinError(
     'too_large',
@@ -367,7 +373,8 @@ function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
   );
 }
 
-async function keepInHistory(
+/** Remembers a stored blob; what is stored stays so if that fails. */
+export async function keepInHistory(
   stored: { cid: string; fileId: string; service: string; bytes: number; name?: string },
   context: Context,
 ): Promise<void> {

@@ -1,4 +1,5 @@
 /** Blobs on IPFS: their IDs, and fetching them from sources that are not trusted. */
+import type { RandomAccess } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { gateway, hashingStream, openFile, type IpfsFile } from '../shared/ipfs/index.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
@@ -54,6 +55,11 @@ export function openBlob(
   const sources = [from].flat().map((url) => gateway({ url }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
   return openFile(cid, sources, signal === undefined ? {} : { signal });
+}
+
+/** A blob, as crypto reads parts of it. */
+export function accessTo(file: IpfsFile): RandomAccess {
+  return { bytes: file.size, read: async (offset, length) => file.read(offset, offset + length) };
 }
 
 /**

@@ -1,32 +1,33 @@
 /** A service, and what an API key may do there. */
-import { FileList, Receipt, StoredFile } from '../shared/api.ts';
+import { FileList, Receipt, ShareList, ShareReceipt, type StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { parseFilename } from '../shared/filename.ts';
-import { attachment } from './attachment.ts';
 import { rangeIn, type Range } from './blobs.ts';
-import { bodyOf } from './request-body.ts';
+import { put, type PutOptions } from './put.ts';
+import { inboxes, type Inboxes } from './inboxes.ts';
 import type { UploadedFile } from './resumable-upload.ts';
+import {
+  removeAll,
+  sealAndStore,
+  storeAt,
+  type Outgoing,
+  type SendingOptions,
+  type SentFile,
+  type Words,
+} from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { shareParcel, shareRecipients, type Shared, type ShareOptions } from './sharing.ts';
+import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
-export type PutOptions = {
-  /**
-   * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
-   * network, which is right for what `seal` made.
-   */
-  readonly mode?: 'encrypted' | 'plain';
-  /** 1 to 255 bytes; that of a `File` when undefined. Encrypted mode requires one. */
-  readonly name?: string;
-  /** The media type; that of a `Blob` when undefined, else `application/octet-stream`. */
-  readonly type?: string;
-  /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
-  readonly idempotencyKey?: string;
-  readonly signal?: AbortSignal;
-};
+/** How long a file that was stored for nothing waits for its deletion. */
+const removeMs = 10_000;
 
 /** A file that the service reads. `type` is its media type. */
 export type ServedFile = Content & { readonly size: number; readonly type: string };
+
+/** Files that were sent: the link for the receiver, what the service keeps for it, and the files there. */
+export type Sent = Shared & { readonly files: readonly SentFile[] };
 
 /** What an API key may do at a service. Every function throws what the service refuses with, by its code, and as `connect` says. */
 export interface Connection {
@@ -71,6 +72,45 @@ export interface Connection {
     source: StoredSource,
     options?: { signal?: AbortSignal; onProgress?: (bytes: number) => void },
   ): Promise<UploadedFile>;
+  /**
+   * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
+   * are in a parcel, sealed under a secret that is in the link alone. The service can read none of it. Needs an API key with `write`
+   * and `share`. After a failure, what was stored is deleted again, where the key may do that.
+   * @param files one or several; those that are no `File` have a name
+   * @throws SealpinError `invalid_filename`, `parcel_invalid` for too many files or too long a note, `password_invalid`, `key_invalid`,
+   *   `invalid_request` for more days or opens than the service allows, `too_large`, `quota_exceeded`, what a source fails with
+   * @example
+   * const { link, share } = await connection.send(input.files, { note: 'Here are the plans.', opens: 1 });
+   * await connection.unshare(share.id); // takes it back
+   */
+  send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
+  /**
+   * Shares files that are stored already, by their file keys: nothing is uploaded, and nothing that is stored changes. Needs an API
+   * key with `share`, and with `read` for files that the service encrypted. The share ends with the deletion of a file.
+   * @throws SealpinError `not_found`, `decrypt_failed`, `not_encrypted`, `wrong_kind` where a password or key is needed,
+   *   `invalid_filename` for a file without a name, and what `send` throws
+   * @example
+   * const { link } = await connection.share({ fileId }, { opens: 1 });
+   */
+  share(
+    files: Shareable | readonly Shareable[],
+    options?: ShareOptions & Words & { signal?: AbortSignal },
+  ): Promise<Shared>;
+  /**
+   * A page of the account's shares, newest first, with their state and how often each may still be opened.
+   * @example
+   * const { shares } = await connection.shares({ limit: 10 });
+   */
+  shares(options?: { limit?: number; cursor?: string; signal?: AbortSignal }): Promise<ShareList>;
+  /**
+   * Takes a share back. Its files stay stored. The receipt says how often it was opened before.
+   * @throws SealpinError `not_found`
+   * @example
+   * const { record, opened } = await connection.unshare(share.id); // 'destroyed', 0
+   */
+  unshare(shareId: string, options?: { signal?: AbortSignal }): Promise<ShareReceipt>;
+  /** Links by which anybody hands files over to this account. */
+  readonly inbox: Inboxes;
 }
 
 /**
@@ -93,48 +133,35 @@ export function connect(o: { service: string | URL; apiKey?: string; fetch?: Fet
     list: ({ signal, ...query } = {}) => http.json(FileList, { path: 'v1/storage', query, signal }),
     delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal }),
     upload: (source, options = {}) => uploadInParts(http, source, options),
+    send: (files, options = {}) => send(http, files, options),
+    share: (files, options = {}) => share(http, o.apiKey, files, options),
+    inbox: inboxes(http, o.apiKey),
+    shares: ({ signal, ...query } = {}) => http.json(ShareList, { path: 'v1/shares', query, signal }),
+    unshare: (shareId, { signal } = {}) =>
+      http.json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${encodeURIComponent(shareId)}`, signal }),
   };
+}
+
+async function send(
+  http: ServiceHttp,
+  files: Outgoing | readonly Outgoing[],
+  options: ShareOptions & SendingOptions,
+): Promise<Sent> {
+  shareRecipients(options);
+  const remove = (fileId: string) =>
+    http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal: AbortSignal.timeout(removeMs) });
+  const stored = await sealAndStore(files, { ...options, store: storeAt(http), remove });
+  try {
+    const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
+    return { ...(await shareParcel(http, about, options)), files: stored.files };
+  } catch (error) {
+    await removeAll(stored.files, remove);
+    throw error;
+  }
 }
 
 function pathOf(fileId: string): string {
   return `v1/storage/${encodeURIComponent(fileId)}`;
-}
-
-async function put(http: ServiceHttp, source: Source, o: PutOptions): Promise<StoredFile> {
-  const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
-  // The service takes JSON apart, and stores what is in its member `data`.
-  if (/^application\/json\s*(?:;|$)/i.test(type))
-    throw new SealpinError('unsupported_media_type', 'The service stores no file under the type application/json', {
-      hint: 'give another type, such as application/octet-stream',
-    });
-  const headers = {
-    'Content-Type': type,
-    ...(name === undefined ? {} : { 'Content-Disposition': attachment(parseFilename(name)) }),
-    ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
-  };
-  const isPlain = mode === 'plain';
-  const body = await bodyOf(source, { cid: isPlain, signal });
-  const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
-  let file;
-  try {
-    file = await http.json(StoredFile, { ...request, query: { cid: isPlain ? body.cid : undefined } });
-  } catch (error) {
-    throw body.failure() ?? error;
-  }
-  const cid = body.cid ?? body.sent()?.cid;
-  if (isPlain && file.cid !== cid)
-    throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`, {
-      hint: `it has the file ID ${file.fileId}`,
-    });
-  return file;
-}
-
-function nameOf(source: Source): string | undefined {
-  return source instanceof File ? source.name : undefined;
-}
-
-function typeOf(source: Source): string {
-  return (source instanceof Blob && source.type) || 'application/octet-stream';
 }
 
 async function get(
@@ -165,4 +192,19 @@ async function get(
 function lengthOf(response: Response): number | undefined {
   const text = response.headers.get('Content-Length') ?? '';
   return /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined;
+}
+
+async function share(
+  http: ServiceHttp,
+  apiKey: string | undefined,
+  shareables: Shareable | readonly Shareable[],
+  options: ShareOptions & Words & { signal?: AbortSignal },
+): Promise<Shared> {
+  shareRecipients(options);
+  const { note, from, signal } = options;
+  const found = [];
+  for (const file of [shareables].flat()) found.push(await storedFile(http, apiKey, file, signal));
+  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  const parcel = { files: found.map(({ file }) => file), ...words };
+  return shareParcel(http, { parcel, files: found.flatMap(({ fileIds }) => fileIds) }, options);
 }

@@ -3,12 +3,26 @@
  * workerd and other runtimes that have them. Failures are `SealpinError`s with a code; an aborted signal's reason is thrown as it is.
  */
 export { cidOf, fetchBlob, type Range } from './blobs.ts';
-export { connect, type Connection, type PutOptions, type ServedFile } from './connection.ts';
+export { connect, type Connection, type Sent, type ServedFile } from './connection.ts';
 export { generateKeys, inspect, open, seal, type Inspection, type Keys, type Sealed } from './containers.ts';
 export type { Credentials, To, With } from './credentials.ts';
-export { receive, type Received, type ReceivedFile, type ReceiveOptions } from './receiving.ts';
+export { handOver, type CreatedInbox, type Delivery, type Inboxes } from './inboxes.ts';
+export type { PutOptions } from './put.ts';
+export { receive, type AskedPassword, type Received, type ReceivedFile, type ReceiveOptions } from './receiving.ts';
 export type { UploadedFile } from './resumable-upload.ts';
+export type { Outgoing, SendingOptions, SentFile, Words } from './sending.ts';
+export type { Shared, ShareOptions } from './sharing.ts';
+export type { Shareable } from './stored-files.ts';
 export type { Fetch } from './service-http.ts';
 export type { Content, Source, StoredSource } from './web-bytes.ts';
-export type { FileList, Receipt, StoredFile } from '../shared/api.ts';
+export type {
+  ApiKeyRecord,
+  FileList,
+  Receipt,
+  Revoked,
+  Share,
+  ShareList,
+  ShareReceipt,
+  StoredFile,
+} from '../shared/api.ts';
 export { isSealpinError, SealpinError, type Code, type Reason } from '../shared/errors.ts';

@@ -1,12 +1,19 @@
 /** Receiving what a link leads to (docs/links.md). */
-import { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from '../shared/crypto/index.ts';
-import { OpenedShare } from '../shared/api.ts';
-import { SealpinError } from '../shared/errors.ts';
-import type { IpfsFile } from '../shared/ipfs/index.ts';
-import { openParcel, parseLink, type Link } from '../shared/link/index.ts';
-import { openBlob, rangeIn, type Range } from './blobs.ts';
+import {
+  openAt,
+  openAtWithFileKey,
+  webBackend,
+  type Backend,
+  type Identity,
+  type OpenedAt,
+  type RandomAccess,
+} from '../shared/crypto/index.ts';
+import { OpenedShare, ShareStatus } from '../shared/api.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
+import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
-import { serviceHttp } from './service-http.ts';
+import { serviceHttp, type ServiceHttp } from './service-http.ts';
 import { abortable, contentOf, type Content } from './web-bytes.ts';
 
 /** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
@@ -30,10 +37,13 @@ export type ReceivedFile = {
 /** What a link leads to. `note` and `from` are the sender's own words, which prove nothing. */
 export type Received = { readonly note?: string; readonly from?: string; readonly files: readonly ReceivedFile[] };
 
+/** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
+export type AskedPassword = string | ((failed: number) => Promise<string | undefined>);
+
 export type ReceiveOptions = {
   /** The sender's password, or for a blob link without a file key, the password of the container. */
-  readonly password?: string;
-  /** Private keys, for a blob link without a file key. */
+  readonly password?: AskedPassword;
+  /** Private keys, for a share that was sent to keys only, or for a blob link without a file key. */
   readonly keys?: string | readonly string[];
   /** The URLs of services or gateways to fetch from, in order of preference; the service of the link when undefined. */
   readonly from?: string | readonly string[];
@@ -41,49 +51,98 @@ export type ReceiveOptions = {
 };
 
 /**
- * Receives what a link of a service leads to. Of a share that counts as one of its opens, at once: a wrong password has used it up, too.
+ * Receives what a link of a service leads to. Of a share that counts as one of its opens. A share that needs a password is not opened
+ * without one, and a function that is given as password is asked again, for the same open, when one is wrong.
  * @param link as it came, also where a mail program has changed it
  * @throws SealpinError `link_invalid` (also for the link of an inbox), `unsupported_version`, `wrong_kind` when a password or key is
- *   needed, `decrypt_failed` for a wrong password, `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a
+ *   needed, `decrypt_failed` for a wrong one, `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a
  *   share that there is not, or not any more, `service_unreachable`, `service_answer`
  * @example
- * const { files } = await receive('https://sealpin.example/b#bafkrei….…');
+ * const { files } = await receive('https://sealpin.example/s#1…');
  * for (const file of files) await save(await (await file.open()).blob(file.type));
  */
 export async function receive(link: string, o: ReceiveOptions = {}): Promise<Received> {
   const { link: parsed } = parseLink(link);
   const from = o.from ?? parsed.service;
-  if (parsed.kind === 'inbox')
-    throw new SealpinError('link_invalid', 'The link is one for sending files, not for receiving them', {
-      reason: 'not_a_link',
-      hint: 'ask its sender for the link of the files',
-    });
+  if (parsed.kind === 'inbox') throw notForReceiving();
   if (parsed.kind === 'share') {
-    const { files, ...words } = await openParcel(await recordOf(parsed, o), {
-      secret: parsed.secret,
-      password: o.password,
-    });
-    return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
+    const { keys, password, signal } = o;
+    const identities = () => (keys === undefined ? [] : identitiesOf({ keys }));
+    const http = serviceHttp({ service: parsed.service });
+    return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
   }
-  return { files: [receivedFile({ cid: parsed.cid }, { with: credentialsOf(parsed, o), from })] };
+  return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from })] };
 }
 
-/**
- * The record of a share, which the service hands out so often, and counts.
- * @throws SealpinError `not_found` and `gone` for a share that there is not, or not any more, `service_unreachable`, `service_answer`
- */
-export async function recordOf(
-  { service, id }: Extract<Link, { kind: 'share' }>,
-  { signal }: { readonly signal?: AbortSignal | undefined } = {},
-): Promise<Uint8Array> {
+/** The error for the link of an inbox, where one of files is needed. */
+export function notForReceiving(): SealpinError {
+  return new SealpinError('link_invalid', 'The link is one for sending files, not for receiving them', {
+    reason: 'not_a_link',
+    hint: 'ask its sender for the link of the files',
+  });
+}
+
+/** The files of a parcel, to be fetched `from` services or gateways. */
+export function receivedFrom({ files, ...words }: Parcel, from: string | readonly string[]): Received {
+  return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
+}
+
+/** The record of a share, which the service hands out so often, and counts. Throws `not_found`, `gone`, as `json` of the service. */
+export async function recordOf(http: ServiceHttp, id: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
   const path = `v1/shares/${id}/open`;
-  const { record } = await serviceHttp({ service }).json(OpenedShare, { method: 'POST', path, signal });
+  const { record } = await http.json(OpenedShare, { method: 'POST', path, signal });
   return Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
 }
 
+/**
+ * Opens a share: asks for its state, for what it needs besides the link, and then for its record, which counts.
+ * @throws as `receive`
+ */
+export async function openShare(
+  http: ServiceHttp,
+  { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,
+  o: {
+    readonly password: AskedPassword | undefined;
+    /** Finds private keys, once the record turns out to need one. */
+    readonly identities: () => readonly Identity[] | Promise<readonly Identity[]>;
+    readonly signal: AbortSignal | undefined;
+    readonly backend?: Backend;
+  },
+): Promise<Parcel> {
+  const { signal, backend = webBackend } = o;
+  const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
+  if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
+  let password = isNeeded ? await asked(o.password, 0) : undefined;
+  if (isNeeded && password === undefined)
+    throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
+  const bytes = await recordOf(http, id, signal);
+  for (let failed = 1; ; failed += 1) {
+    try {
+      return await openParcel(bytes, { secret, password, identities: o.identities, backend });
+    } catch (error) {
+      const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';
+      password = isWrong && typeof o.password === 'function' ? await asked(o.password, failed) : undefined;
+      if (password === undefined) throw error;
+    }
+  }
+}
+
+/** What became of a share that cannot be opened any more. */
+const endings = {
+  used_up: 'The share was opened as often as its sender allowed',
+  expired: 'The share has expired',
+  revoked: 'The share was taken back, or its files were deleted',
+} as const;
+
+async function asked(password: AskedPassword | undefined, failed: number): Promise<string | undefined> {
+  return typeof password === 'function' ? password(failed) : password;
+}
+
 /** What opens the blob of a link. */
-function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, { password, keys }: ReceiveOptions): With {
+async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: ReceiveOptions): Promise<With> {
   if (fileKey !== undefined) return { fileKey };
+  const { keys } = o;
+  const password = await asked(o.password, 0);
   if (password !== undefined) return { password };
   if (keys !== undefined) return { keys };
   throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
@@ -101,8 +160,7 @@ export function receivedFile(
       const blob = await openBlob(file.cid, o.from, AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]));
       try {
         const opened = await openStored(accessTo(blob), o.with);
-        if (file.size !== undefined && file.size !== opened.plaintextBytes)
-          throw new SealpinError('parcel_invalid', 'The file has another size than its sender says');
+        if (file.size !== undefined && file.size !== opened.plaintextBytes) throw wrongSize();
         const range = rangeIn(opened.plaintextBytes, { start, end });
         const stream = abortable(await opened.decryptRange(range), signal);
         return { ...contentOf(stream, undefined), size: range.end - range.start };
@@ -114,12 +172,13 @@ export function receivedFile(
   };
 }
 
+/** The error for a file that is authentic, and not as long as the parcel says. */
+export function wrongSize(): SealpinError {
+  return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
+}
+
 function openStored(stored: RandomAccess, credentials: With): Promise<OpenedAt> {
   return 'fileKey' in credentials
     ? openAtWithFileKey(stored, credentials)
     : openAt(stored, { identities: identitiesOf(credentials) });
-}
-
-function accessTo(file: IpfsFile): RandomAccess {
-  return { bytes: file.size, read: async (offset, length) => file.read(offset, offset + length) };
 }

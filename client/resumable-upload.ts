@@ -76,19 +76,20 @@ export function isTemporaryFailure(error: unknown): error is SealpinError {
 /**
  * Creates an upload of bytes that the service stores unchanged.
  *
- * @param file `bytes` its length; `cid` what the service must compute; `idempotencyKey` so that a repeated request creates no second one
+ * @param file `bytes` its length; `cid` what the service must compute, where it is known; `idempotencyKey` so that a repeated request
+ *   creates no second one
  * @returns the ID of the upload, which is also that of the file
  * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
  */
 export async function createUpload(
   transport: Transport,
-  file: { readonly bytes: number; readonly cid: string; readonly idempotencyKey: string },
+  file: { readonly bytes: number; readonly cid?: string | undefined; readonly idempotencyKey: string },
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
   const headers = {
     ...protocol,
     'Upload-Length': String(file.bytes),
-    'Upload-Metadata': `cid ${btoa(file.cid)}`,
+    ...(file.cid === undefined ? {} : { 'Upload-Metadata': `cid ${btoa(file.cid)}` }),
     'Idempotency-Key': file.idempotencyKey,
   };
   const attempts = attemptsOf(o);

@@ -21,6 +21,8 @@ type ServiceRequest = {
 type Shape = Parameters<typeof parseResponse>[0];
 
 export interface ServiceHttp {
+  /** The URL of the service, with a slash at its end. */
+  readonly url: string;
   /** Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a redirect, the signal's reason. */
   send(request: ServiceRequest): Promise<Response>;
   /** Sends a request; throws what the service refuses with for any status but 2xx, and what `send` throws. */
@@ -41,6 +43,7 @@ const maxTextBytes = 16 * 1024 * 1024;
 /**
  * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
  * @param o.service its URL
+ * @param o.errorOf instead of the words that a program is told for a refusal
  * @throws SealpinError `invalid_request` for a URL that is none of a service, or when the key would be sent unencrypted to another
  *   machine; `unauthorized` for a text that is no API key
  */
@@ -48,11 +51,14 @@ export function serviceHttp({
   service,
   apiKey,
   fetch: fetchFrom = (url, init) => fetch(url, init),
+  errorOf: ownErrorOf,
 }: {
   service: string | URL;
   apiKey?: string | undefined;
   fetch?: Fetch | undefined;
+  errorOf?: ServiceHttp['errorOf'];
 }): ServiceHttp {
+  const errorOf = ownErrorOf ?? refusal;
   const root = parseService(service);
   const { host } = root;
   if (apiKey !== undefined && !isApiKeyText(apiKey))
@@ -127,7 +133,7 @@ export function serviceHttp({
     );
   }
 
-  function errorOf({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
+  function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
     const problem = problemIn(problemText);
     if (problem === undefined) {
       const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
@@ -153,6 +159,7 @@ export function serviceHttp({
   }
 
   return {
+    url: root.href,
     send,
     call,
     text,

@@ -1,46 +1,91 @@
 /** Resumable uploads over `fetch`. */
 import { Health } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { hashingStream } from '../shared/ipfs/index.ts';
 import { cidOf } from './blobs.ts';
-import { createUpload, sendUpload, type Transport, type UploadedFile } from './resumable-upload.ts';
+import {
+  createUpload,
+  endUpload,
+  sendUpload,
+  type Transport,
+  type UploadedFile,
+  type UploadSource,
+} from './resumable-upload.ts';
+import { sentOnce } from './sent-once.ts';
 import type { ServiceHttp } from './service-http.ts';
-import { blobOf, type StoredSource } from './web-bytes.ts';
+import { abortable, blobOf, type StoredSource } from './web-bytes.ts';
 
 /** A part is in memory while it is sent. */
-const partBytes = 16 * 1024 * 1024;
+export const partBytes = 16 * 1024 * 1024;
+/** How long a failed upload waits for the service to forget it. */
+const endMs = 10_000;
+
+type Options = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
 
 /**
  * Stores bytes unchanged, in parts: whatever breaks, the upload continues where the service has it.
  * @throws as `upload` of a connection
  */
-export async function uploadInParts(
-  http: ServiceHttp,
-  source: StoredSource,
-  o: { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined },
-): Promise<UploadedFile> {
-  const { signal = new AbortController().signal } = o;
+export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: Options): Promise<UploadedFile> {
   const blob = blobOf(source);
-  const [cid, health] = await Promise.all([
-    cidOf(blob, { signal }),
-    http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal }),
-  ]);
-  const transport = transportOf(http);
-  const idempotencyKey = crypto.randomUUID();
-  const uploadId = await createUpload(transport, { bytes: blob.size, cid, idempotencyKey }, { signal });
+  const cid = await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal });
   const parts = {
     bytes: blob.size,
     async *read(start: number, end: number) {
       yield new Uint8Array(await blob.slice(start, end).arrayBuffer());
     },
   };
-  const file = await sendUpload(transport, uploadId, parts, {
-    signal,
-    maxBodyBytes: Math.min(health.maxUploadBytes ?? Infinity, partBytes),
-    ...(o.onProgress === undefined ? {} : { onOffset: o.onProgress }),
+  return checked(await send(http, parts, { ...o, cid }), cid);
+}
+
+/**
+ * Stores a stream unchanged, in parts and in constant memory. A part is sent again when the line breaks.
+ * @param bytes the length of the stream
+ * @throws as `upload` of a connection, and what the stream fails with
+ */
+export async function uploadStream(
+  http: ServiceHttp,
+  stream: ReadableStream<Uint8Array>,
+  bytes: number,
+  o: Options,
+): Promise<UploadedFile> {
+  const { stream: hashed, result } = hashingStream(abortable(stream, o.signal));
+  const parts = sentOnce(hashed, bytes);
+  try {
+    const file = await send(http, parts, o);
+    await parts.end();
+    return checked(file, (await result).cid);
+  } catch (error) {
+    parts.cancel(error);
+    throw error;
+  }
+}
+
+/** Creates an upload and sends its bytes. Nothing continues it after a failure, so the service is told to forget it. */
+async function send(http: ServiceHttp, parts: UploadSource, o: Options & { cid?: string }): Promise<UploadedFile> {
+  const { signal = new AbortController().signal } = o;
+  const health = await http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal });
+  const transport = transportOf(http);
+  const file = { bytes: parts.bytes, cid: o.cid, idempotencyKey: crypto.randomUUID() };
+  const uploadId = await createUpload(transport, file, { signal });
+  try {
+    return await sendUpload(transport, uploadId, parts, {
+      signal,
+      maxBodyBytes: Math.min(health.maxUploadBytes ?? Infinity, partBytes),
+      ...(o.onProgress === undefined ? {} : { onOffset: o.onProgress }),
+    });
+  } catch (error) {
+    // It ends by itself in some days, too.
+    await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+    throw error;
+  }
+}
+
+function checked(file: UploadedFile, cid: string): UploadedFile {
+  if (file.cid === cid) return file;
+  throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`, {
+    hint: `it has the file ID ${file.fileId}`,
   });
-  if (file.cid !== cid)
-    throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`);
-  return file;
 }
 
 function transportOf(http: ServiceHttp): Transport {

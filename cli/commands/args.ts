@@ -14,7 +14,7 @@ export const passwordArg = {
 /** What a decrypting command reads. */
 export const blobArg = {
   type: 'positional',
-  description: 'The blob ID, a container on this machine (./file), or - for standard input',
+  description: 'The blob ID, a link, a container on this machine (./file), or - for standard input',
 } as const;
 
 /** What a decrypting command writes. */
@@ -45,6 +45,15 @@ export const passwordFlags = {
     type: 'string',
     valueHint: 'file',
     description: 'Read the password from a file, or from standard input with -',
+  },
+} as const satisfies Args;
+
+/** The private key of the commands that may need one, besides a password. */
+export const keyFlag = {
+  key: {
+    type: 'string',
+    valueHint: 'file',
+    description: 'The private key file, for what is encrypted to keys; private.key if left out',
   },
 } as const satisfies Args;
 

@@ -1,7 +1,12 @@
+import { resolve } from 'node:path';
 import { passwordIdentity } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import { openSink } from '../io/output-file.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
+import { isLink, openLink, readLink, receiveFile } from '../received-files.ts';
+import { sizeText } from '../terminal/progress.ts';
 import { decryptTo } from '../unseal.ts';
 import { blobArg, extractArg, forceArg, outputFileArg, passwordArg, passwordFlags } from './args.ts';
 
@@ -34,8 +39,30 @@ export const command = defineCommand({
     const source = { argument: args.password, file: args['password-file'], stdinTaken: args.blob_id === '-' };
     const password = await givenPassword(source, context);
     if (password !== undefined) refuseEmpty(password);
+    const link = isLink(args.blob_id) ? readLink(args.blob_id, context) : undefined;
+    if (link !== undefined && !(link.kind === 'blob' && link.fileKey === undefined)) {
+      const { output_file: path, force } = args;
+      if (args.extract)
+        throw new SealpinError('usage', '--extract does not go with a link that has a key', {
+          hint: 'write the archive with sealpin receive, and extract it with tar',
+        });
+      const { output } = context;
+      // Checked before the link is opened, which counts.
+      await openSink(path, { force, environment: context });
+      const { files } = await openLink(link, { password, key: undefined }, context);
+      const [file, ...others] = files;
+      if (file === undefined || others.length > 0)
+        throw new SealpinError('usage', `the link leads to ${files.length} files`, {
+          hint: 'write them into a directory with: sealpin receive <link> <dir>',
+        });
+      const size = await receiveFile(file, path, { service: link.service, force }, context);
+      if (path === '-') return;
+      output.note(`wrote ${path} (${sizeText(size)})`);
+      await output.result({ output: resolve(context.cwd, path), size, encrypted: true }, []);
+      return;
+    }
     await decryptTo({
-      blob: args.blob_id,
+      blob: link?.cid ?? args.blob_id,
       outputFile: args.output_file,
       force: args.force,
       extract: args.extract,
@@ -44,7 +71,7 @@ export const command = defineCommand({
         kind === 'password'
           ? [passwordIdentity(await askPassword(args.blob_id, context, failed))]
           : readIdentities(undefined, undefined, context),
-      context,
+      context: link === undefined ? context : { ...context, service: link.service },
     });
   },
 });

@@ -51,6 +51,18 @@ const table = {
     summary: 'Fetch a blob, verify it and decrypt it with a private key',
     load: async () => (await import('./ecc-decrypt.ts')).command,
   },
+  send: { summary: 'Send files by a link', load: async () => (await import('./send.ts')).command },
+  receive: { summary: 'Receive what a link leads to', load: async () => (await import('./receive.ts')).command },
+  share: { summary: 'Make a link to a stored file', load: async () => (await import('./share-stored.ts')).command },
+  shares: { summary: 'List what is shared by link', load: async () => (await import('./list-shares.ts')).command },
+  unshare: { summary: 'Take a link back', load: async () => (await import('./unshare.ts')).command },
+  'inbox create': {
+    summary: 'Make a link by which others send files to you',
+    load: async () => (await import('./inbox.ts')).create,
+  },
+  'inbox list': { summary: 'List what came', load: async () => (await import('./inbox.ts')).list },
+  'inbox open': { summary: 'Open what came', load: async () => (await import('./inbox.ts')).open },
+  'inbox revoke': { summary: 'Close an inbox', load: async () => (await import('./inbox.ts')).revoke },
   list: { summary: 'List stored files, newest first', load: async () => (await import('./list.ts')).command },
   delete: {
     summary: 'Delete a stored file (what that can and cannot do: --help)',

@@ -1,4 +1,5 @@
-import { decodePem, encodePrivateKeyFile, parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
+import { privateKeyOf } from '../../client/account-key.ts';
+import { encodePrivateKeyFile } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
@@ -26,19 +27,8 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'a private key is not written to standard output', { hint: 'name a file' });
     const service = await authorizedService(context);
     const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
-    const { account, key } = await api(service, context).account();
-    const apiKey = await parseApiKey(service.apiKey);
-    if (apiKey === undefined)
-      throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
-    if (key.sealed === undefined)
-      throw new SealpinError(
-        'insufficient_scope',
-        'this API key lacks the scope read, so the private key is not sealed to it',
-      );
-    const spki = decodePem('PUBLIC KEY', account.publicKey);
-    if (spki === undefined)
-      throw new SealpinError('service_answer', 'the public key of the account is not a PEM block');
-    const pkcs8 = await unsealPrivateKey(apiKey, { id: key.id, sealed: Buffer.from(key.sealed, 'base64'), spki });
+    const details = await api(service, context).account();
+    const pkcs8 = await privateKeyOf(details, service.apiKey);
     const text = encodePrivateKeyFile(pkcs8);
     try {
       const password = args.protect
@@ -55,7 +45,7 @@ export const command = defineCommand({
       context.output.note(
         `wrote ${args.file} (keep it secret: it opens every file that the service encrypted for this account)`,
       );
-      await context.output.result({ file: path, account: account.id }, []);
+      await context.output.result({ file: path, account: details.account.id }, []);
     } finally {
       await sink.abort();
     }

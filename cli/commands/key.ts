@@ -5,9 +5,9 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { parseSize } from '../terminal/size.ts';
+import { parseExpiry } from './expiry.ts';
 
 const defaultScopes = 'read,write';
-const dayMs = 24 * 3600 * 1000;
 
 async function routes(context: Context): Promise<Api> {
   return api(await authorizedService(context), context);
@@ -21,23 +21,6 @@ function parseScopes(text: string): Scope[] {
       hint: `the scopes are ${scopes.join(', ')}, with commas between them`,
     });
   return scopes.filter((scope) => words.includes(scope));
-}
-
-/** `30d`, or a date. */
-function parseExpiry(text: string, nowMs: number): string {
-  const days = /^([1-9]\d{0,4})d$/.exec(text)?.[1];
-  const time =
-    days === undefined
-      ? /^\d{4}-\d{2}-\d{2}/.test(text)
-        ? Date.parse(text)
-        : Number.NaN
-      : nowMs + Number(days) * dayMs;
-  if (Number.isNaN(time))
-    throw new SealpinError('usage', '--expires is neither a number of days nor a date', {
-      hint: 'write 30d, or 2027-01-31',
-    });
-  if (time <= nowMs) throw new SealpinError('usage', '--expires is in the past');
-  return new Date(time).toISOString();
 }
 
 const limitNames = ['files', 'bytes', 'fileBytes'] as const;

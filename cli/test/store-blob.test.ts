@@ -253,7 +253,10 @@ describe('API keys', () => {
 
   test.each([
     { argv: ['key', 'create', 'x', '--scopes', 'read,root'], says: 'unknown scope "root"' },
-    { argv: ['key', 'create', 'x', '--expires', 'tomorrow'], says: '--expires is neither a number of days nor a date' },
+    {
+      argv: ['key', 'create', 'x', '--expires', 'tomorrow'],
+      says: '--expires is neither a number of hours or days nor a date',
+    },
     { argv: ['key', 'create', 'x', '--expires', '2020-01-01'], says: '--expires is in the past' },
     { argv: ['key', 'revoke', `sp_${'0'.repeat(71)}`], says: 'expected the ID of an API key, got the key itself' },
     { argv: ['key', 'export', '-'], says: 'a private key is not written to standard output' },

@@ -26,6 +26,9 @@ const marks: Readonly<Record<string, string>> = {
   day: '\\d{4}-\\d{2}-\\d{2}',
   time: '\\d{4}-\\d{2}-\\d{2}[T ]\\d{2}:\\d{2}(?::\\d{2}\\.\\d{3}Z)?',
   words: '[a-z]+(?:-[a-z]+){9}',
+  link: 'http://127\\.0\\.0\\.1:\\d+/s#1[0-9A-Za-z]{71}',
+  inbox: 'http://127\\.0\\.0\\.1:\\d+/drop#sp_[0-9A-Za-z]{71}\\.age1tag1[0-9a-z]+',
+  share: '[0-9A-Za-z]{22}',
   any: '.*',
 };
 

@@ -3,8 +3,9 @@ import { exposeSuites } from '../../testkit/page-suites.ts';
 import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
 import { containers, endings, passwordSealing } from './suites/containers.ts';
 import { requestBodies } from './suites/request-bodies.ts';
+import { sending } from './suites/sending.ts';
 
-exposeSuites({ containers, endings, passwordSealing, requestBodies });
+exposeSuites({ containers, endings, passwordSealing, requestBodies, sending });
 
 /** Stores five bytes as every kind of source, and reads them back. Gives what went wrong. */
 async function roundTrips(service: string, apiKey: string): Promise<string[]> {

@@ -45,6 +45,14 @@ function calls(connection: Connection): (() => Promise<unknown>)[] {
     () => connection.list(),
     () => connection.delete(fileId),
     () => connection.upload('x'),
+    () => connection.send({ source: 'x', name: 'x' }),
+    () => connection.share({ fileId }),
+    () => connection.shares(),
+    () => connection.unshare('0'.repeat(22)),
+    () => connection.inbox.create({ label: 'x' }),
+    () => connection.inbox.list(),
+    () => connection.inbox.open(fileId),
+    () => connection.inbox.close('0'.repeat(16)),
   ];
 }
 

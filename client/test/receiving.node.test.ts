@@ -93,12 +93,22 @@ test('links that are incomplete, of another program or for sending are refused',
   await expect(receive(inbox)).rejects.toMatchObject({ code: 'link_invalid', hint: expect.stringContaining('sender') });
 });
 
-/** A service that hands out one record, so often. */
-async function recordKeeper(record: Uint8Array, opens: number): Promise<{ url: string; seen: string[] }> {
+/** A service that hands out one record, so often. @param password whether it says that the record needs one */
+async function recordKeeper(
+  record: Uint8Array,
+  opens: number,
+  password = false,
+): Promise<{ url: string; seen: string[] }> {
   const seen: string[] = [];
   let opensLeft = opens;
   const server = createServer((request, response) => {
     seen.push(`${request.method} ${request.url}`);
+    if (request.method === 'GET') {
+      const state = opensLeft > 0 ? 'active' : 'used_up';
+      const expiresAt = '2030-01-31T00:00:00.000Z';
+      response.end(JSON.stringify({ id: shareId, state, password, expiresAt, opensLeft: Math.max(0, opensLeft) }));
+      return;
+    }
     opensLeft -= 1;
     const problem = { type: 'about:blank', title: 'This was deleted', status: 410, code: 'gone' };
     const answer = { record: Buffer.from(record).toString('base64'), opensLeft };
@@ -128,8 +138,10 @@ test('a share link opens every file of the parcel, and asks for the record once'
   );
   for (const file of received.files) equal(await (await file.open()).bytes(), plaintext);
   expect(JSON.stringify(received)).not.toContain('fileKey');
-  expect(seen).toEqual([`POST /v1/shares/${shareId}/open`]);
+  const asked = `GET /v1/shares/${shareId}`;
+  expect(seen).toEqual([asked, `POST /v1/shares/${shareId}/open`]);
   await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+  expect(seen.slice(2)).toEqual([asked]);
 });
 
 test('a share of the service is opened as often as it allows', async () => {
@@ -146,14 +158,25 @@ test('a share of the service is opened as often as it allows', async () => {
   await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
 });
 
-test('a share link with a password needs it', async () => {
+test('a share link with a password needs it, and asking for it again uses nothing up', async () => {
   const kdf = { name: 'scrypt', logN: 10 } as const;
   const { record, secret } = await sealParcel(parcelOf(plaintext.length), { password: 'pw', kdf });
-  const { url } = await recordKeeper(record, 3);
+  const { url, seen } = await recordKeeper(record, 3, true);
   const link = printLink({ kind: 'share', service: url, id: shareId, secret });
-  await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind', reason: 'needs_password' });
+  const asked: number[] = [];
+  const answer = (texts: string[]) => async (failed: number) => {
+    asked.push(failed);
+    return texts[failed];
+  };
+  for (const none of [{}, { password: answer([]) }])
+    await expect(receive(link, none)).rejects.toMatchObject({ code: 'wrong_kind', reason: 'needs_password' });
+  expect(seen.filter((each) => each.startsWith('POST'))).toEqual([]);
   await expect(receive(link, { password: 'no' })).rejects.toMatchObject({ code: 'decrypt_failed' });
   expect((await receive(link, { password: 'pw' })).files).toHaveLength(3);
+  asked.length = 0;
+  expect((await receive(link, { password: answer(['no', 'neither', 'pw']) })).files).toHaveLength(3);
+  expect(asked).toEqual([0, 1, 2]);
+  expect(seen.filter((each) => each.startsWith('POST'))).toHaveLength(3);
 });
 
 test('a file of another size than its sender says is refused', async () => {

@@ -13,6 +13,8 @@ export type Parcel = { files: ParcelFile[]; note?: string; from?: string };
 
 /** The media type of a parcel before it is sealed. */
 export const parcelType = 'application/vnd.sealpin.parcel+json';
+/** The media type of a parcel that is sealed to an inbox: by it, the owner finds what was handed over. */
+export const sealedParcelType = 'application/vnd.sealpin.parcel';
 /** The most bytes of a parcel before it is sealed. */
 export const maxParcelBytes = 48 * 1024;
 /** A multiple of this is the size of every parcel, so that it reveals little about the names. */

@@ -1,4 +1,4 @@
-/** The record of a share (docs/links.md): a parcel that the secret of the link opens, if need be together with a password. */
+/** Sealed parcels (docs/links.md): the records of shares, which the secret of a link opens, and what is handed over to an inbox. */
 import { draw } from '../crypto/backends/backend.ts';
 import { streamOf } from '../crypto/bytes.ts';
 import {
@@ -10,7 +10,9 @@ import {
   passwordRecipient,
   webBackend,
   type Backend,
+  type Identity,
   type PasswordKdf,
+  type Recipient,
 } from '../crypto/index.ts';
 import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
@@ -36,14 +38,30 @@ function recordPassword(secret: Uint8Array, password: string): string {
  * Seals a parcel as the record of a share, under a fresh secret.
  * @param o.password needed to open it, too
  * @param o.kdf how the key is derived then; scrypt with logN 18 by default
+ * @param o.recipients instead of a password: one of their private keys is needed to open it, too
  * @returns the record, and the 32 bytes for its link
- * @throws SealpinError `parcel_invalid`, `invalid_filename`, `password_invalid`, `kdf_unavailable`, `random_failed`
+ * @throws SealpinError `parcel_invalid`, `invalid_filename`, `password_invalid`, `invalid_request` for a password together with
+ *   recipients, `kdf_unavailable`, `random_failed`
  */
 export async function sealParcel(
   parcel: Parcel,
-  { password, kdf, backend = webBackend }: { password?: string | undefined; kdf?: PasswordKdf; backend?: Backend } = {},
-): Promise<{ record: Uint8Array; secret: Uint8Array }> {
-  const plaintext = encodeParcel(parcel);
+  {
+    password,
+    kdf,
+    recipients = [],
+    backend = webBackend,
+  }: {
+    password?: string | undefined;
+    kdf?: PasswordKdf;
+    recipients?: readonly Recipient[];
+    backend?: Backend;
+  } = {},
+): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
+  if (password !== undefined && recipients.length > 0)
+    throw new SealpinError('invalid_request', 'A password cannot be combined with keys', {
+      reason: 'password_and_keys',
+    });
+  const plaintext = recipients.length > 0 ? await sealParcelTo(parcel, { recipients, backend }) : encodeParcel(parcel);
   const secret = draw(backend, secretBytes);
   const sealed =
     password === undefined
@@ -63,19 +81,68 @@ export async function sealParcel(
  * @param record as the service handed it out
  * @param o.secret 32 bytes, from the link
  * @param o.password ignored for a record that needs none
- * @throws SealpinError `wrong_kind` (`needs_password`) for a record that needs a password, `decrypt_failed` (`wrong_password`),
- *   `container_invalid`, `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what `parseParcel` throws
+ * @param o.identities finds private keys, once the record turns out to need one
+ * @throws SealpinError `wrong_kind` (`needs_password`, `needs_key`) for a record that needs more than the secret, `decrypt_failed`
+ *   (`wrong_password`, `no_key`), `container_invalid`, `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what
+ *   `parseParcel` throws
  */
 export async function openParcel(
   record: Uint8Array,
-  { secret, password, backend = webBackend }: { secret: Uint8Array; password?: string | undefined; backend?: Backend },
+  {
+    secret,
+    password,
+    identities = () => [],
+    backend = webBackend,
+  }: {
+    secret: Uint8Array;
+    password?: string | undefined;
+    identities?: () => readonly Identity[] | Promise<readonly Identity[]>;
+    backend?: Backend;
+  },
 ): Promise<Parcel> {
   const opened = await open(streamOf(record), { backend });
-  if (opened.kind === 'plain' || opened.kind === 'age')
-    throw new SealpinError('parcel_invalid', 'The record of the share is not a parcel that Sealpin sealed');
-  const plaintext =
-    opened.kind === 'detached'
-      ? decryptPayload(opened.stream, { fileKey: secret, backend })
-      : await opened.decrypt(password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))]);
+  if (opened.kind === 'plain' || opened.kind === 'age') throw notAParcel();
+  if ('decrypt' in opened)
+    return parcelIn(
+      await opened.decrypt(password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))]),
+    );
+  const plaintext = decryptPayload(opened.stream, { fileKey: secret, backend });
+  const inner = await open(plaintext, { backend });
+  if (inner.kind === 'plain') return parcelIn(inner.stream);
+  if (inner.kind === 'detached') throw notAParcel();
+  return parcelIn(await inner.decrypt(await identities()));
+}
+
+/**
+ * Seals a parcel to public keys, as an age container: the form in which files are handed over to an inbox.
+ * @throws SealpinError `parcel_invalid`, `invalid_filename`, `no_recipients`, `invalid_request`, `random_failed`
+ */
+export async function sealParcelTo(
+  parcel: Parcel,
+  { recipients, backend = webBackend }: { recipients: readonly Recipient[]; backend?: Backend },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const { stream } = await encrypt(streamOf(encodeParcel(parcel)), { format: 'age', recipients, backend });
+  return readAll(stream, maxRecordBytes, parcelTooLarge);
+}
+
+/**
+ * Opens a parcel that was sealed to public keys.
+ * @throws SealpinError `parcel_invalid` for anything else, `decrypt_failed` (`no_key`), and what `openParcel` throws
+ */
+export async function openParcelWith(
+  container: ReadableStream<Uint8Array>,
+  { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
+): Promise<Parcel> {
+  const opened = await open(container, { backend });
+  if (opened.kind !== 'plain' && opened.kind !== 'detached') return parcelIn(await opened.decrypt(identities));
+  await opened.stream.cancel();
+  throw notAParcel();
+}
+
+async function parcelIn(plaintext: ReadableStream<Uint8Array>): Promise<Parcel> {
   return parseParcel(await readAll(plaintext, maxParcelBytes, parcelTooLarge));
+}
+
+function notAParcel(): SealpinError {
+  return new SealpinError('parcel_invalid', 'It is not a parcel that Sealpin sealed');
 }

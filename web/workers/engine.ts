@@ -54,8 +54,12 @@ async function findShare(
   closed = {
     async open(credentials, signal) {
       // A wrong password costs no other open.
-      record ??= await recordOf(link, { signal });
-      const { files, ...words } = await openParcel(record, { secret: link.secret, password: credentials.password });
+      record ??= await recordOf(http, link.id, signal);
+      const { files, ...words } = await openParcel(record, {
+        secret: link.secret,
+        password: credentials.password,
+        identities: () => (credentials.keys === undefined ? [] : identitiesOf({ keys: credentials.keys })),
+      });
       return {
         ...words,
         files: files.map(({ fileKey, ...file }) => remoteFile(file, file.size, fileKey, link.service)),

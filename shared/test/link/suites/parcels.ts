@@ -1,6 +1,17 @@
 import goldenPassword from '../../vectors/golden/parcel-password.json' with { type: 'json' };
 import golden from '../../vectors/golden/parcel.json' with { type: 'json' };
-import { encrypt, encryptPayload, fileKeyText, passwordRecipient, type Backend } from '../../../crypto/index.ts';
+import {
+  encrypt,
+  encryptPayload,
+  fileKeyText,
+  generateKeyPair,
+  parseIdentities,
+  parseRecipients,
+  passwordRecipient,
+  type Backend,
+  type Identity,
+  type KeyPair,
+} from '../../../crypto/index.ts';
 import { encodeBase62 } from '../../../crypto/keys/base62.ts';
 import { isSealpinError, type Code } from '../../../errors.ts';
 import { cidOf } from '../../../ipfs/index.ts';
@@ -9,9 +20,11 @@ import {
   maxParcelBytes,
   maxRecordBytes,
   openParcel,
+  openParcelWith,
   parseLink,
   parseParcel,
   sealParcel,
+  sealParcelTo,
   type Parcel,
 } from '../../../link/index.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
@@ -144,6 +157,37 @@ export function parcels(tool: Tool, backend: Backend): void {
     padded.set(json());
     equal(parseParcel(padded).files.length, 1, 'the largest');
     await fails('parcel_invalid', () => parseParcel(Uint8Array.of(...padded, 0x20)), 'a byte more than the largest');
+  });
+
+  tool.test('a record to keys needs the secret and one of the private keys', async () => {
+    const [ann, eve] = await Promise.all([generateKeyPair(), generateKeyPair()]);
+    const identities = (pair: KeyPair): Identity[] => parseIdentities(pair.privatePem);
+    const recipients = parseRecipients(ann.publicPem);
+    const { record, secret } = await sealParcel(parcel, { recipients, backend });
+    const opened = await openParcel(record, { secret, identities: () => identities(ann), backend });
+    equal(opened.note, parcel.note);
+    await fails('wrong_kind', () => openParcel(record, { secret, backend }));
+    await fails('wrong_kind', () => openParcel(record, { secret, password: 'x', backend }));
+    await fails('decrypt_failed', () => openParcel(record, { secret, identities: () => identities(eve), backend }));
+    const other = new Uint8Array(32);
+    await fails('decrypt_failed', () =>
+      openParcel(record, { secret: other, identities: () => identities(ann), backend }),
+    );
+    await fails('invalid_request', () => sealParcel(parcel, { recipients, password: 'x', backend }));
+  });
+
+  tool.test('a parcel to an inbox opens with its key, and nothing else is taken for one', async () => {
+    const owner = await generateKeyPair();
+    const identities = parseIdentities(owner.privatePem);
+    const sealed = await sealParcelTo(parcel, { recipients: parseRecipients(owner.publicPem), backend });
+    equal((await openParcelWith(pieces(sealed, 100), { identities, backend })).from, 'Ann');
+    await fails('parcel_invalid', () => openParcelWith(pieces(json(), 100), { identities, backend }));
+    const { record } = await sealParcel(parcel, { backend });
+    await fails('parcel_invalid', () => openParcelWith(pieces(record, 100), { identities, backend }));
+    const others = { recipients: parseRecipients(owner.publicPem), format: 'age', backend } as const;
+    const { stream } = await encrypt(pieces(text('{}'), 100), others);
+    await fails('parcel_invalid', () => openParcelWith(stream, { identities, backend }));
+    await fails('no_recipients', () => sealParcelTo(parcel, { recipients: [], backend }));
   });
 
   tool.test('a refusal names the part, and never a member that the sender made up', () => {

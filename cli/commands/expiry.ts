@@ -1,0 +1,28 @@
+/** `--expires`. */
+import { SealpinError } from '../../shared/errors.ts';
+
+const hourMs = 3600 * 1000;
+const unitMs = { h: hourMs, d: 24 * hourMs } as const;
+
+/**
+ * Parses when something expires: `12h`, `30d`, or a date.
+ *
+ * @param nowMs the time now, in ms
+ * @returns the time in RFC 3339
+ * @throws usage
+ */
+export function parseExpiry(text: string, nowMs: number): string {
+  const [, count, unit] = /^([1-9]\d{0,4})([hd])$/.exec(text) ?? [];
+  const time =
+    unit === 'h' || unit === 'd'
+      ? nowMs + Number(count) * unitMs[unit]
+      : /^\d{4}-\d{2}-\d{2}/.test(text)
+        ? Date.parse(text)
+        : Number.NaN;
+  if (Number.isNaN(time))
+    throw new SealpinError('usage', '--expires is neither a number of hours or days nor a date', {
+      hint: 'write 12h, 30d, or 2027-01-31',
+    });
+  if (time <= nowMs) throw new SealpinError('usage', '--expires is in the past');
+  return new Date(time).toISOString();
+}

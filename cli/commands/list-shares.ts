@@ -1,0 +1,75 @@
+import { ShareList, type Share } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { recall } from '../history.ts';
+import { authorizedService } from '../remote/client.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+
+const pageShares = 100;
+const defaultLimit = '100';
+const states = { active: 'active', used_up: 'used up', expired: 'expired', revoked: 'revoked' } as const;
+
+export const command = defineCommand({
+  about:
+    'One line for each: its ID, its state, how often it still opens, until when (UTC), and its files, newest first. File ' +
+    'names come from the local history. The links themselves cannot be shown again: the service does not have them.',
+  args: {
+    limit: { type: 'string', valueHint: 'number', description: `The maximum number of shares (${defaultLimit})` },
+  },
+  service: true,
+  examples: [{ command: 'sealpin shares', does: 'What is shared, and how often it still opens' }],
+  async run({ args, context }) {
+    const limit = Number(args.limit ?? defaultLimit);
+    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
+    const { shares, isComplete } = await firstShares(limit, context);
+    const names = await namesInHistory(context);
+    const named = shares.map((share) => ({
+      ...share,
+      names: share.files.flatMap((fileId) => names.get(fileId) ?? []),
+    }));
+    await context.output.result({ shares: named }, named.map(shareText));
+    if (shares.length === 0) context.output.note('nothing is shared');
+    if (!isComplete) context.output.note(`there are more: --limit ${limit * 10}`);
+  },
+});
+
+async function firstShares(limit: number, context: Context): Promise<{ shares: Share[]; isComplete: boolean }> {
+  const http = sdkHttp(await authorizedService(context), context);
+  const shares: Share[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { limit: Math.min(pageShares, limit - shares.length), cursor };
+    const page = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });
+    if (page.cursor !== undefined && page.shares.length === 0)
+      throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
+    shares.push(...page.shares);
+    cursor = page.cursor;
+  } while (cursor !== undefined && shares.length < limit);
+  return { shares, isComplete: cursor === undefined };
+}
+
+/** The names of files that were stored from here, by file ID. */
+async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>> {
+  const { entries } = await recall(dataDir);
+  return new Map(
+    entries.flatMap((entry) => ('cid' in entry && entry.name !== undefined ? [[entry.fileId, entry.name]] : [])),
+  );
+}
+
+function shareText({
+  id,
+  state,
+  opens,
+  opensLeft,
+  expiresAt,
+  password,
+  label,
+  files,
+  names,
+}: Share & { names: string[] }): string {
+  const what =
+    label ?? (names.length > 0 ? names.join(', ') : `${files.length} ${files.length === 1 ? 'file' : 'files'}`);
+  const left = `${opensLeft}/${opens}`.padStart(5);
+  return `${id}  ${states[state].padEnd(7)}  ${left}  ${expiresAt.slice(0, 10)}  ${what}${password ? '  (password)' : ''}`;
+}

@@ -1,0 +1,58 @@
+import { passwordIdentity } from '../../shared/crypto/index.ts';
+import { join } from 'node:path';
+import { defineCommand } from '../command.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { askPassword, givenPassword } from '../keys/passwords.ts';
+import { openLink, prepareDirectory, readLink, receiveInto } from '../received-files.ts';
+import { decryptTo } from '../unseal.ts';
+import { keyFlag, passwordFlags } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Needs no account and no API key. Put the link between quotes. Of a link that sealpin send printed, this counts as ' +
+    'opening it. Each file appears when all of it is verified and authentic, or not at all. A name that is taken gets ' +
+    'a number, and names with a meaning of their own are changed.',
+  args: {
+    link: { type: 'positional', description: 'The link' },
+    dir: { type: 'positional', required: false, description: 'The directory to write to; this one if left out' },
+    ...passwordFlags,
+    ...keyFlag,
+    force: { type: 'boolean', description: 'Replace files of the same name' },
+  },
+  examples: [
+    { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
+    { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },
+  ],
+  async run({ args, context }) {
+    const { output } = context;
+    const link = readLink(args.link, context);
+    const directory = args.dir ?? '.';
+    await prepareDirectory(directory, context);
+    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const password = await givenPassword(source, context);
+    if (link.kind === 'blob' && link.fileKey === undefined) {
+      await decryptTo({
+        blob: link.cid,
+        outputFile: join(directory, link.cid),
+        force: args.force,
+        extract: false,
+        given: password === undefined ? undefined : { kind: 'password', password },
+        find: async (kind, failed) =>
+          kind === 'password'
+            ? [passwordIdentity(await askPassword(link.cid, context, failed))]
+            : readIdentities(args.key, undefined, context),
+        context: { ...context, service: link.service },
+      });
+      return;
+    }
+    const opened = await openLink(link, { password, key: args.key }, context);
+    if (opened.from !== undefined) output.note(`from ${opened.from} (as they say)`);
+    for (const line of opened.note?.split('\n') ?? []) output.note(`note: ${line}`);
+    const files = await receiveInto(directory, opened, { service: link.service, force: args.force }, context);
+    const { note, from } = opened;
+    await output.result(
+      { files, ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) },
+      [],
+    );
+  },
+});

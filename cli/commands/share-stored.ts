@@ -1,0 +1,33 @@
+import { defineCommand } from '../command.ts';
+import { makeShare } from '../send-files.ts';
+import { readShareTerms, shareFlags, showShare } from '../share-terms.ts';
+import { storedFileOf } from '../stored-file.ts';
+import { authorizedService } from '../remote/client.ts';
+import { keyFlag } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Prints a link to a file that is stored already: nothing is uploaded. For a blob that was encrypted on a machine, ' +
+    'its password is asked for, or private.key is used; the link then carries what opens this one file. For a file ' +
+    'that the service encrypted, the API key needs the scope read.',
+  args: {
+    id: { type: 'positional', description: 'Its blob ID or file ID (see: sealpin list)' },
+    ...shareFlags,
+    ...keyFlag,
+    name: { type: 'string', valueHint: 'name', description: 'What the receiver gets it as, if not under its own name' },
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin share bafkrei…', does: 'A blob that was stored from here' },
+    { command: 'sealpin share 0b6f7c1e-… --opens 1', does: 'A file that the service encrypted, to be opened once' },
+  ],
+  async run({ args, context }) {
+    const service = await authorizedService(context);
+    const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
+    const terms = await readShareTerms(args, false, context);
+    const { note, from } = terms;
+    const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+    const shared = await makeShare({ parcel: { files: [file], ...words }, files: fileIds }, terms, service, context);
+    await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);
+  },
+});

@@ -1,0 +1,48 @@
+import { ShareReceipt } from '../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isShareId, parseLink } from '../../shared/link/index.ts';
+import { defineCommand } from '../command.ts';
+import { authorizedService } from '../remote/client.ts';
+import { isLink } from '../received-files.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+
+export const command = defineCommand({
+  about:
+    'The link stops working at once. Who opened it before may have kept what it led to. The files stay stored: ' +
+    'sealpin delete removes them, which also takes back every link to them.',
+  args: { id: { type: 'positional', description: 'The ID of the share (see: sealpin shares), or its link' } },
+  service: true,
+  examples: [{ command: 'sealpin unshare 7n42DGM5Tflk9n8mt7Fhc7', does: 'Take a link back' }],
+  async run({ args, context }) {
+    const { output, signal } = context;
+    const id = shareIdOf(args.id);
+    const http = sdkHttp(await authorizedService(context), context);
+    const receipt = await http
+      .json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${id}`, signal })
+      .catch((error: unknown) => {
+        if (!isSealpinError(error, 'not_found')) throw error;
+        throw new SealpinError('not_found', 'the account has no share with this ID', { hint: 'see: sealpin shares' });
+      });
+    const { opened, record, recoverableUntil } = receipt;
+    output.note(
+      record === 'destroyed'
+        ? `took back ${id}: ${opened === undefined || opened === 0 ? 'nobody had opened it' : `it had been opened ${opened === 1 ? 'once' : `${opened} times`}`}`
+        : `took back ${id}: its record could not be reached yet, and is destroyed as soon as it can`,
+    );
+    if (recoverableUntil !== undefined)
+      output.note(`the operator could restore the record until ${recoverableUntil.slice(0, 10)}`);
+    await output.result(receipt, []);
+  },
+});
+
+function shareIdOf(text: string): string {
+  if (isLink(text)) {
+    const { link } = parseLink(text);
+    if (link.kind === 'share') return link.id;
+    throw new SealpinError('usage', 'this link cannot be taken back', {
+      hint: 'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is closed with: sealpin inbox revoke',
+    });
+  }
+  if (isShareId(text)) return text;
+  throw new SealpinError('usage', 'that is neither the ID of a share nor its link', { hint: 'see: sealpin shares' });
+}

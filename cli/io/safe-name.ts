@@ -1,0 +1,62 @@
+/** The name under which a file that somebody sent is written. */
+import { lstat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { errnoOf, writeFailure } from './errno.ts';
+
+/** What Windows does not allow in a name, nor as a name (Microsoft, "Naming Files, Paths, and Namespaces"). */
+const reservedCharacters = /[<>:"|?*]/g;
+const reservedName = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i;
+/** A name that is numbered may be longer than what the file systems take (NAME_MAX of POSIX systems), in bytes. */
+const maxBytes = 255;
+
+/**
+ * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no device, no stream.
+ *
+ * @param name one that `parseFilename` takes: it has no separators and no control characters
+ */
+export function safeName(name: string): string {
+  const safe = name
+    .replaceAll(reservedCharacters, '_')
+    .replace(/^[.\s]+/, (start) => '_'.repeat(start.length))
+    .replace(/[.\s]+$/, (end) => '_'.repeat(end.length))
+    .replace(/^~/, '_');
+  return reservedName.test(safe) ? `_${safe}` : safe;
+}
+
+/**
+ * The path of a new file in a directory: where the name is taken, it gets a number.
+ *
+ * @param directory relative to `o.cwd`, as is the result
+ * @param o.taken paths that are spoken for; the result is added
+ * @throws file_unwritable when the directory cannot be looked into
+ */
+export async function freePath(
+  directory: string,
+  name: string,
+  { cwd, taken }: { readonly cwd: string; readonly taken: Set<string> },
+): Promise<string> {
+  const [, stem = name, extension = ''] = /^(.+?)((?:\.[^.\s]{1,10}){0,2})$/s.exec(name) ?? [];
+  for (let number = 1; ; number += 1) {
+    const suffix = number === 1 ? extension : ` (${number})${extension}`;
+    const path = join(directory, `${shortened(stem, maxBytes - Buffer.byteLength(suffix))}${suffix}`);
+    if (taken.has(path) || (await exists(resolve(cwd, path)))) continue;
+    taken.add(path);
+    return path;
+  }
+}
+
+function shortened(text: string, bytes: number): string {
+  const characters = Array.from(text);
+  while (Buffer.byteLength(characters.join('')) > bytes) characters.pop();
+  return characters.join('');
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw writeFailure(path, error);
+  }
+}

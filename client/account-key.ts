@@ -1,0 +1,57 @@
+/** The key pair of an account, to which the service encrypts. An API key with `read` has the private key, sealed to it. */
+import { AccountDetails } from '../shared/api.ts';
+import {
+  decodePem,
+  identityFromPkcs8,
+  parseApiKey,
+  recipientFromSpki,
+  unsealPrivateKey,
+  type Identity,
+} from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import type { ServiceHttp } from './service-http.ts';
+
+/** What the service knows of the account. */
+export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): Promise<AccountDetails> {
+  return http.json(AccountDetails, { path: 'v1/account', signal });
+}
+
+/** The public key of an account in one line, `age1tag1…`. @throws SealpinError `service_answer` when it is none */
+export function recipientOf({ account }: AccountDetails): string {
+  return recipientFromSpki(spkiOf(account.publicKey)).text;
+}
+
+/**
+ * Unseals the private key of an account.
+ * @param apiKey the key with which the account was asked for
+ * @returns PKCS#8 in DER
+ * @throws SealpinError `unauthorized` for a mistyped key, `insufficient_scope` for one without `read`, `decrypt_failed`
+ */
+export async function privateKeyOf({ account, key }: AccountDetails, apiKey: string): Promise<Uint8Array> {
+  const parsed = await parseApiKey(apiKey);
+  if (parsed === undefined)
+    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
+  if (key.sealed === undefined)
+    throw new SealpinError(
+      'insufficient_scope',
+      'this API key lacks the scope read, so the private key is not sealed to it',
+    );
+  const sealed = Uint8Array.from(atob(key.sealed), (character) => character.charCodeAt(0));
+  return unsealPrivateKey(parsed, { id: key.id, sealed, spki: spkiOf(account.publicKey) });
+}
+
+/** What opens files that were encrypted to the account; fails as `privateKeyOf`. */
+export async function accountIdentities(
+  http: ServiceHttp,
+  apiKey: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Identity[]> {
+  if (apiKey === undefined) throw new SealpinError('unauthorized', 'An API key is needed');
+  return [identityFromPkcs8(await privateKeyOf(await accountOf(http, signal), apiKey))];
+}
+
+function spkiOf(publicKey: string): Uint8Array {
+  const spki = decodePem('PUBLIC KEY', publicKey);
+  if (spki === undefined) throw new SealpinError('service_answer', 'the public key of the account is not a PEM block');
+  return spki;
+}

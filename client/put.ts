@@ -1,0 +1,63 @@
+/** Storing bytes in one request. */
+import { attachment } from './attachment.ts';
+import { StoredFile } from '../shared/api.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { parseFilename } from '../shared/filename.ts';
+import { bodyOf } from './request-body.ts';
+import type { ServiceHttp } from './service-http.ts';
+import type { Source } from './web-bytes.ts';
+
+export type PutOptions = {
+  /**
+   * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
+   * network, which is right for what `seal` made.
+   */
+  readonly mode?: 'encrypted' | 'plain';
+  /** 1 to 255 bytes; that of a `File` when undefined. Encrypted mode requires one. */
+  readonly name?: string;
+  /** The media type; that of a `Blob` when undefined, else `application/octet-stream`. */
+  readonly type?: string;
+  /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
+  readonly idempotencyKey?: string;
+  readonly signal?: AbortSignal;
+};
+
+/** Stores bytes in one request; fails as `put` of a connection. */
+export async function put(http: ServiceHttp, source: Source, o: PutOptions): Promise<StoredFile> {
+  const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
+  // The service takes JSON apart, and stores what is in its member `data`.
+  if (/^application\/json\s*(?:;|$)/i.test(type))
+    throw new SealpinError('unsupported_media_type', 'The service stores no file under the type application/json', {
+      hint: 'give another type, such as application/octet-stream',
+    });
+  const headers = {
+    'Content-Type': type,
+    ...(name === undefined ? {} : { 'Content-Disposition': attachment(parseFilename(name)) }),
+    ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
+  };
+  const isPlain = mode === 'plain';
+  const body = await bodyOf(source, { cid: isPlain, signal });
+  const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
+  let file;
+  try {
+    file = await http.json(StoredFile, { ...request, query: { cid: isPlain ? body.cid : undefined } });
+  } catch (error) {
+    throw body.failure() ?? error;
+  }
+  const cid = body.cid ?? body.sent()?.cid;
+  if (isPlain && file.cid !== cid)
+    throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`, {
+      hint: `it has the file ID ${file.fileId}`,
+    });
+  return file;
+}
+
+/** The name of a `File`. */
+function nameOf(source: Source): string | undefined {
+  return source instanceof File ? source.name : undefined;
+}
+
+/** The media type of a `Blob`, or that of any bytes. */
+function typeOf(source: Source): string {
+  return (source instanceof Blob && source.type) || 'application/octet-stream';
+}

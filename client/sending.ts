@@ -1,0 +1,152 @@
+/** Sending files: each is sealed under a key of its own, and a parcel has the keys. */
+import { detachedPayloadBytes, encryptPayload, webBackend, type Backend } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
+import { put } from './put.ts';
+import type { ServiceHttp } from './service-http.ts';
+import { partBytes, uploadStream } from './upload-in-parts.ts';
+import type { UploadedFile } from './resumable-upload.ts';
+import { abortable, openSource, type Source } from './web-bytes.ts';
+
+/**
+ * A file to send: a `File`, or bytes with the name and the media type that the receiver gets. `size` is for a stream whose length is
+ * known, which then goes in parts.
+ */
+export type Outgoing =
+  | File
+  | { readonly source: Source; readonly name: string; readonly type?: string; readonly size?: number | undefined };
+
+/** What the sender says to the receiver: at most 4,096 and 255 bytes. The service cannot read it. */
+export type Words = { readonly note?: string | undefined; readonly from?: string | undefined };
+
+/** A file that was sent, as the service has it. `size` in bytes of plaintext. */
+export type SentFile = { readonly fileId: string; readonly cid: string; readonly name: string; readonly size: number };
+
+export type SendingOptions = Words & {
+  readonly signal?: AbortSignal;
+  /** Gets how many bytes the service has, and how many it will have, where the sizes of all files are known. */
+  readonly onProgress?: (bytes: number, total?: number) => void;
+};
+
+/**
+ * Stores a payload unchanged. `onProgress` gets how many bytes the service has.
+ * @throws what the payload fails with, `cid_mismatch`, and what the service refuses with
+ */
+export type Store = (
+  payload: ReadableStream<Uint8Array>,
+  o: { bytes: number | undefined; signal: AbortSignal | undefined; onProgress: (bytes: number) => void },
+) => Promise<UploadedFile>;
+
+/** Stores payloads over `fetch`: small ones in one request, others in parts. */
+export function storeAt(http: ServiceHttp): Store {
+  return async (payload, { bytes, signal, onProgress }) => {
+    if (bytes !== undefined && bytes > partBytes) return uploadStream(http, payload, bytes, { signal, onProgress });
+    const file = await put(http, payload, { mode: 'plain', ...(signal === undefined ? {} : { signal }) });
+    onProgress(file.size);
+    return file;
+  };
+}
+
+/** What is stored is sent on only as a whole: after a failure, nothing of it may stay. */
+export type Stored = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
+
+/** Any CID: a parcel has the same size with another one. */
+const someCid = `bafkrei${'a'.repeat(52)}`;
+
+/**
+ * Seals files and stores them, one after the other, as payloads without a header: without the parcel, nothing opens them.
+ * @param o.remove deletes a file again, when a later one fails
+ * @throws SealpinError `invalid_filename`, `parcel_invalid` before anything is sent; what `store` throws, and the signal's reason
+ */
+export async function sealAndStore(
+  files: Outgoing | readonly Outgoing[],
+  o: SendingOptions & { store: Store; remove: (fileId: string) => Promise<unknown>; backend?: Backend },
+): Promise<Stored> {
+  const { note, from, signal, onProgress, backend = webBackend } = o;
+  const all = [files].flat().map(parsed);
+  if (all.length === 0) throw new SealpinError('invalid_request', 'There is no file to send');
+  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  encodeParcel({
+    files: all.map(({ name, type }) => ({
+      cid: someCid,
+      fileKey: new Uint8Array(32),
+      name,
+      type,
+      size: Number.MAX_SAFE_INTEGER,
+    })),
+    ...words,
+  });
+  const opened = all.map(({ size, ...each }) => {
+    const source = openSource(each.source);
+    return { ...each, stream: source.stream, size: source.size ?? size };
+  });
+  const total = opened.reduce(
+    (sum, { size }) => sum + (size === undefined ? Number.NaN : detachedPayloadBytes(size)),
+    0,
+  );
+  const sent: (SentFile & ParcelFile)[] = [];
+  let before = 0;
+  try {
+    for (const { name, type, stream, size: announced } of opened) {
+      signal?.throwIfAborted();
+      const plaintext = counted(abortable(stream, signal), announced);
+      const { payload, fileKey } = await encryptPayload(plaintext.stream, { backend });
+      const { fileId, cid } = await o.store(payload, {
+        bytes: announced === undefined ? undefined : detachedPayloadBytes(announced),
+        signal,
+        onProgress: (bytes) => onProgress?.(before + bytes, ...(Number.isNaN(total) ? [] : [total])),
+      });
+      const size = plaintext.bytes();
+      before += detachedPayloadBytes(size);
+      sent.push({ fileId, cid, name, size, fileKey, type });
+    }
+  } catch (error) {
+    for (const { stream } of opened) if (!stream.locked) stream.cancel(error).catch(() => undefined);
+    await removeAll(sent, o.remove);
+    throw error;
+  }
+  return {
+    parcel: { files: sent.map(({ cid, fileKey, name, type, size }) => ({ cid, fileKey, name, type, size })), ...words },
+    files: sent.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size })),
+  };
+}
+
+/** Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it. */
+export async function removeAll(
+  files: readonly Pick<SentFile, 'fileId'>[],
+  remove: (fileId: string) => Promise<unknown>,
+): Promise<void> {
+  for (const { fileId } of files) await remove(fileId).catch(() => undefined);
+}
+
+function parsed(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {
+  if (file instanceof File) return parsed({ source: file, name: file.name, type: file.type });
+  const { source, name, type, size } = file;
+  return { source, name, type: type === undefined || type === '' ? 'application/octet-stream' : type, size };
+}
+
+/** A stream that counts its bytes, and fails when it has more or fewer than were announced. */
+function counted(
+  stream: ReadableStream<Uint8Array>,
+  announced = Number.NaN,
+): { stream: ReadableStream<Uint8Array>; bytes(): number } {
+  const wrong = () => new SealpinError('invalid_request', 'A stream has another length than it was given with');
+  const reader = stream.getReader();
+  let bytes = 0;
+  return {
+    bytes: () => bytes,
+    stream: new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          const { done, value } = await reader.read();
+          bytes += value?.length ?? 0;
+          if (bytes > announced || (done && bytes < announced)) throw wrong();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: (reason) => reader.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    ),
+  };
+}

@@ -1,0 +1,83 @@
+/** Shares: parcels that a service keeps for anyone who has the link. */
+import { Share, type ShareRequest } from '../shared/api.ts';
+import { passwordRecipient, type Backend, type PasswordKdf, type Recipient } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
+import { recipientsOf } from './credentials.ts';
+import type { ServiceHttp } from './service-http.ts';
+
+/** Who may open a share, and how long. */
+export type ShareOptions = {
+  /** In 7 days when undefined. The service has a maximum. */
+  readonly expiresAt?: Date | string | undefined;
+  /** How often it may be opened; 5 times when undefined. The service has a maximum. */
+  readonly opens?: number | undefined;
+  /** The receiver needs it besides the link. */
+  readonly password?: string | undefined;
+  /** Public keys, as `seal` takes them: besides the link, the receiver needs one of the private keys. Not together with a password. */
+  readonly to?: string | readonly string[] | undefined;
+  /** What lists of shares call it. The service reads it, and the receiver does not. */
+  readonly label?: string | undefined;
+};
+
+/** A share that was made. `link` is all that its receiver needs, and nobody can make it again. */
+export type Shared = { readonly link: string; readonly share: Share };
+
+/** With what a parcel is sealed: `recipients` are the parsed keys of `to`. */
+export type Sealing = {
+  readonly recipients: readonly Recipient[];
+  readonly kdf?: PasswordKdf;
+  readonly backend?: Backend;
+};
+
+/**
+ * The keys of `to`, before any work is done for them.
+ * @throws SealpinError `password_invalid`, `key_invalid`, `no_recipients`, `invalid_request` for a password and keys
+ */
+export function shareRecipients({ password, to }: ShareOptions): Recipient[] {
+  if (password !== undefined) passwordRecipient(password);
+  if (to === undefined) return [];
+  if (password !== undefined)
+    throw new SealpinError('invalid_request', 'A password cannot be combined with keys', {
+      reason: 'password_and_keys',
+    });
+  const recipients = recipientsOf({ keys: to });
+  if (recipients.length === 0) throw new SealpinError('no_recipients');
+  return recipients;
+}
+
+/**
+ * Seals a parcel and has the service keep it.
+ * @param files the IDs of files whose deletion ends the share
+ * @throws as `send` of a connection
+ */
+export async function shareParcel(
+  http: ServiceHttp,
+  { parcel, files }: { parcel: Parcel; files: readonly string[] },
+  o: ShareOptions & { readonly signal?: AbortSignal | undefined },
+  sealing: Sealing = { recipients: shareRecipients(o) },
+): Promise<Shared> {
+  const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing });
+  const { expiresAt, opens, label } = o;
+  const request: ShareRequest = {
+    record: base64(record),
+    files: [...files],
+    password: o.password !== undefined,
+    ...(label === undefined ? {} : { label }),
+    ...(opens === undefined ? {} : { opens }),
+    ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+  };
+  const share = await http.json(Share, {
+    method: 'POST',
+    path: 'v1/shares',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(request),
+    signal: o.signal,
+  });
+  return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
+}
+
+/** Base64 (RFC 4648 section 4). `Uint8Array.toBase64` is not in all of the browsers yet. */
+function base64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
+}

@@ -1,0 +1,76 @@
+/** Files that are stored already, as a parcel has them: the file key opens them, with no new upload. */
+import { FileList, StoredFile } from '../shared/api.ts';
+import { fileKeyOf, openAtWithFileKey, type Identity } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { parseFilename } from '../shared/filename.ts';
+import type { ParcelFile } from '../shared/link/index.ts';
+import { accountIdentities } from './account-key.ts';
+import { accessTo, openBlob } from './blobs.ts';
+import { identitiesOf, type With } from './credentials.ts';
+import type { ServiceHttp } from './service-http.ts';
+
+/**
+ * A file that is stored already. By its file ID: one that the service encrypted, which an API key with `read` opens, or with `with` a
+ * container. By its blob ID: a container, or a payload without a header. `name` and `type` are for the receiver.
+ */
+export type Shareable =
+  | { readonly fileId: string; readonly with?: With; readonly name?: string; readonly type?: string }
+  | { readonly cid: string; readonly with: With; readonly name: string; readonly type?: string };
+
+/**
+ * Finds the file key of a stored file.
+ * @returns the file for a parcel, and the IDs of the account's files with these bytes
+ * @throws as `share` of a connection
+ */
+export async function storedFile(
+  http: ServiceHttp,
+  apiKey: string | undefined,
+  file: Shareable,
+  signal: AbortSignal | undefined,
+): Promise<{ file: ParcelFile; fileIds: string[] }> {
+  if ('cid' in file) {
+    const { files } = await http.json(FileList, { path: 'v1/storage', query: { cid: file.cid, limit: 100 }, signal });
+    const found = await byBlob(http, file.cid, file.with, signal);
+    return { file: { ...found, ...named(file.name, file.type) }, fileIds: files.map(({ fileId }) => fileId) };
+  }
+  const path = `v1/storage/${encodeURIComponent(file.fileId)}`;
+  const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+  const words = named(file.name ?? about.filename ?? undefined, file.type ?? about.contentType);
+  if (about.mode === 'plain') {
+    if (file.with === undefined)
+      throw new SealpinError('wrong_kind', 'The service stores it as it is: its password or key is needed to share it');
+    const found = await byBlob(http, about.cid, file.with, signal);
+    return { file: { ...found, ...words }, fileIds: [about.fileId] };
+  }
+  const container = await http.call({ path, headers: { Accept: 'application/vnd.sealpin' }, signal });
+  const identities: Identity[] = await accountIdentities(http, apiKey, signal);
+  const fileKey = await fileKeyOf(http.body(container, undefined, signal), { identities });
+  return { file: { cid: about.cid, fileKey, size: about.size, ...words }, fileIds: [about.fileId] };
+}
+
+/** The file key of a blob, and the size of its plaintext, which its last chunk confirms. */
+async function byBlob(
+  http: ServiceHttp,
+  cid: string,
+  credentials: With,
+  signal: AbortSignal | undefined,
+): Promise<Pick<ParcelFile, 'cid' | 'fileKey' | 'size'>> {
+  const stop = new AbortController();
+  try {
+    const blob = await openBlob(cid, http.url, AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]));
+    const fileKey =
+      'fileKey' in credentials
+        ? credentials.fileKey
+        : await fileKeyOf(blob.read(0, blob.size), { identities: identitiesOf(credentials) });
+    const { plaintextBytes } = await openAtWithFileKey(accessTo(blob), { fileKey });
+    return { cid, fileKey, size: plaintextBytes };
+  } finally {
+    stop.abort();
+  }
+}
+
+function named(name: string | undefined, type = 'application/octet-stream'): Pick<ParcelFile, 'name' | 'type'> {
+  if (name === undefined)
+    throw new SealpinError('invalid_filename', 'The file has no name', { hint: 'give it one for the receiver' });
+  return { name: parseFilename(name), type };
+}

@@ -1,0 +1,61 @@
+import { decryptPayload } from '../../../shared/crypto/index.ts';
+import { equal, fails, type Tool } from '../../../testkit/assertions.ts';
+import { sealAndStore, type Store } from '../../sending.ts';
+import { sentOnce } from '../../sent-once.ts';
+import { pattern, watched } from '../bytes.ts';
+
+const cid = `bafkrei${'a'.repeat(52)}`;
+
+async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const parts: BlobPart[] = [];
+  for await (const chunk of chunks) parts.push(chunk as Uint8Array<ArrayBuffer>);
+  return new Blob(parts).bytes();
+}
+
+/** Files on their way to a link, without a service. */
+export function sending(tool: Tool): void {
+  tool.test('each file is sealed under a key of its own, which the parcel has', async () => {
+    const payloads: Uint8Array[] = [];
+    const store: Store = async (payload) => {
+      payloads.push(await new Response(payload).bytes());
+      return { fileId: crypto.randomUUID(), cid };
+    };
+    const plaintexts = [pattern(100_000), pattern(0), pattern(5)];
+    const files = plaintexts.map((source, index) => ({ source, name: `${index}` }));
+    const { parcel } = await sealAndStore(files, { store, remove: async () => undefined, note: 'x' });
+    equal(new Set(parcel.files.map(({ fileKey }) => fileKey.join())).size, 3);
+    for (const [index, { fileKey, size }] of parcel.files.entries()) {
+      const plaintext = decryptPayload(new Blob([payloads[index] as BlobPart]).stream(), { fileKey });
+      equal(await new Response(plaintext).bytes(), plaintexts[index]!);
+      equal(size, plaintexts[index]!.length);
+    }
+  });
+
+  tool.test('a stream that is longer or shorter than was said is refused, and what was stored removed', async () => {
+    const store: Store = async (payload) => {
+      await new Response(payload).bytes();
+      return { fileId: 'first', cid };
+    };
+    for (const size of [4, 6]) {
+      const removed: string[] = [];
+      const files = [
+        { source: 'x', name: 'x' },
+        { source: watched([pattern(5)]).stream, name: 'y', size },
+      ];
+      const remove = async (fileId: string) => removed.push(fileId);
+      await fails('invalid_request', () => sealAndStore(files, { store, remove }), `${size}`);
+      equal(removed, ['first']);
+    }
+  });
+
+  tool.test('a part can be read again until the next one is, and no longer', async () => {
+    const bytes = pattern(1000);
+    const parts = sentOnce(watched([bytes.slice(0, 300), bytes.slice(300, 301), bytes.slice(301)]).stream, 1000);
+    equal(await joined(parts.read(0, 400)), bytes.slice(0, 400));
+    equal(await joined(parts.read(0, 400)), bytes.slice(0, 400));
+    equal(await joined(parts.read(250, 650)), bytes.slice(250, 650));
+    equal(await joined(parts.read(650, 1000)), bytes.slice(650));
+    await fails('service_answer', () => joined(parts.read(649, 1000)));
+    await parts.end();
+  });
+}
