@@ -110,11 +110,12 @@ async function open(): Promise<void> {
     password.value = '';
     showOpened(opened);
   } catch (error) {
+    if (error instanceof EngineError && error.reason === 'needs_key') return askForKey();
     const { text, isCredential } = describeFailure(error, words);
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
     announce(text);
-    const input = password.required ? password : keyFile;
+    const input = keyFile.required ? keyFile : password;
     input.setAttribute('aria-invalid', 'true');
     input.focus();
     password.select();
@@ -126,8 +127,19 @@ async function open(): Promise<void> {
 
 async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
   const [file] = keyFile.files ?? [];
-  if (keyFile.required && file !== undefined) return { keys: await file.text() };
-  return password.required ? { password: password.value } : {};
+  return {
+    ...(password.required ? { password: password.value } : {}),
+    ...(keyFile.required && file !== undefined ? { keys: await file.text() } : {}),
+  };
+}
+
+/** A share may be sealed to keys, too, which only its record says. */
+function askForKey(): void {
+  byId('key-field', HTMLDivElement).hidden = false;
+  const keyFile = byId('key', HTMLInputElement);
+  keyFile.required = true;
+  keyFile.focus();
+  announce(words.keyFileHint);
 }
 
 function showOpened({ files, note, from }: Opened): void {
