@@ -19,7 +19,7 @@ import { startService, type Service, type ServiceOptions } from '../../testkit/s
 export type Sent = { name: string; bytes: Uint8Array<ArrayBuffer> };
 
 /** How a share is made. */
-export type ShareOptions = { password?: string; opens?: number; note?: string; from?: string };
+export type ShareOptions = { password?: string; keys?: string; opens?: number; note?: string; from?: string };
 
 /** A page that a test looks at, and all that it did. */
 export type Watched = {
@@ -75,8 +75,15 @@ export class Receiver {
   }
 
   /** Shares files that are stored already. */
-  async shareParcel(parcel: Parcel, { password, opens = 5, ...words }: ShareOptions = {}): Promise<string> {
-    const { record, secret } = await sealParcel({ ...parcel, ...words }, { password, kdf });
+  async shareParcel(parcel: Parcel, { password, keys, opens = 5, ...words }: ShareOptions = {}): Promise<string> {
+    const { record, secret } = await sealParcel(
+      { ...parcel, ...words },
+      {
+        password,
+        kdf,
+        recipients: keys === undefined ? [] : parseRecipients(keys),
+      },
+    );
     const { id } = await this.#post('v1/shares', {
       record: Buffer.from(record).toString('base64'),
       files: [],

@@ -93,6 +93,18 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       expect(watched.requests.filter((each) => each.includes('/open'))).toHaveLength(1);
     });
 
+    test('that is sealed to a key asks for it, without another open', async () => {
+      const pair = await keys;
+      const link = await receiver.share([{ name: 'a', bytes: pattern(5) }], { opens: 1, keys: pair.publicKey });
+      const watched = await open(link);
+      await click(watched, 'Open');
+      await shows(watched, 'The file has the key that it was encrypted to.');
+      const buffer = Buffer.from(pair.privateKey);
+      await watched.page.getByLabel('Private key').setInputFiles({ name: 'key.pem', mimeType: 'text/plain', buffer });
+      await click(watched, 'Open');
+      await shows(watched, 'A file for you');
+    });
+
     test('that ended, is unknown, incomplete or changed says so', async () => {
       const revoked = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
       await receiver.revoke(revoked);
