@@ -1,5 +1,13 @@
 /** A service, and what an API key may do there. */
-import { FileList, Receipt, ShareList, ShareReceipt, type StoredFile } from '../shared/api.ts';
+import {
+  type AccountEvent,
+  EventList,
+  FileList,
+  Receipt,
+  ShareList,
+  ShareReceipt,
+  type StoredFile,
+} from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
@@ -59,6 +67,14 @@ export interface Connection {
    * const { key } = await connection.delete(fileId); // 'destroyed': nobody can open it any more
    */
   delete(fileId: string, options?: { signal?: AbortSignal }): Promise<Receipt>;
+  /**
+   * What happened in the account, oldest first, as far as the key may see it; it ends with the last event that there is.
+   * @param o.after the ID of an event: only what came after it
+   * @throws SealpinError `gone` where something after that one is no longer kept
+   * @example
+   * for await (const { action, fileId } of connection.events({ after })) console.log(action, fileId);
+   */
+  events(options?: { after?: string; signal?: AbortSignal }): AsyncGenerator<AccountEvent, void, undefined>;
   /**
    * Stores bytes unchanged, in parts of at most 16 MiB (tus 1.0.0): for large files, and lines that break. What breaks is tried again
    * from where the service stopped, for about two minutes without a new byte.
@@ -132,6 +148,7 @@ export function connect(o: { service: string | URL; apiKey?: string; fetch?: Fet
     get: (fileId, options = {}) => get(http, fileId, options),
     list: ({ signal, ...query } = {}) => http.json(FileList, { path: 'v1/storage', query, signal }),
     delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal }),
+    events: (options = {}) => events(http, options),
     upload: (source, options = {}) => uploadInParts(http, source, options),
     send: (files, options = {}) => send(http, files, options),
     share: (files, options = {}) => share(http, o.apiKey, files, options),
@@ -162,6 +179,24 @@ async function send(
 
 function pathOf(fileId: string): string {
   return `v1/storage/${encodeURIComponent(fileId)}`;
+}
+
+const pageEvents = 100;
+
+async function* events(
+  http: ServiceHttp,
+  { after, signal }: { after?: string; signal?: AbortSignal },
+): AsyncGenerator<AccountEvent, void, undefined> {
+  let position = after;
+  for (let more = true; more;) {
+    const query = { after: position, limit: pageEvents };
+    const page = await http.json(EventList, { path: 'v1/events', query, signal });
+    yield* page.events;
+    ({ more } = page);
+    if (more && (page.cursor === undefined || page.cursor === position))
+      throw new SealpinError('service_answer', 'The service returns the same page of events without end');
+    position = page.cursor;
+  }
 }
 
 async function get(

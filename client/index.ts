@@ -14,8 +14,10 @@ export type { Outgoing, SendingOptions, SentFile, Words } from './sending.ts';
 export type { Shared, ShareOptions } from './sharing.ts';
 export type { Shareable } from './stored-files.ts';
 export type { Fetch } from './service-http.ts';
+export { signUrl, type SignedDownload, type SignedUpload } from './sign-url.ts';
 export type { Content, Source, StoredSource } from './web-bytes.ts';
 export type {
+  AccountEvent,
   ApiKeyRecord,
   FileList,
   Receipt,

@@ -172,7 +172,8 @@ export function serviceHttp({
   };
 }
 
-function parseService(service: string | URL): URL {
+/** The URL of a service, with a slash at its end. @throws SealpinError `invalid_request` */
+export function parseService(service: string | URL): URL {
   const url = URL.canParse(service) ? new URL(service) : undefined;
   const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (url === undefined || !isWeb || `${url.username}${url.password}${url.search}${url.hash}` !== '')

@@ -7,10 +7,12 @@ import { SealpinError } from './errors.ts';
 
 export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
 export * from './api/accounts-shapes.ts';
+export * from './api/events-shapes.ts';
 export * from './api/files-shapes.ts';
 export * from './api/operator-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
+export * from './api/signed-shapes.ts';
 
 /**
  * Validates a response of a service.

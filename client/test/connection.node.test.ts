@@ -189,3 +189,24 @@ describe('ended early', () => {
     expect(source.cancelled).toHaveLength(1);
   });
 });
+
+describe('events', () => {
+  test('come in order over several pages, and after one that is known', async () => {
+    const { apiKey: own } = await service.account();
+    const mine = connect({ service: service.url, apiKey: own });
+    const stored: string[] = [];
+    for (let each = 0; each < 3; each += 1) stored.push((await mine.put(`${each}`, { mode: 'plain' })).fileId);
+    const all = await Array.fromAsync(mine.events());
+    expect(all.map(({ fileId }) => fileId)).toEqual([undefined, ...stored]);
+    const rest = await Array.fromAsync(mine.events({ after: all[1]!.id }));
+    expect(rest.map(({ fileId }) => fileId)).toEqual(stored.slice(1));
+    expect(await thrownBy(() => mine.events({ after: 'zzz' }).next())).toMatchObject({ code: 'invalid_request' });
+  });
+
+  test('of a service that repeats a page without end are an error', async () => {
+    const page = { events: [], cursor: '1', more: true };
+    const answer = () => Promise.resolve(Response.json(page));
+    const endless = connect({ service: service.url, apiKey, fetch: answer });
+    expect(await thrownBy(() => Array.fromAsync(endless.events()))).toMatchObject({ code: 'service_answer' });
+  });
+});

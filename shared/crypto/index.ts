@@ -3,6 +3,7 @@
  * runs the same in workerd, Node and browsers.
  */
 export {
+  keyIdOf,
   newAccountId,
   newApiKey,
   newSecretText,
@@ -11,6 +12,7 @@ export {
   unsealPrivateKey,
   type ApiKey,
 } from './keys/api-key.ts';
+export { isSignedBy, parseSignedToken, signToken, type SignedToken } from './keys/signed-token.ts';
 export { uploadSeal, type UploadSeal } from './keys/upload-seal.ts';
 export { apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
 export { timingSafeEqual } from './bytes.ts';

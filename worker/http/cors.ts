@@ -87,13 +87,13 @@ export const cors: MiddlewareHandler<App> = async (c, next) => {
   return undefined;
 };
 
-/**
- * The origins that may read a response: the caller's own, all (`*`), or none. What `/ipfs/` serves is public for
- * pages, too.
- */
+/** Addresses that say by themselves what may be read: by CID, and by a signed URL. */
+const forEveryPage = /^\/(?:ipfs|v1\/accounts\/[^/]+\/signed)\//;
+
+/** The origins that may read a response: the caller's own, all (`*`), or none. */
 function allowedOrigin(c: Ctx): string | undefined {
   const origin = c.req.header('Origin');
   const listed = (c.env.CORS_ORIGINS ?? '').split(',').map((each) => each.trim());
-  if (listed.includes('*') || c.req.path.startsWith('/ipfs/')) return '*';
+  if (listed.includes('*') || forEveryPage.test(c.req.path)) return '*';
   return origin !== undefined && listed.includes(origin) ? origin : undefined;
 }

@@ -3,6 +3,7 @@ import { RpcTarget } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { EndedShare, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
+import type { Events } from './event-rows.ts';
 import type { FileRecord, Files, Page, PageOptions } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
@@ -17,6 +18,7 @@ type Options = {
   files: Files;
   claims: Claims;
   outbox: Outbox;
+  events: Events;
   shares: Shares;
   /** Finds the key with a hash, where it is valid and has the scope. */
   authorize(hash: string, scope: Scope): Result<Caller>;
@@ -62,14 +64,15 @@ export class AccountFiles extends RpcTarget {
     hash: string,
     fileId: string,
   ): Promise<Result<{ file: FileRecord; status: Removal; shares: EndedShare[] }>> {
-    const { authorize, storage, files, claims, outbox, shares, deliver, erased } = this.#o;
+    const { authorize, storage, files, claims, outbox, events, shares, deliver, erased } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
     const removed = storage.transactionSync(() => {
       const file = files.remove(fileId, 'ready');
       if (file === undefined) return undefined;
       claims.drop(fileId);
-      const ending = shares.endOfFile(fileId);
+      events.add({ action: 'file.deleted', by: caller.key.id, subject: fileId });
+      const ending = shares.endOfFile(fileId, caller.key.id);
       return { file, ending, message: outbox.add(referenceRemoval(file)) };
     });
     if (removed === undefined) return err('not_found');

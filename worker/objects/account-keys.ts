@@ -4,6 +4,7 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import type { AccountRecord, AccountRow, StoredRecovery } from './account-row.ts';
 import type { EndedShare, Shares } from './account-shares.ts';
+import type { Events } from './event-rows.ts';
 import {
   exceedsIssuer,
   isSameHash,
@@ -26,6 +27,7 @@ type Options = {
   row: AccountRow;
   registry: KeyRegistry;
   outbox: Outbox;
+  events: Events;
   uploads: ResumableUploads;
   shares: Shares;
   /** Finds the key with a hash, where it is valid and has the scope. */
@@ -59,9 +61,11 @@ export class Keys extends RpcTarget {
   async add(hash: string, key: NewKey): Promise<Result> {
     const caller = this.#o.authorize(hash, 'keys');
     if (!caller.ok) return caller;
+    const { storage, registry } = this.#o;
     const failure = exceedsIssuer(caller.key, key);
-    if (failure === undefined) this.#o.registry.add({ ...key, createdBy: caller.key.id });
-    return failure ?? { ok: true };
+    if (failure !== undefined) return failure;
+    storage.transactionSync(() => registry.add({ ...key, createdBy: caller.key.id }));
+    return { ok: true };
   }
 
   /** The keys that are not revoked; `current` is the ID of the caller's. */
@@ -81,7 +85,7 @@ export class Keys extends RpcTarget {
     if (!caller.ok) return caller;
     const revocable = registry.revocable(caller.key, id, o, now());
     if (!revocable.ok) return revocable;
-    return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids) };
+    return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids, caller.key.id) };
   }
 
   /** The recovery file, and what a recovery is checked against. */
@@ -95,14 +99,15 @@ export class Keys extends RpcTarget {
    * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
    */
   async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
-    const { row, registry } = this.#o;
+    const { row, registry, events } = this.#o;
     const { open: account, recovery } = this.#opened();
     if (account === undefined || recovery === undefined) return err('not_found');
     const { secretHash: current } = recovery;
     if (current === null || !isSameHash(secretHash, current))
       return err('forbidden', 'the recovery file was replaced in the meantime');
     const others = registry.list().map((each) => each.id);
-    await this.#revoke(others, () => {
+    await this.#revoke(others, null, () => {
+      events.add({ action: 'account.recovered', by: null, subject: '' });
       row.replaceRecovery(next);
       registry.add(key);
     });
@@ -115,12 +120,12 @@ export class Keys extends RpcTarget {
   }
 
   /** Revokes keys, in one transaction with what has to happen at the same moment. */
-  async #revoke(ids: readonly string[], besides?: () => void): Promise<EndedShare[]> {
+  async #revoke(ids: readonly string[], by: string | null, besides?: () => void): Promise<EndedShare[]> {
     const { storage, registry, outbox, uploads, shares, deliver, erased, now } = this.#o;
     const { ending, messages } = storage.transactionSync(() => {
       besides?.();
       uploads.removeOf(ids);
-      return { ending: shares.endOfKeys(ids), messages: registry.revoke(ids, outbox, now()) };
+      return { ending: shares.endOfKeys(ids, by), messages: registry.revoke(ids, by, outbox, now()) };
     });
     const ended = await shares.deliver(ending);
     await deliver(messages);

@@ -1,6 +1,7 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
+import type { Events } from './event-rows.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';
@@ -26,6 +27,9 @@ type Options = {
   storage: DurableObjectStorage;
   files: Files;
   outbox: Outbox;
+  events: Events;
+  /** The ID of the account. */
+  account(): string | undefined;
   /** Finds the key with a hash, where it is valid and has the scope `share`. */
   authorize(hash: string): Result<{ key: KeyRecord }>;
   /** Rings the alarm at that time (in ms) or before. */
@@ -82,7 +86,10 @@ export class Shares extends RpcTarget {
       return failure;
     }
     const superfluous = storage.transactionSync((): Ending => {
-      if (this.#rows.activate(id, expiresAt + keptMs)) return [];
+      if (this.#rows.activate(id, expiresAt + keptMs)) {
+        this.#o.events.add({ action: 'share.created', by: added.createdBy, subject: id });
+        return [];
+      }
       // The message that went with the row may have come before the record.
       return this.#ending([{ id, dueMs: undefined }]);
     });
@@ -101,18 +108,21 @@ export class Shares extends RpcTarget {
   async revoke(hash: string, id: string): Promise<Result<EndedShare>> {
     const caller = this.#o.authorize(hash);
     if (!caller.ok) return caller;
-    const [ended] = await this.deliver(this.#o.storage.transactionSync(() => this.#ending(this.#rows.remove(id))));
+    const { storage } = this.#o;
+    const [ended] = await this.deliver(
+      storage.transactionSync(() => this.#revoked(this.#rows.remove(id), caller.key.id)),
+    );
     return ended === undefined ? err('not_found') : { ok: true, ...ended };
   }
 
-  /** Ends the shares of a file, in a transaction of the caller's, who then delivers. */
-  endOfFile(fileId: string): Ending {
-    return this.#ending(this.#rows.removeOfFile(fileId));
+  /** Ends the shares of a file, in a transaction of the caller's, who then delivers. @param by the ID of the key that does it */
+  endOfFile(fileId: string, by: string | null): Ending {
+    return this.#revoked(this.#rows.removeOfFile(fileId), by);
   }
 
   /** The same for the shares that API keys made, or for all. */
-  endOfKeys(apiKeys: readonly string[] | undefined): Ending {
-    return this.#ending(this.#rows.removeOfKeys(apiKeys));
+  endOfKeys(apiKeys: readonly string[] | undefined, by: string | null): Ending {
+    return this.#revoked(this.#rows.removeOfKeys(apiKeys), by);
   }
 
   /** Has the records of shares destroyed that were ended. */
@@ -147,13 +157,23 @@ export class Shares extends RpcTarget {
   }
 
   async #send({ id, password, opens, expiresAt }: NewShare, record: Uint8Array): Promise<Failure | undefined> {
+    const account = this.#o.account();
+    if (account === undefined) return err('unauthorized');
     try {
-      const result = await shareOf(this.#o.env, id).create({ record, password, opens, expiresAt });
+      const made = shareOf(this.#o.env, id).create({ share: id, account }, { record, password, opens, expiresAt });
+      const result = await made;
       return result.ok ? undefined : result;
     } catch (error) {
       log({ event: 'account.share', error: errorText(error) });
       return err('overloaded', undefined, 2);
     }
+  }
+
+  /** The same for rows that somebody ended, of shares whose making nobody waits for any more. */
+  #revoked(removed: readonly Removed[], by: string | null): Ending {
+    for (const { id, dueMs } of removed)
+      if (dueMs === undefined) this.#o.events.add({ action: 'share.revoked', by, subject: id });
+    return this.#ending(removed);
   }
 
   /** Leaves the messages for rows that are removed: of a record that may still be on its way, a second one for when it no longer can be. */

@@ -18,6 +18,8 @@ import { Files, type FileRecord, type NewFile } from './file-rows.ts';
 import type { Room } from './key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './key-registry.ts';
 import { refer, send, type AccountEnv } from './delivery.ts';
+import { Events, keptMs, type EventPage } from './event-rows.ts';
+import type { Opening } from './openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs } from './pending-uploads.ts';
@@ -25,6 +27,8 @@ import type { PinPlan, Removal } from './pin.ts';
 import { err, type Result } from './result.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
 import { Shares } from './account-shares.ts';
+import { SignedRequests } from './signed-requests.ts';
+import { SignedUses } from './signed-uses.ts';
 
 export type { AccountRecord } from './account-row.ts';
 export type { KeyMaterial } from './key-registry.ts';
@@ -40,9 +44,10 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #row = new AccountRow(this.#sql);
-  readonly #registry = new KeyRegistry(this.#sql);
   readonly #settings = new AccountSettings(this.#sql);
-  readonly #files = new Files(this.#sql);
+  readonly #events = new Events(this.#sql, () => this.now());
+  readonly #registry = new KeyRegistry(this.#sql, this.#events);
+  readonly #files = new Files(this.#sql, this.#events);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
     now: () => this.now(),
@@ -59,6 +64,7 @@ export class Account extends DurableObject<AccountEnv> {
     parts: this.#parts,
     claims: this.#claims,
     outbox: this.#outbox,
+    events: this.#events,
     now: () => this.now(),
   };
   readonly #uploads = new PendingUploads(this.#stores);
@@ -75,9 +81,17 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #shares = new Shares({
     ...this.#stores,
     env: this.env,
+    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'share'),
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
     deliver: (ids) => this.#deliver(ids),
+  });
+  readonly #signed = new SignedRequests({
+    ...this.#stores,
+    uses: new SignedUses(this.#sql),
+    hashOf: (keyId) => this.#registry.hashOf(keyId),
+    authorize: (hash, scope) => this.#authorize(hash, scope),
+    alarmBy: (dueMs) => this.#alarm.by(dueMs),
   });
   readonly #keys = new Keys({
     ...this.#stores,
@@ -124,6 +138,11 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#resumable;
   }
 
+  /** Requests with a signed URL, with calls of their own. */
+  get signed(): SignedRequests {
+    return this.#signed;
+  }
+
   /** Files that are stored, with calls of their own. */
   get files(): AccountFiles {
     return this.#accountFiles;
@@ -160,6 +179,7 @@ export class Account extends DurableObject<AccountEnv> {
     });
     this.#row.reload();
     await this.#administration.enlist();
+    await this.#alarm.by(this.now() + keptMs);
     return { ok: true };
   }
 
@@ -181,13 +201,14 @@ export class Account extends DurableObject<AccountEnv> {
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
       const files = this.#files.removeAll(now);
-      const shares = this.#shares.endOfKeys(undefined).length;
+      const shares = this.#shares.endOfKeys(undefined, null).length;
       this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
       const keys = this.#registry.list().map((key) => key.id);
-      this.#registry.revoke(keys, this.#outbox, now);
+      this.#registry.revoke(keys, null, this.#outbox, now);
       this.#claims.dropAll();
       this.#outbox.add({ op: 'delist', target: id });
+      this.#events.removeAll();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
     });
@@ -284,6 +305,19 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#registry.sealed(key.id) }));
   }
 
+  /** Events after a position, oldest first. */
+  events(hash: string, o: { after: number | undefined; limit: number }): Promise<Result<EventPage>> {
+    return this.#as(hash, undefined, ({ key }) => this.#events.page(key, o));
+  }
+
+  /** Records openings that a share reports. */
+  async shareOpened(share: string, openings: readonly Opening[]): Promise<Result> {
+    if (this.#row.open === undefined) return { ok: true };
+    this.ctx.storage.transactionSync(() => this.#events.reportOpenings(share, openings));
+    await this.#alarm.by(this.now() + keptMs);
+    return { ok: true };
+  }
+
   /** Aborts pending uploads whose time is up, and delivers what is left in the outbox. */
   override async alarm(): Promise<void> {
     if (this.#row.id === undefined) return;
@@ -291,8 +325,9 @@ export class Account extends DurableObject<AccountEnv> {
       this.#uploads.sweep();
       await this.#resumable.sweep();
       this.#shares.sweep();
+      this.#events.prune();
       await this.#outbox.flush();
-      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox];
+      const sources = [this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
       const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
       if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
       await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));

@@ -1,11 +1,14 @@
 /** Uploads that may be sent again and happen once: the claims that requests with an `Idempotency-Key` hold. */
 import { err, type Failure, type Result } from './result.ts';
+import { SignedUses } from './signed-uses.ts';
 
 /**
  * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint has two of them, joined by a
  * dot: of the parameters, and of the length of the body, which is empty where the request announced none.
+ *
+ * `expiresAt`: of a signed URL, which stands for one upload until then, in ms; also when the file was deleted.
  */
-export type Claim = { apiKey: string; route: string; name: string; fingerprint: string };
+export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
 
 /** How long a finished upload is remembered. */
 const keptMs = 86_400_000;
@@ -22,9 +25,11 @@ export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; le
 export class Claims {
   readonly #sql: SqlStorage;
   readonly #options: ClaimOptions;
+  readonly #uses: SignedUses;
 
   constructor(sql: SqlStorage, options: ClaimOptions) {
     this.#sql = sql;
+    this.#uses = new SignedUses(sql);
     this.#options = options;
   }
 
@@ -40,6 +45,8 @@ export class Claims {
       )
       .toArray();
     if (row === undefined) {
+      if (claim.expiresAt !== undefined && this.#uses.has(claim))
+        return err('gone', 'this URL has stored its file, and the file was deleted');
       this.#hold(claim, fileId, this.#leaseMs());
       return { ok: true };
     }
@@ -56,7 +63,13 @@ export class Claims {
 
   /** Remembers a file that is ready now; fails when another request has taken the claim over. */
   keep(claim: Claim | undefined, fileId: string): Failure | undefined {
-    return claim && this.#hold(claim, fileId, keptMs);
+    const leftMs = (claim?.expiresAt ?? 0) - this.#options.now();
+    return claim && this.#hold(claim, fileId, Math.max(keptMs, leftMs));
+  }
+
+  /** Uses up the signed URL of a file that is ready now, if it came by one. */
+  spend(claim: Claim | undefined): void {
+    if (claim?.expiresAt !== undefined) this.#uses.add({ ...claim, expiresAt: claim.expiresAt });
   }
 
   /** How often a claim has to be renewed, in ms. */
@@ -71,17 +84,20 @@ export class Claims {
 
   dropAll(): void {
     this.#sql.exec('DELETE FROM idempotency');
+    this.#sql.exec('DELETE FROM signed_use');
   }
 
   /** Removes what has run out. */
   expire(): void {
     this.#sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.#options.now());
+    this.#uses.expire(this.#options.now());
   }
 
   /** When the next claim runs out, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
-    return row?.due ?? undefined;
+    const due = [row?.due ?? undefined, this.#uses.nextDue()].filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
   }
 
   #leaseMs(): number {

@@ -1,5 +1,6 @@
 /** The files of an account, as rows. */
 import { AccountSettings } from './account-settings.ts';
+import type { Events } from './event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
 import { err, type Failure, type Result } from './result.ts';
 
@@ -64,11 +65,13 @@ export type Page = { files: FileRecord[]; next: number | undefined };
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
 export class Files {
   readonly #sql: SqlStorage;
+  readonly #events: Events;
   readonly #limits: KeyLimits;
   readonly #settings: AccountSettings;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, events: Events) {
     this.#sql = sql;
+    this.#events = events;
     this.#limits = new KeyLimits(sql);
     this.#settings = new AccountSettings(sql);
   }
@@ -117,7 +120,10 @@ export class Files {
         fileId,
       )
       .toArray();
-    if (row !== undefined) this.#count(1, row);
+    if (row !== undefined) {
+      this.#count(1, row);
+      this.#events.add({ action: 'file.stored', by: row.created_by, subject: fileId });
+    }
     return row !== undefined || this.find(fileId) !== undefined;
   }
 

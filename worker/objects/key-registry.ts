@@ -1,5 +1,7 @@
 /** The key registry of an account, which decides what a key may do. */
 import type { Scope } from '../../shared/api.ts';
+import { keyIdOf } from '../../shared/crypto/index.ts';
+import type { Events } from './event-rows.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
 import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
@@ -38,14 +40,6 @@ type KeyRow = LimitColumns & {
 
 /** Keys with their limits. */
 const keys = 'api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
-
-/**
- * The ID by which a key is looked up: the first 16 characters of its hash, which reveal nothing about the rest.
- * @param hash SHA-256 of the key, in hex
- */
-export function keyIdOf(hash: string): string {
-  return hash.slice(0, 16);
-}
 
 /** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
@@ -101,9 +95,11 @@ function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: numb
 /** The keys in an object's storage. */
 export class KeyRegistry {
   readonly #sql: SqlStorage;
+  readonly #events: Events;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, events: Events) {
     this.#sql = sql;
+    this.#events = events;
   }
 
   /**
@@ -121,6 +117,12 @@ export class KeyRegistry {
     if (scope !== undefined && !key.scopes.includes(scope))
       return err('insufficient_scope', `this needs a key with the scope ${scope}`);
     return { ok: true, key };
+  }
+
+  /** The hash of a key that is not revoked. */
+  hashOf(id: string): string | undefined {
+    const rows = this.#sql.exec<{ hash: string }>('SELECT hash FROM api_key WHERE id = ? AND revoked_at IS NULL', id);
+    return rows.toArray()[0]?.hash;
   }
 
   /** The account's private key, sealed to this key; null for a key without `read`. */
@@ -146,6 +148,7 @@ export class KeyRegistry {
       key.sealed,
     );
     if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
+    this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
   setScopes(id: string, scopes: readonly Scope[]): void {
@@ -177,9 +180,13 @@ export class KeyRegistry {
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
   }
 
-  /** Revokes keys, overwriting what was sealed to them. @returns the IDs of the messages that remove them from KV */
-  revoke(ids: readonly string[], outbox: Outbox, nowMs: number): number[] {
+  /**
+   * Revokes keys, overwriting what was sealed to them.
+   * @param by the ID of the key that revokes them; null: a recovery @returns the IDs of the messages that remove them from KV
+   */
+  revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
+      this.#events.add({ action: 'key.revoked', by, subject: id });
       // The page of the database is overwritten, not only given back.
       this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
       const rows = this.#sql.exec<{ hash: string }>(

@@ -100,6 +100,7 @@ export class PendingUploads {
       const failure = taken ?? files.lacksRoom(fileId);
       if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {
+        claims.spend(claim);
         parts.release(fileId);
         return undefined;
       }

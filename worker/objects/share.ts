@@ -7,6 +7,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
 import { Alarm, backoffMs } from './alarm.ts';
+import { Openings, type OpeningBinding, type Origin } from './openings.ts';
 import { err, type Failure, type Result } from './result.ts';
 
 /** How long after its expiry a share can still be told from one that never existed, in ms: 7 days. */
@@ -36,9 +37,10 @@ type Row = {
   expires_at: number;
 };
 
-export class Share extends DurableObject {
+export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #openings = new Openings(this.#sql, this.env);
 
   /** The clock, in ms. */
   protected now(): number {
@@ -49,7 +51,7 @@ export class Share extends DurableObject {
   protected async erased(): Promise<void> {}
 
   /** Keeps a record. @returns `conflict` where there is one */
-  async create({ record, password, opens, expiresAt }: NewRecord): Promise<Result> {
+  async create(origin: Origin, { record, password, opens, expiresAt }: NewRecord): Promise<Result> {
     if (this.#row() !== undefined) return err('conflict', 'the share exists');
     // Before the row: a record that no alarm ends would stay for ever.
     await this.#alarm.by(expiresAt);
@@ -66,6 +68,7 @@ export class Share extends DurableObject {
         opens,
         expiresAt,
       );
+      this.#openings.create(origin);
     });
     return { ok: true };
   }
@@ -80,20 +83,24 @@ export class Share extends DurableObject {
   }
 
   /**
-   * Hands the record out and counts, in one transaction; the last time, the record is overwritten in it, too.
+   * Hands the record out and counts, in one transaction; the last time, the record is overwritten in it, too. The account hears
+   * of it afterwards, and nobody waits for that.
    * @returns `not_found`; `gone` for a share that has ended
    */
   async open(): Promise<Result<{ record: Uint8Array; opensLeft: number }>> {
     await this.#expire();
+    if (this.#row()?.state === 'active') await this.#alarm.by(this.now() + backoffMs(1));
     const opened = this.ctx.storage.transactionSync((): Result<{ record: Uint8Array; opensLeft: number }> => {
       const row = this.#row();
       if (row === undefined) return err('not_found');
       if (row.state !== 'active' || row.record === null) return ended(row.state);
       const opensLeft = row.opens - row.opened - 1;
       this.#sql.exec('UPDATE share SET opened = opened + 1');
+      this.#openings.add({ number: row.opened + 1, time: this.now() }, this.now() + backoffMs(1));
       if (opensLeft === 0) this.#end('used_up');
       return { ok: true, record: new Uint8Array(row.record), opensLeft };
     });
+    if (opened.ok) this.ctx.waitUntil(this.#openings.deliver(this.now()));
     if (opened.ok && opened.opensLeft === 0) await this.erased();
     return opened;
   }
@@ -110,9 +117,13 @@ export class Share extends DurableObject {
   override async alarm(): Promise<void> {
     try {
       await this.#expire();
+      if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
-      if (row === undefined || row.expires_at + keptMs <= this.now()) await this.#purge();
-      else await this.#alarm.reset(row.state === 'active' ? row.expires_at : row.expires_at + keptMs);
+      const unreported = this.#openings.nextDue();
+      if (row === undefined || (row.expires_at + keptMs <= this.now() && unreported === undefined))
+        return await this.#purge();
+      const ending = row.state === 'active' ? row.expires_at : row.expires_at + keptMs;
+      await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
       await this.#alarm.reset(this.now() + backoffMs(1));

@@ -30,6 +30,9 @@
  *   has been entered in the operator's list.
  * - `denied_file`: files whose CID is on the denylist.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
+ * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
+ *   object reports, is its name there.
+ * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
  */
 const schema = `
   CREATE TABLE account (
@@ -87,6 +90,13 @@ const additions = `
     one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
     origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS event (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
+    source TEXT);
+  CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS signed_use (
+    api_key TEXT NOT NULL, name TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, name)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
 `;
 
 /** Creates the tables of a new account. */

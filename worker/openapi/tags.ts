@@ -6,6 +6,7 @@ const tags: Readonly<Record<string, { name: string; description: string }>> = {
   uploads: { name: 'Uploads', description: 'Uploads of any size, which can be continued' },
   shares: { name: 'Shares', description: 'Sealed records that pass files on' },
   ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
+  events: { name: 'Events', description: 'What happened in an account' },
   keys: { name: 'Keys', description: 'API keys' },
   account: { name: 'Accounts', description: 'Accounts and their recovery' },
   accounts: { name: 'Accounts', description: 'Accounts and their recovery' },

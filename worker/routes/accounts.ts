@@ -17,6 +17,7 @@ import {
   generateKeyPair,
   isAccountId,
   isKeyPair,
+  keyIdOf,
   newAccountId,
   newApiKey,
   sealPrivateKey,
@@ -33,7 +34,7 @@ import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../objects/account.ts';
-import { isSameHash, keyIdOf, type NewKey } from '../objects/key-registry.ts';
+import { isSameHash, type NewKey } from '../objects/key-registry.ts';
 import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../auth/recovery-file.ts';
 
 /** Creates an account with its own key pair and a first API key with all scopes. */

@@ -1,6 +1,6 @@
 /** `/v1/keys`: API keys create, list and revoke API keys. */
 import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../shared/api.ts';
-import { newApiKey, sealPrivateKey } from '../../shared/crypto/index.ts';
+import { keyIdOf, newApiKey, sealPrivateKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { toError, unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
@@ -8,7 +8,7 @@ import { readJson } from '../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../auth/authenticate.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
-import { exceedsIssuer, keyIdOf, type NewKey } from '../objects/key-registry.ts';
+import { exceedsIssuer, type NewKey } from '../objects/key-registry.ts';
 import { keyView } from './account-view.ts';
 
 /** Creates a key within the scopes, the expiry and the limits of the issuer's. */

@@ -41,17 +41,7 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const ask = (o: { sealed: boolean }) => unwrap(principal.account.files.find(principal.key.hash, fileId, o));
   const result = await ask({ sealed: first !== container && needsSealed(principal) });
   const record = result.file;
-  const body =
-    (opened?: Opened): OpenBody =>
-    async (span) => {
-      try {
-        return await openBytes(c, record, opened, span);
-      } catch (error) {
-        // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
-        await ask({ sealed: false });
-        throw atServices(error, [record.service]);
-      }
-    };
+  const body = (opened?: Opened): OpenBody => bodyOf(c, record, () => ask({ sealed: false }), opened);
   if (first === container) return await respond(c, wholeContainer(record, body()));
   const opened =
     record.mode === 'encrypted' ? await openRecord(record, await identityOf(principal, result)) : undefined;
@@ -61,6 +51,29 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const form = negotiate(accept, [json, raw, container, essence.trim().toLowerCase()]);
   if (form !== json) return await respond(c, asBytes(record, about, body(opened)));
   return await respond(c, inJson(record, about, body(opened), o.alone));
+}
+
+/**
+ * Returns a file as it is stored: its bytes in plain mode, its container in encrypted mode, which needs no key here.
+ * @param ask fails where the file does not exist any more
+ */
+export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<unknown>): Promise<Response> {
+  const body = bodyOf(c, record, ask);
+  const isPlain = record.mode === 'plain';
+  return await respond(c, isPlain ? asBytes(record, aboutPlain(record), body) : wholeContainer(record, body));
+}
+
+/** The bytes of a file, decrypted when it is `opened`. */
+function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
+  return async (span) => {
+    try {
+      return await openBytes(c, record, opened, span);
+    } catch (error) {
+      // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
+      await ask();
+      throw atServices(error, [record.service]);
+    }
+  };
 }
 
 function inJson(record: FileRecord, about: About, data: OpenBody, alone: boolean): Representation {

@@ -30,7 +30,8 @@ import {
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
-import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { eventRoutes } from './events-table.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
@@ -41,6 +42,7 @@ import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
 import { carType } from '../upload/send-car.ts';
+import { signedRoutes } from './signed-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
 
@@ -237,6 +239,7 @@ export const routes: readonly Route[] = [
     codes: ['invalid_request', 'not_found', 'conflict'],
     handler: revokeKey,
   },
+  ...eventRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
   ...uploadRoutes,
@@ -289,6 +292,10 @@ export const routes: readonly Route[] = [
     handler: deleteFile,
   },
   ...shareRoutes,
+  ...signedRoutes({
+    store: uploadRoute('encrypted'),
+    read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
+  }),
   {
     method: 'get',
     path: '/v1/storage/:fileId/content',

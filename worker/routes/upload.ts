@@ -43,20 +43,36 @@ type Announced = {
   wanted: Algorithm | undefined;
 };
 
+/** The account's object, and what it knows the caller's API key by. */
+type Uploader = { account: Principal['account']; key: { hash: string } };
+
+/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body. */
+type UploadRequest = {
+  mode: Mode;
+  principal?: Principal;
+  claim: Claim | undefined;
+  limitBytes?: number | undefined;
+};
+
 /** The handler of uploads in a mode. */
 export function upload(mode: Mode) {
-  return async (c: Ctx, caller: Principal): Promise<Response> => {
-    const work = handle(c, caller, mode);
-    // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
-    c.executionCtx.waitUntil(work.catch(() => undefined));
-    return await work;
-  };
+  return async (c: Ctx, principal: Principal): Promise<Response> =>
+    await receiveUpload(c, principal, { mode, principal, claim: await parseClaim(c, principal.key) });
 }
 
-async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> {
-  const limitBytes = maxUploadBytes(c.env);
+/** Stores the body of a request. */
+export async function receiveUpload(c: Ctx, caller: Uploader, request: UploadRequest): Promise<Response> {
+  const work = handle(c, caller, request);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
+  c.executionCtx.waitUntil(work.catch(() => undefined));
+  return await work;
+}
+
+async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Response> {
+  const { mode, principal, claim } = o;
+  const limits = [maxUploadBytes(c.env), o.limitBytes].filter((each) => each !== undefined);
+  const limitBytes = limits.length === 0 ? undefined : Math.min(...limits);
   const idleMs = uploadIdleMs(c.env);
-  const claim = await parseClaim(c, caller.key);
   const fileId = crypto.randomUUID();
   const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
   const { key, spki, room } = begun;
@@ -65,7 +81,7 @@ async function handle(c: Ctx, caller: Principal, mode: Mode): Promise<Response> 
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
   try {
     const announced = parseAnnounced(c, mode);
-    if (begun.first !== undefined) return await replay(c, caller, begun, begun.first, announced);
+    if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
@@ -100,7 +116,7 @@ function fileBytes({ headers }: Request): number | undefined {
  */
 function keepRenewing(
   c: Ctx,
-  caller: Principal,
+  caller: Uploader,
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
@@ -113,7 +129,7 @@ function keepRenewing(
 }
 
 /** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function giveUp(c: Ctx, caller: Principal, fileId: string): Promise<void> {
+async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   try {
     await unwrap(caller.account.giveUp(fileId));
   } catch (error) {
@@ -137,16 +153,16 @@ function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { di
 /** The response to the first request, built again: no response is stored. */
 async function replay(
   c: Ctx,
-  caller: Principal,
+  principal: Principal | undefined,
   material: KeyMaterial,
   record: FileRecord,
   announced: Announced,
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
   if (record.mode === 'plain') return created(c, material.key, record, aboutPlain(record));
-  if (material.key.scopes.includes('read'))
-    return created(c, material.key, record, (await openRecord(record, await identityOf(caller, material))).file);
-  // Without `read` the header stays closed. The type is part of the fingerprint, so this one is that one.
+  if (principal !== undefined && material.key.scopes.includes('read'))
+    return created(c, material.key, record, (await openRecord(record, await identityOf(principal, material))).file);
+  // Without `read`, or the key itself, the header stays closed. The type is part of the fingerprint, so this one is that one.
   return created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
@@ -170,7 +186,7 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
  * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
  * leaves is found by the sweep.
  */
-async function store(c: Ctx, caller: Principal, job: Job): Promise<Stored> {
+async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const [service] = servicesOf(c.env);

@@ -100,3 +100,20 @@ describe.each(clients)('%s', (program, args, name) => {
     });
   });
 });
+
+withProgram('python3', { probe: ['--version'] }, () => {
+  test('sign-url.py signs URLs for one upload and one download, and sends nothing', async () => {
+    const { apiKey } = await service.account();
+    const sign = async (claims: object): Promise<string> => {
+      const env = { ...process.env, SERVICE: service.url, KEY: apiKey };
+      const args = [join(folder, 'sign-url.py'), JSON.stringify(claims)];
+      return (await promisify(execFile)('python3', args, { env })).stdout.trim();
+    };
+    const upload = await sign({ method: 'POST', mode: 'plain', bytes: 100 });
+    const init = { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: 'from outside' };
+    const { fileId } = await jsonOf<{ fileId: string }>(fetch(upload, init), 201);
+    const download = await sign({ method: 'GET', file: fileId });
+    expect(await (await fetch(download)).text()).toBe('from outside');
+    expect((await fetch(download)).status).toBe(410);
+  });
+});

@@ -37,7 +37,7 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `commit`,
-   * `commitPart` of this object.
+   * `commitPart`, `shareOpened` of this object.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -51,7 +51,23 @@ export class Account extends RealAccount {
     return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
   }
 
-  rows(table: 'file' | 'part' | 'upload' | 'shown' | 'outbox' | 'idempotency' | 'api_key' | 'share'): Row[] {
+  override shareOpened(...args: Parameters<RealAccount['shareOpened']>): Promise<Result> {
+    return faulty(this.#faults, 'shareOpened', () => super.shareOpened(...args));
+  }
+
+  rows(
+    table:
+      | 'file'
+      | 'part'
+      | 'upload'
+      | 'shown'
+      | 'outbox'
+      | 'idempotency'
+      | 'api_key'
+      | 'share'
+      | 'event'
+      | 'signed_use',
+  ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
@@ -100,8 +116,8 @@ export class Share extends RealShare {
     this.#offsetMs += ms;
   }
 
-  rows(): Row[] {
-    return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>('SELECT * FROM share').toArray();
+  rows(table: 'share' | 'opening'): Row[] {
+    return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
   tables(): number {

@@ -1,7 +1,7 @@
 /** What the operator sees: the state of the pinning services, and a log without secrets. */
 import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../shared/api.ts';
-import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { generateKeyPair, parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { startPeer } from './peer.ts';
 import { adminToken, rpcToken, startService } from '../../testkit/service.ts';
@@ -72,11 +72,27 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/shares/${share.id}/open`, { method: 'POST' });
     await ask(`/v1/shares/${share.id}`, { method: 'DELETE' });
     await ask('/v1/shares', { method: 'POST', body: `{"record":"${canary}"}` });
+    const key = (await parseApiKey(apiKey))!;
+    const exp = Math.floor(Date.now() / 1000) + 60;
+    const tokens = [
+      signToken(key, { method: 'GET', file: file.fileId, exp }),
+      signToken(key, { method: 'POST', mode: 'plain', exp, jti: canary }),
+      signToken(key, { method: 'POST', mode: canary, exp, jti: canary }),
+    ];
+    const url = `/v1/accounts/${account.id}/signed/`;
+    expect((await ask(`${url}${tokens[0]}`)).status).toBe(200);
+    for (const token of tokens) await ask(`${url}${token}`, { method: 'POST', body: canary });
+    await ask(`${url}${tokens[0]}${canary}`);
+    await ask(`${url}${tokens[0]}`, { method: 'PUT' });
     const { apiKey: second } = await jsonOf<NewApiKeyResponse>(
       ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }),
       201,
     );
     cut!();
+    expect((await ask(`${url}${tokens[0]}`)).status).toBe(502);
+    const failing = signToken(key, { method: 'POST', mode: 'plain', exp, jti: 'other' });
+    expect((await ask(`${url}${failing}`, { method: 'POST', body: 'x' })).status).toBe(502);
+    tokens.push(failing);
     expect(await problemOf(ask(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
     expect(
       (
@@ -100,6 +116,8 @@ it('S61: a line for each request and each fault, with its id and without what no
     const secrets = [
       canary,
       share.id,
+      ...tokens.flatMap((token) => token.split('.').slice(1)),
+      key.hash,
       apiKey,
       second,
       apiKey.slice(25, 68),

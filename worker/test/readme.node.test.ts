@@ -1,7 +1,7 @@
 /** The examples of worker/README.md, run in their order. */
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -24,8 +24,8 @@ function has(program: string): boolean {
   }
 }
 
-const runnable = has('curl') && has('bash');
-if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error('curl and bash are needed');
+const runnable = has('curl') && has('bash') && has('python3');
+if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error('curl, bash and python3 are needed');
 
 const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
 
@@ -61,66 +61,70 @@ it('lists every route with its access, and no other', () => {
   );
 });
 
-it.skipIf(!runnable)('every example of the manual works, and every route has one (needs curl and bash)', async () => {
-  const service = await startService();
-  const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
-  try {
-    const pair = await generateKeyPair();
-    const { account, apiKey } = await jsonOf<NewAccountResponse>(
-      client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
-      201,
-    );
-    const call = client(service.url, apiKey);
-    const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
-    if (recovery.kind !== 'age') throw new Error(recovery.kind);
-    const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
-    const report = randomBytes(300_000);
-    writeFileSync(join(dir, 'recover.json'), JSON.stringify({ privateKey }));
-    writeFileSync(join(dir, 'report.pdf'), report);
-    const cid = cidOf('raw', await sha256(report));
-    writeFileSync(join(dir, 'report.car'), concat(carHeader(), carSection(cid, report.length), report));
-    writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
-    const file = await call.store('encrypted', report, { filename: 'report.pdf' });
-    const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
-    service.log.length = 0;
-
-    const env = {
-      ...process.env,
-      CURL_HOME: dir,
-      SERVICE: service.url,
-      ADMIN_TOKEN: adminToken,
-      KEY: apiKey,
-      ACCOUNT: account.id,
-      FILE: file.fileId,
-      CID: file.cid,
-      KEY_ID: spare.key.id,
-    };
-    for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
-      await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
-        (error: { stdout?: string; stderr?: string }) => {
-          throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
-        },
+it.skipIf(!runnable)(
+  'every example of the manual works, and every route has one (needs curl, bash and python3)',
+  async () => {
+    const service = await startService();
+    const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
+    try {
+      const pair = await generateKeyPair();
+      const { account, apiKey } = await jsonOf<NewAccountResponse>(
+        client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
+        201,
       );
-    }
-    expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
-    expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
-    expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
-    // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
-    const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
-    expect(commands.length).toBeGreaterThan(20);
-    expect(commands.filter((command) => /Bearer|\$\{?(KEY|ADMIN_TOKEN)\b/.test(command))).toEqual([]);
-    for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);
+      const call = client(service.url, apiKey);
+      const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
+      if (recovery.kind !== 'age') throw new Error(recovery.kind);
+      const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
+      const report = randomBytes(300_000);
+      writeFileSync(join(dir, 'recover.json'), JSON.stringify({ privateKey }));
+      writeFileSync(join(dir, 'report.pdf'), report);
+      const cid = cidOf('raw', await sha256(report));
+      writeFileSync(join(dir, 'report.car'), concat(carHeader(), carSection(cid, report.length), report));
+      cpSync(join(import.meta.dirname, '../../docs/clients/sign-url.py'), join(dir, 'sign-url.py'));
+      writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
+      const file = await call.store('encrypted', report, { filename: 'report.pdf' });
+      const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+      service.log.length = 0;
 
-    const seen = service.log
-      .map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number })
-      .filter((line) => line.event === 'request');
-    expect(seen.filter((line) => line.status >= 300)).toEqual([]);
-    const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
-    // The responses to OPTIONS are all the same.
-    const needed = routes.filter(({ method, path }) => method !== 'options' || path === '/v1/uploads');
-    expect(needed.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
-  } finally {
-    await service.close();
-    rmSync(dir, { recursive: true, force: true });
-  }
-});
+      const env = {
+        ...process.env,
+        CURL_HOME: dir,
+        SERVICE: service.url,
+        ADMIN_TOKEN: adminToken,
+        KEY: apiKey,
+        ACCOUNT: account.id,
+        FILE: file.fileId,
+        CID: file.cid,
+        KEY_ID: spare.key.id,
+      };
+      for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
+        await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+          (error: { stdout?: string; stderr?: string }) => {
+            throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
+          },
+        );
+      }
+      expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
+      expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
+      expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
+      // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
+      const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
+      expect(commands.length).toBeGreaterThan(20);
+      expect(commands.filter((command) => /Bearer|\$\{?(KEY|ADMIN_TOKEN)\b/.test(command))).toEqual([]);
+      for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);
+
+      const seen = service.log
+        .map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number })
+        .filter((line) => line.event === 'request');
+      expect(seen.filter((line) => line.status >= 300)).toEqual([]);
+      const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
+      // The responses to OPTIONS are all the same.
+      const needed = routes.filter(({ method, path }) => method !== 'options' || path === '/v1/uploads');
+      expect(needed.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
+    } finally {
+      await service.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  },
+);

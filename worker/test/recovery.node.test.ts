@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { AccountDetails, NewAccountResponse, Problem, scopes, type NewApiKeyResponse } from '../../shared/api.ts';
+import {
+  AccountDetails,
+  NewAccountResponse,
+  Problem,
+  scopes,
+  type EventList,
+  type NewApiKeyResponse,
+} from '../../shared/api.ts';
 import {
   generateKeyPair,
   open,
@@ -80,6 +87,16 @@ describe('an account with a recovery key', () => {
     const raw = { headers: { Accept: 'application/octet-stream' } };
     expect((await bytesOf(recovered(`/v1/storage/${file.fileId}`, raw))).toString()).toBe('still here');
     expect((await jsonOf<{ keys: unknown[] }>(recovered('/v1/keys'))).keys.length).toBe(1);
+    const { events } = await jsonOf<EventList>(recovered('/v1/events'));
+    const since = events.slice(events.findIndex(({ action }) => action === 'account.recovered'));
+    const { action, by, keyId } = since.at(-1)!;
+    expect(since.map((event) => event.action).toSorted()).toEqual([
+      'account.recovered',
+      'key.created',
+      'key.revoked',
+      'key.revoked',
+    ]);
+    expect([action, by, keyId]).toEqual(['key.revoked', undefined, other.key.id]);
   });
 
   it('has a new file after each recovery, and the old one is worth nothing', async () => {

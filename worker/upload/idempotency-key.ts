@@ -1,9 +1,8 @@
 /** `Idempotency-Key` on uploads: what makes a second request the same as the first one. */
-import type { ApiKey } from '../../shared/crypto/index.ts';
+import { keyIdOf, type ApiKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import type { Claim } from '../objects/claims.ts';
-import { keyIdOf } from '../objects/key-registry.ts';
 
 const maxChars = 255;
 

@@ -21,6 +21,14 @@ export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: 
 
 const nonceBytes = 12;
 
+/**
+ * The ID by which an API key is looked up and named: the first 16 characters of its hash, which reveal nothing about the rest.
+ * @param hash SHA-256 of the key, in hex
+ */
+export function keyIdOf(hash: string): string {
+  return hash.slice(0, 16);
+}
+
 /** Draws an account id: 128 bits as 22 base62 characters; throws `random_failed`. */
 export function newAccountId(backend: Backend = webBackend): string {
   return encodeBase62(draw(backend, accountBytes));

@@ -9,12 +9,16 @@ import sealpinDetached from '../../vectors/golden/sealpin-detached.json' with { 
 import sealpinP256 from '../../vectors/golden/sealpin-p256.json' with { type: 'json' };
 import sealpinPbkdf2 from '../../vectors/golden/sealpin-pbkdf2-sha512.json' with { type: 'json' };
 import sealpinScrypt from '../../vectors/golden/sealpin-scrypt.json' with { type: 'json' };
+import signedToken from '../../vectors/golden/signed-token.json' with { type: 'json' };
 import {
+  isSignedBy,
   open,
   openDetached,
   parseApiKey,
   parseIdentities,
+  parseSignedToken,
   passwordIdentity,
+  signToken,
   unsealPrivateKey,
   type Backend,
   type Identity,
@@ -163,4 +167,22 @@ export function golden(tool: Tool, backend: Backend): void {
     equal(await unsealPrivateKey(key, { id: apiKey.id, sealed, spki }), fromBase64(apiKey.privateKey));
     await fails('decrypt_failed', () => unsealPrivateKey(key, { id: 'second', sealed, spki }));
   });
+
+  tool.test(
+    'signed-token: the golden claims give the golden token, which is read, and nothing else is signed',
+    async () => {
+      const { apiKey: text, claims, token } = signedToken;
+      const key = await parseApiKey(text);
+      const parsed = parseSignedToken(token);
+      if (key === undefined || parsed === undefined) throw new Error('it is not read');
+      equal(signToken(key, claims), token);
+      equal([parsed.keyId, parsed.claims], [key.hash.slice(0, 16), claims]);
+      ok(isSignedBy(key.hash, parsed), 'by its key');
+      ok(!isSignedBy(key.hash.replace(/^./, 'f'), parsed), 'by another key');
+      for (let at = 0; at < token.length; at += 1) {
+        const changed = parseSignedToken(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`);
+        ok(changed === undefined || !isSignedBy(key.hash, changed), `changed at ${at}`);
+      }
+    },
+  );
 }

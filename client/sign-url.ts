@@ -1,0 +1,46 @@
+/** Signed URLs: one download or one upload for who has no API key. */
+import { maxSignedSeconds, type SignedClaims } from '../shared/api.ts';
+import { parseApiKey, signToken } from '../shared/crypto/index.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { parseService } from './service-http.ts';
+
+/** `fileId`: the file to read. `once`: by one request alone, also where its response is lost. */
+export type SignedDownload = { readonly fileId: string; readonly once?: boolean };
+
+/** `store`: the mode of the file to be stored, of which there will be one. `maxBytes`: the most that its body may have. */
+export type SignedUpload = { readonly store: 'encrypted' | 'plain'; readonly maxBytes?: number };
+
+/**
+ * Signs a URL that reads one file (GET) or stores one (POST), on this machine: nothing is sent. The URL is a secret, and ends with the
+ * API key. In encrypted mode a download is the container, which the account's private key opens.
+ * @param o.service its URL
+ * @param o.apiKey with the scope `read` for a download, `write` for an upload
+ * @param o.expiresIn seconds from now, at most 7 days
+ * @throws SealpinError `unauthorized` for a text that is no API key, `invalid_request` for a time beyond the limit, and as `connect`
+ * @example
+ * const url = await signUrl({ service, apiKey, expiresIn: 3600, store: 'encrypted', maxBytes: 1_000_000 });
+ */
+export async function signUrl(
+  o: { service: string | URL; apiKey: string; expiresIn: number } & (SignedDownload | SignedUpload),
+): Promise<string> {
+  const key = await parseApiKey(o.apiKey);
+  if (key === undefined) throw new SealpinError('unauthorized', 'The text is not an API key');
+  if (!(o.expiresIn > 0 && o.expiresIn <= maxSignedSeconds))
+    throw new SealpinError('invalid_request', `A signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
+  const exp = Math.floor(Date.now() / 1000 + o.expiresIn);
+  const claims: SignedClaims =
+    'store' in o
+      ? {
+          method: 'POST',
+          mode: o.store,
+          ...(o.maxBytes === undefined ? {} : { bytes: o.maxBytes }),
+          exp,
+          jti: newName(),
+        }
+      : { method: 'GET', file: o.fileId, exp, ...(o.once === true ? { jti: newName() } : {}) };
+  return new URL(`v1/accounts/${key.account}/signed/${signToken(key, claims)}`, parseService(o.service)).href;
+}
+
+function newName(): string {
+  return crypto.randomUUID();
+}

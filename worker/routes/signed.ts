@@ -1,0 +1,40 @@
+/** `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API key has signed. */
+import { isAccountId } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { isHead, type Ctx } from '../http/app.ts';
+import type { Account } from '../objects/account.ts';
+import { unwrap } from '../objects/result.ts';
+import { readStored } from './read.ts';
+import { receiveUpload } from './upload.ts';
+
+/** Returns the file of a signed URL as it is stored. HEAD uses nothing up. */
+export async function readSigned(c: Ctx): Promise<Response> {
+  const { account, token } = signedBy(c);
+  const { hash, file } = await unwrap(account.signed.read(token, { use: !isHead(c) }));
+  const response = await readStored(c, file, () => unwrap(account.files.find(hash, file.fileId, { sealed: false })));
+  return withoutReferrer(response);
+}
+
+/** Stores the file of a signed URL, once: the URL itself says which attempts are the same upload. */
+export async function storeSigned(c: Ctx): Promise<Response> {
+  if (c.req.header('Idempotency-Key') !== undefined)
+    throw new SealpinError('invalid_request', 'a signed URL stores one file, and takes no Idempotency-Key', {
+      hint: 'leave the header out: the same URL can be sent again until it succeeds',
+    });
+  const { account, token } = signedBy(c);
+  const { hash, mode, maxBytes, claim } = await unwrap(account.signed.store(token));
+  return withoutReferrer(await receiveUpload(c, { account, key: { hash } }, { mode, claim, limitBytes: maxBytes }));
+}
+
+/** @throws unauthorized where there cannot be such an account, as where there is none */
+function signedBy(c: Ctx): { account: DurableObjectStub<Account>; token: string } {
+  const id = c.req.param('id') ?? '';
+  if (!isAccountId(id)) throw new SealpinError('unauthorized');
+  return { account: c.env.ACCOUNT.getByName(id), token: c.req.param('token') ?? '' };
+}
+
+/** The address is a secret: no page that shows the response hands it on. */
+function withoutReferrer(response: Response): Response {
+  response.headers.set('Referrer-Policy', 'no-referrer');
+  return response;
+}
