@@ -30,7 +30,7 @@ import {
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
-import { createAccount, deleteAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { eventRoutes } from './events-table.ts';
 import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
