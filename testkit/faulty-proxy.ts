@@ -45,7 +45,7 @@ export async function faultyProxy(
         return undefined;
       }
       const url = new URL(path, target());
-      const onward = requestHttp(url, { agent: false, method, headers: { ...headers, host: url.host } });
+      const onward = requestHttp(url.href, { agent: false, method, headers: { ...headers, host: url.host } });
       onward.on('error', () => response.destroy());
       request.once('close', () => void (request.complete || onward.destroy()));
       let bytes = 0;
