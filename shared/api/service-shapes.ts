@@ -38,13 +38,15 @@ export const ServiceHealth = v.object({
 
 /**
  * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
- * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads.
+ * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the
+ * pages that it serves.
  * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `migrations`, where there are
  * any, how far they are.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
   version: v.pipe(v.string(), v.examples(['1.0.0'])),
+  pages: v.optional(v.string()),
   maxUploadBytes: v.nullable(Bytes),
   maxFileBytes: v.optional(Bytes),
   storage: v.optional(v.picklist(['ok', 'failing'])),

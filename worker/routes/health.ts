@@ -1,6 +1,7 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
+import { web } from 'sealpin:web';
 import { version } from '../../package.json';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
@@ -33,7 +34,7 @@ type State = { storage: 'ok' | 'failing'; services: Service[] };
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
   const limits = { maxUploadBytes: maxUploadBytes(c.env) ?? null, maxFileBytes: maxFileBytes(c.env) };
-  const body: Health = { status: 'ok', version, ...limits };
+  const body: Health = { status: 'ok', version, pages: web.hash, ...limits };
   if (live === undefined) {
     const state = await stateOf(c.env);
     const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
