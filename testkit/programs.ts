@@ -33,6 +33,7 @@ const built: Record<string, string> = {
   redocly: 'openapi-tools/node_modules/.bin/redocly',
   schemathesis: 'openapi-tools/python/bin/schemathesis',
   spectral: 'openapi-tools/node_modules/.bin/spectral',
+  promtool: 'prometheus/promtool',
   tusd: 'tusd-v2.9.2/tusd',
   'tuspy-python': 'tuspy-1.1.0/bin/python',
 };

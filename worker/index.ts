@@ -9,6 +9,7 @@ import { handlerOf, middlewareOf } from './routes/route.ts';
 import { routes } from './routes/table.ts';
 
 export { Account } from './objects/account.ts';
+export { Metrics } from './objects/metrics.ts';
 export { Pin } from './objects/pin.ts';
 export { Share } from './objects/share.ts';
 

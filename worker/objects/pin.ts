@@ -15,6 +15,7 @@ import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
+import { pinGauges, type PinGauges } from './pin-gauges.ts';
 import { err, toFailure, type Result } from './result.ts';
 
 /** How long a call waits for another one on the same CID. */
@@ -198,6 +199,11 @@ export class Pin extends DurableObject<Env> {
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
     const createdAt = this.#exists ? this.#deniedAt(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
+  }
+
+  /** What the operator's metrics show of it. */
+  async gauges(): Promise<Result<PinGauges>> {
+    return { ok: true, ...(this.#exists ? pinGauges(this.#sql, this.now()) : { pins: [], lateMs: 0 }) };
   }
 
   /** Retries the removals that a service did not acknowledge. */
