@@ -1,4 +1,4 @@
-/** The wire shapes of what every service says of itself: its health. */
+/** The wire shape of what every service says of itself. */
 import * as v from 'valibot';
 import { Bytes, ServiceId } from './fields.ts';
 import { Migration } from './pins-shapes.ts';

@@ -1,4 +1,4 @@
-/** The wire shape of errors, by itself: whoever reads a response needs it, and most need little else. */
+/** The wire shape of errors. */
 import * as v from 'valibot';
 
 /** One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter` of the query. */
