@@ -12,10 +12,9 @@ import { readIdentities } from './keys/key-files.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { askPassword, maxTries } from './keys/passwords.ts';
 import { api, type Service } from './remote/client.ts';
+import { isFileId } from './remote/file-id.ts';
 import { openBlob, parseBlobId, readFailure } from './remote/fetch-blob.ts';
 import { sdkHttp } from './remote/sdk.ts';
-
-const fileIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file instead of private.key */
 type Naming = { readonly name: string | undefined; readonly key: string | undefined };
@@ -34,7 +33,7 @@ export async function storedFileOf(
   context: Context,
 ): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
   const { signal } = context;
-  if (!fileIdPattern.test(id)) {
+  if (!isFileId(id)) {
     const cid = parseBlobId(id);
     const { files } = await api(service, context).list({ cid, limit: 100 });
     return { file: await fileAt(cid, o, context), fileIds: files.map(({ fileId }) => fileId) };

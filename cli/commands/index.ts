@@ -68,6 +68,14 @@ const table = {
     summary: 'Delete a stored file (what that can and cannot do: --help)',
     load: async () => (await import('./delete.ts')).command,
   },
+  get: {
+    summary: 'Fetch what the service encrypted, and open it here',
+    load: async () => (await import('./get.ts')).command,
+  },
+  verify: {
+    summary: 'Check that every block of a file is there and right',
+    load: async () => (await import('./verify-blob.ts')).command,
+  },
   export: {
     summary: 'Write a verified blob into a CAR file',
     load: async () => (await import('./export.ts')).command,

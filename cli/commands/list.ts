@@ -131,6 +131,6 @@ function rowText(row: Row): string {
   const state = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(row.service).host})` }[
     row.state
   ];
-  const how = row.mode === 'encrypted' ? `  (encrypted by the service: GET /v1/storage/${row.fileId})` : '';
+  const how = row.mode === 'encrypted' ? `  (encrypted by the service: sealpin get ${row.fileId})` : '';
   return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : row.name}${state}${how}`;
 }
