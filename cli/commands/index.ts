@@ -11,7 +11,7 @@ const table = {
   },
   stop: { summary: 'Stop the local service', load: async () => (await import('./stop.ts')).command },
   status: {
-    summary: 'Show the status of the local service',
+    summary: 'Show the status of the service',
     load: async () => (await import('./status.ts')).command,
   },
   rebuild: {
@@ -31,6 +31,13 @@ const table = {
     load: async () => (await import('./contact.ts')).list,
   },
   'contact remove': { summary: 'Remove a contact', load: async () => (await import('./contact.ts')).remove },
+  login: {
+    summary: 'Keep a service and an API key for it as a profile',
+    load: async () => (await import('./login.ts')).command,
+  },
+  'profile list': { summary: 'List the profiles', load: async () => (await import('./manage-profiles.ts')).list },
+  'profile use': { summary: 'Use a profile', load: async () => (await import('./manage-profiles.ts')).use },
+  'profile remove': { summary: 'Forget a profile', load: async () => (await import('./manage-profiles.ts')).remove },
   encrypt: {
     summary: 'Encrypt a file or folder with a password (AES-256-GCM)',
     load: async () => (await import('./encrypt.ts')).command,

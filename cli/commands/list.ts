@@ -4,7 +4,8 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, type Stored } from '../history.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { api, authorizedService, findService, refuseEmptyPage } from '../remote/client.ts';
+import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
+import { findService } from '../remote/service-choice.ts';
 
 const pageFiles = 100;
 const defaultLimit = '100';

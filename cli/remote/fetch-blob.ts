@@ -21,7 +21,8 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { headerOf, send } from './http.ts';
 import { visible } from '../terminal/output.ts';
-import { findService, noService } from './client.ts';
+import { noService } from './client.ts';
+import { findService } from './service-choice.ts';
 import { isFileId } from './file-id.ts';
 
 /** Whether a text names a blob by a link or an IPFS path, and not a file on this machine. */
