@@ -83,6 +83,10 @@ const table = {
     summary: 'Check that every block of a file is there and right',
     load: async () => (await import('./verify-blob.ts')).command,
   },
+  reseal: {
+    summary: 'Store a file again with another password or other keys',
+    load: async () => (await import('./reseal.ts')).command,
+  },
   export: {
     summary: 'Write a verified blob into a CAR file',
     load: async () => (await import('./export.ts')).command,
