@@ -1,22 +1,9 @@
 /** The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and `wrangler deploy`. */
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
 import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../shared/errors.ts';
-
-/** The folder that holds package.json, worker/ and shared/: of the checkout, or of the installed package. */
-export function packageRoot(from = import.meta.dirname): string {
-  for (let dir = from; ; dir = dirname(dir)) {
-    const manifest = join(dir, 'package.json');
-    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin')
-      return dir;
-    if (dir === dirname(dir))
-      throw new SealpinError('build_failed', 'the source files of sealpin were not found', {
-        hint: 'reinstall sealpin',
-      });
-  }
-}
+import { packageRoot } from './package-root.ts';
+import { webPlugin } from './web-bundle.ts';
 
 /** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
 const workerOptions = {
@@ -27,6 +14,7 @@ const workerOptions = {
   conditions: ['workerd', 'worker', 'browser'],
   mainFields: ['browser', 'module', 'main'],
   external: ['cloudflare:*', 'node:*'],
+  plugins: [webPlugin],
   legalComments: 'none',
   logLevel: 'silent',
 } as const satisfies BuildOptions;

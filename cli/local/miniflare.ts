@@ -6,9 +6,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
-import { guardFlags, packageRoot } from './bundle.ts';
+import { guardFlags } from './bundle.ts';
 import { erasingClasses, type ClassName } from './erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
+import { packageRoot } from './package-root.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 

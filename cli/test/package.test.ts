@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
-import { packageRoot } from '../local/bundle.ts';
+import { packageRoot } from '../local/package-root.ts';
 import { temporaryDirectory } from './environment.ts';
 
 const room = realpathSync(mkdtempSync(join(tmpdir(), 'sealpin-package-')));

@@ -1,6 +1,7 @@
 /** The wire shapes of what every service says of itself: problems and health. */
 import * as v from 'valibot';
 import { Bytes, ServiceId } from './fields.ts';
+import { Migration } from './pins-shapes.ts';
 
 /** One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter` of the query. */
 export const Fault = v.object({
@@ -37,15 +38,19 @@ export const ServiceHealth = v.object({
 
 /**
  * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
- * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads.
- * `storage` and `services`, for the operator only: whether the objects and each pinning service respond.
+ * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the
+ * pages that it serves.
+ * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `migrations`, where there are
+ * any, how far they are.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),
   version: v.pipe(v.string(), v.examples(['1.0.0'])),
+  pages: v.optional(v.string()),
   maxUploadBytes: v.nullable(Bytes),
   maxFileBytes: v.optional(Bytes),
   storage: v.optional(v.picklist(['ok', 'failing'])),
   services: v.optional(v.array(ServiceHealth)),
+  migrations: v.optional(v.array(Migration)),
 });
 export type Health = v.InferOutput<typeof Health>;

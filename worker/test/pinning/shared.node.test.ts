@@ -10,7 +10,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { askNode, newOwner, type Owner } from '../stored-state.ts';
+import { askNode, newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
 type Node = { url: string; close(): Promise<void> };
@@ -197,7 +197,8 @@ async function afterEarlierVersion(
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   const vars = { SERVICE_ID: 'a' };
-  let service = await startService({ dir, node, vars });
+  const entry = 'worker/test/clock.ts';
+  let service = await startService({ dir, node, vars, entry });
   try {
     const owner = await newOwner(service);
     const bytes = randomBytes(1000);
@@ -205,7 +206,7 @@ async function afterEarlierVersion(
     const file = await owner.call.store('plain', bytes);
     await service.close();
     await changePins(dir, o.sql);
-    service = await startService({ dir, node, vars });
+    service = await startService({ dir, node, vars, entry });
     await then({ service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } }, file, bytes);
   } finally {
     await service.close();
@@ -214,10 +215,26 @@ async function afterEarlierVersion(
   }
 }
 
-test('rows of the first version are taken over', async () => {
-  const sql = 'ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored';
-  await afterEarlierVersion({ sql }, async (user, file, bytes) => {
+/** What rows lack that were written before a file could be at several services. */
+const beforeHomes = [
+  'DROP INDEX pin_next',
+  'DROP TABLE breaker',
+  'DROP TABLE migration',
+  ...'wanted reason cursor bytes checked_at verified_at absences read_from read_to part suspect losses damaged moved_from'
+    .split(' ')
+    .map((name) => `ALTER TABLE pin DROP COLUMN ${name}`),
+  'ALTER TABLE reference DROP COLUMN is_part',
+  'UPDATE pin SET due = NULL',
+];
+
+test.each([
+  ['the first version', [...beforeHomes, 'ALTER TABLE pin DROP COLUMN other', 'ALTER TABLE pin DROP COLUMN anchored']],
+  ['the version before a file could be at several services', beforeHomes],
+])('rows of %s are taken over', async (_, statements) => {
+  await afterEarlierVersion({ sql: statements.join(';') }, async (user, file, bytes) => {
     expect(await reads(user, file, bytes)).toBe(true);
+    const pin = await pinObject(user.service, file.cid);
+    expect(await pin.rows('pin')).toMatchObject([{ state: 'live', wanted: 1, due: expect.any(Number) as unknown }]);
     expect(await remove(user, await store(user, bytes))).toBe('unpinned');
     expect(await remove(user, file)).toBe('unpinned');
     expect(await names(user)).toEqual({});
