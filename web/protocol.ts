@@ -58,7 +58,7 @@ export type LinkView = { link: string; opens: number; expiresAt: string; needs?:
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = { fileId: string; name?: string; size: number; createdAt: string; isSealed: boolean };
 
-/** What the engine that sends does. It keeps the API key, and the files of the last share, to share them anew. */
+/** What the engine that sends does. It keeps the API key, and what the last share has, to share it again. */
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };

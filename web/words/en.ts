@@ -84,7 +84,7 @@ export const en = {
   noKeyText: 'The page was loaded without the part of the link behind the #. Open the link from your message again.',
 
   sendTitle: 'Send files',
-  sendText: 'They are encrypted here, in this page. Only who has the link can read them; this service cannot.',
+  sendText: 'They are encrypted here, in this page. Anyone with the link can read them; this service cannot.',
   sendHome: 'Send files',
   filesHome: 'Your files',
   dropHere: 'Drop files here',
@@ -112,7 +112,7 @@ export const en = {
   sendingTitle: 'Encrypting and sending …',
   sendingText: 'Each file is encrypted here, and only then leaves this computer.',
   sentTitle: 'Your link',
-  sentText: 'Send it to the receiver. Whoever has it can open the files, and nobody can make it again.',
+  sentText: 'Send it to the receiver. Anyone who has it can open the files, and nobody can make it again.',
   copy: 'Copy',
   copied: 'Copied',
   copyByHand: 'It is selected now; copy it with the keyboard.',
@@ -144,7 +144,7 @@ export const en = {
   goOn: 'Continue',
   whereKeyTitle: 'Where to get one',
   whereKeyText:
-    'From whoever runs this service, or with the command line: sealpin key create page --scopes read,write,delete,share.',
+    'From the people who run this service, or with the command line: sealpin key create page --scopes read,write,delete,share.',
   scopesMissing: (scopes: string) => `This key may not do that: it lacks ${scopes}.`,
 
   dropTitle: (name: string) => `Files for “${name}”`,

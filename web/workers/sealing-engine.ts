@@ -8,7 +8,8 @@ import { handOver } from '../../client/inboxes.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
 import type { LinkView, SenderWords, Sending, ShareTerms, StoredView } from '../protocol.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
@@ -17,7 +18,7 @@ import { uploadFetch } from './upload-fetch.ts';
 /** Who is signed in. */
 type Account = { readonly service: string; readonly apiKey: string };
 
-/** The last share. `parcel`: what can be shared anew; `stored`: the files that are in the service for it alone. */
+/** The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone. */
 type Last = {
   readonly shareId: string;
   readonly again: (o: ShareOptions & SenderWords, signal: AbortSignal) => Promise<Shared>;
@@ -37,20 +38,21 @@ function signedIn(): Account {
 }
 
 /** Progress within the body that is being sent, and not only between bodies. */
-function progressOf({ report }: Running): { fetch: Fetch; onProgress: (bytes: number, total?: number) => void } {
+function progressOf(
+  files: readonly File[],
+  { report }: Running,
+): { fetch: Fetch; onProgress: (bytes: number) => void } {
+  const total = files.reduce((sum, { size }) => sum + detachedPayloadBytes(size), 0);
   let confirmed = 0;
-  let all: number | undefined;
   return {
-    fetch: uploadFetch((sent) => report(Math.min(confirmed + sent, all ?? Infinity), { total: all })),
-    onProgress(bytes, total) {
+    fetch: uploadFetch((sent) => report(Math.min(confirmed + sent, total), { total })),
+    onProgress(bytes) {
       confirmed = bytes;
-      all = total;
       report(bytes, { total, isLast: true });
     },
   };
 }
 
-/** Parts of an upload are counted from the first byte on, so the total has to be known before it. */
 function outgoing(files: readonly File[]): Outgoing[] {
   return files.map((file) => ({ source: file, name: file.name, type: file.type }));
 }
@@ -80,7 +82,7 @@ type ReturnOf<Name extends keyof Sending> = Promise<ReturnType<Sending[Name]>>;
 
 async function send({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
   const { signal } = running;
-  const { fetch, onProgress } = progressOf(running);
+  const { fetch, onProgress } = progressOf(files, running);
   const http = serviceHttp({ ...signedIn(), fetch });
   const connection = connect(signedIn());
   const remove = (fileId: string): Promise<unknown> =>
@@ -114,8 +116,17 @@ async function send({ files, terms, words }: Parameters<Sending['send']>[0], run
 async function change({ terms, words }: Parameters<Sending['change']>[0], signal: AbortSignal): ReturnOf<'change'> {
   const before = lastShare();
   const shared = await before.again({ ...optionsOf(terms), ...words }, signal);
+  const { unshare } = connect(signedIn());
+  try {
+    await unshare(before.shareId, { signal });
+  } catch (error) {
+    // One that has ended already, and was forgotten, is what was wanted. Otherwise the share before stays the only one.
+    if (!isSealpinError(error, 'not_found')) {
+      await unshare(shared.share.id, { signal: AbortSignal.timeout(removeMs) }).catch(() => undefined);
+      throw error;
+    }
+  }
   last = { ...before, shareId: shared.share.id };
-  await connect(signedIn()).unshare(before.shareId, { signal });
   return view(shared, terms);
 }
 
@@ -180,7 +191,7 @@ async function deliver({ files, words }: Parameters<Sending['deliver']>[0], runn
   if (inbox === undefined) throw new SealpinError('link_invalid');
   const handedOver = await handOver(inbox, outgoing(files), {
     ...words,
-    ...progressOf(running),
+    ...progressOf(files, running),
     signal: running.signal,
   });
   return { count: handedOver.files.length };
