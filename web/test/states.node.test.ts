@@ -125,7 +125,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const server = createServer(({ url = '/' }, response) => {
       const file = web.files.find(({ path }) => `/${path}` === url);
       response.setHeader('Content-Type', file?.type ?? 'text/html; charset=utf-8');
-      response.end(file?.text ?? web.documents[0]?.html);
+      const page = web.documents.find(({ paths }) => paths.some((path) => `/${path}` === url));
+      response.end(file?.text ?? page?.html);
     });
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -152,6 +153,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     await fits();
+    for (const [path, state] of [
+      ['send', 'signing'],
+      ['drop', 'unusable'],
+    ]) {
+      await page.goto(root + path);
+      await page.locator(`#${state}:not([hidden])`).waitFor();
+      await fits();
+    }
   });
 
   test('speaks the language of its reader', async () => {
