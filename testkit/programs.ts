@@ -25,6 +25,7 @@ function isInstalled(program: string, args: readonly string[]): boolean {
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
+  'cryptography-python': 'cryptography-48.0.0/bin/python',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
   'openapi-generator-cli': 'openapi-tools/python/bin/openapi-generator-cli',
