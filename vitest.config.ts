@@ -61,7 +61,17 @@ export default defineConfig({
         plugins: [webPlugin],
         test: {
           name: 'node',
-          include: ['{shared,client,web,cli,bench,testkit}/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
+          include: ['{client,web,cli,bench,testkit}/test/**/*.test.ts', '{shared,worker}/test/**/*.node.test.ts'],
+          ...timeouts,
+        },
+      },
+      {
+        // Functions that keep nothing, so that one process can run many files.
+        test: {
+          name: 'functions',
+          include: ['shared/test/**/*.test.ts'],
+          exclude: ['**/*.node.test.ts'],
+          isolate: false,
           ...timeouts,
         },
       },

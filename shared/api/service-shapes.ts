@@ -1,27 +1,7 @@
-/** The wire shapes of what every service says of itself: problems and health. */
+/** The wire shape of what every service says of itself. */
 import * as v from 'valibot';
 import { Bytes, ServiceId } from './fields.ts';
 import { Migration } from './pins-shapes.ts';
-
-/** One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter` of the query. */
-export const Fault = v.object({
-  pointer: v.optional(v.string()),
-  parameter: v.optional(v.string()),
-  detail: v.string(),
-});
-
-/** An error (RFC 9457); `code` is one of `codes` in errors.ts. */
-export const Problem = v.object({
-  type: v.string(),
-  title: v.string(),
-  status: v.pipe(v.number(), v.integer(), v.metadata({ format: 'int32' })),
-  detail: v.optional(v.string()),
-  code: v.string(),
-  hint: v.optional(v.string()),
-  requestId: v.optional(v.string()),
-  errors: v.optional(v.array(Fault)),
-});
-export type Problem = v.InferOutput<typeof Problem>;
 
 export const HealthQuery = v.object({
   live: v.optional(

@@ -134,8 +134,8 @@ export async function remove(service: RunningHere): Promise<void> {
 }
 
 /** What a start says that is refused; one that is not refused is ended. */
-export async function refusal(o: Parameters<typeof startLocal>[0]): Promise<string> {
-  return await startLocal(o).then(
+export async function refusal(o: Parameters<typeof startHere>[0]): Promise<string> {
+  return await startHere(o).then(
     async (local) => {
       await local.end();
       return 'it started';

@@ -60,7 +60,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       const stored = await store(long ? files.long : files.short);
       const large = randomBytes(20 * 1_048_576);
       stored.push({ file: await world.owner.call.store('plain', large), bytes: large });
-      const foreign = (await world.a.kubo.ipfs('add', '-Q', '--pin-name=my-backup', process.execPath)).trim();
+      const foreign = (await world.a.kubo.ipfs('add', '-Q', '--pin-name=my-backup', import.meta.filename)).trim();
       const killed = new Promise<void>((resolve) => {
         world.b.peer.onBody = (bytes) => {
           if (bytes > 1_048_576) resolve();
