@@ -23,6 +23,9 @@ export const outputFileArg = { type: 'positional', description: 'Where to write,
 /** The flag of the commands that write a file. */
 export const forceArg = { type: 'boolean', description: 'Replace the output file if it exists' } as const;
 
+/** The flag of the commands that ask before what cannot be undone. */
+export const yesArg = { type: 'boolean', description: 'Do not ask at the terminal' } as const;
+
 export const extractArg = {
   type: 'boolean',
   description: 'It is a folder (a tar archive): extract it into the new directory <output_file>',

@@ -2,6 +2,8 @@ import type { Receipt } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { parseBlobId } from '../remote/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
+import { confirm } from '../terminal/confirm.ts';
+import { yesArg } from './args.ts';
 import type { Context } from '../context.ts';
 import { recall, remember } from '../history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
@@ -18,6 +20,7 @@ export const command = defineCommand({
     'password or key.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
+    yes: yesArg,
   },
   service: true,
   examples: [
@@ -33,6 +36,7 @@ export const command = defineCommand({
     if (fileIds.length === 0)
       throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
     const names = await namesOf(context);
+    await confirm(question(args.id, fileIds, names), args.yes, context);
     const receipts: Receipt[] = [];
     for (const fileId of fileIds) {
       receipts.push(await routes.remove(fileId));
@@ -46,6 +50,13 @@ export const command = defineCommand({
     await output.result({ receipts }, []);
   },
 });
+
+/** What is about to be deleted, by its name where it was stored from here. */
+function question(id: string, fileIds: readonly string[], names: Awaited<ReturnType<typeof namesOf>>): string {
+  const known = fileIds.flatMap((fileId) => names.get(fileId)?.name ?? [])[0];
+  const several = fileIds.length > 1 ? `, ${fileIds.length} files with the same bytes` : '';
+  return `Delete ${known === undefined ? id : `${known} (${id})`}${several}, for good`;
+}
 
 /** Names and blob IDs of the files that were stored from here, by file ID. */
 async function namesOf(context: Context): Promise<Map<string, { name: string | undefined; blobId: string }>> {

@@ -2,6 +2,8 @@ import { type ApiKeyList, type NewApiKey, scopes, type Scope } from '../../share
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import { confirm } from '../terminal/confirm.ts';
+import { yesArg } from './args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { parseSize } from '../terminal/size.ts';
@@ -123,6 +125,7 @@ export const revoke = defineCommand({
       description:
         'Allow revoking the last key that can read (files that the service encrypted are lost) or create keys',
     },
+    yes: yesArg,
   },
   service: true,
   examples: [{ command: 'sealpin key revoke 9f2c… --cascade', does: 'A key, and those that were created with it' }],
@@ -139,6 +142,12 @@ export const revoke = defineCommand({
       throw new SealpinError('conflict', `that ${going.length > 1 ? 'includes' : 'is'} the API key in use here`, {
         hint: 'without another key you are locked out; to revoke it anyway add --self',
       });
+    const labels = going.map(({ label }) => label).join(', ');
+    await confirm(
+      `Revoke ${going.length > 1 ? `${going.length} API keys` : 'the API key'} (${labels})`,
+      args.yes,
+      context,
+    );
     const { cascade, destroy, self } = args;
     const { revoked } = await account.revokeKey(args.id, { cascade, destroy, self }).catch(explainConflict);
     for (const id of revoked) context.output.note(`revoked ${id}`);

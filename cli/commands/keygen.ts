@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { generateKeyPair, generatePostQuantumKeyPair, type PostQuantumKeyPair } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -9,7 +10,8 @@ import { fingerprint } from '../keys/fingerprint.ts';
 import { protect } from '../keys/key-files.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
 import { newPassword } from '../keys/passwords.ts';
-import { newPasswordFlags } from './args.ts';
+import { confirm } from '../terminal/confirm.ts';
+import { newPasswordFlags, yesArg } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -26,6 +28,7 @@ export const command = defineCommand({
     protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
     ...newPasswordFlags,
     force: { type: 'boolean', description: 'Replace an existing pair. Files that only the old pair opens are lost' },
+    yes: yesArg,
   },
   examples: [
     { command: 'sealpin keygen', does: 'A pair for yourself' },
@@ -50,6 +53,8 @@ export const command = defineCommand({
     const secret = await openSink(join(directory, 'private.key'), options);
     const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
     try {
+      if (args.force && existsSync(join(directory, 'private.key')))
+        await confirm(`Replace ${secret.name}: what only it opens is lost`, args.yes, context);
       const password = args.protect
         ? await newPassword(
             { argument: undefined, file: args['password-file'], stdinTaken: false },

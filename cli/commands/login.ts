@@ -26,7 +26,7 @@ export const command = defineCommand({
   },
   examples: [
     { command: 'sealpin login https://sealpin.example.com', does: 'Asks for the API key' },
-    { command: 'sealpin login https://sealpin.example.com --name work < key.txt', does: 'In a script' },
+    { command: 'sealpin login https://sealpin.example.com --name work', does: 'As the profile work' },
   ],
   async run({ args, context }) {
     const url = parseServiceUrl(args.url, 'the URL');

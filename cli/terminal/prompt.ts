@@ -14,7 +14,7 @@ export interface Terminal {
 }
 
 /** The controlling terminal of this process; undefined when there is none (cron, CI, a container). */
-export function openTerminal(): Terminal | undefined {
+function openTerminal(): Terminal | undefined {
   let descriptor;
   try {
     descriptor = openSync('/dev/tty', 'r+');
@@ -56,6 +56,8 @@ const interrupt = '\u0003';
 const endOfInput = '\u0004';
 const erase = new Set(['\u007F', '\b']);
 const eraseLine = '\u0015';
+/** Moves back over a character and covers it. */
+const rubOut = '\b \b';
 const enter = new Set(['\r', '\n']);
 /** More than any password that a person types. */
 const limitChars = 4096;
@@ -69,18 +71,19 @@ async function ask(o: {
 }): Promise<string> {
   const { input, output, signal } = o;
   signal.throwIfAborted();
-  input.setRawMode(!o.isShown);
+  input.setRawMode(true);
   await write(output, `${o.question}: `);
   try {
-    return await readLine(input, signal);
+    return await readLine(input, signal, (text) => void (o.isShown && output.write(text)));
   } finally {
     input.setRawMode(false);
     input.pause();
-    if (!o.isShown) await write(output, '\n');
+    await write(output, '\n');
   }
 }
 
-function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
+/** @param echo gets what changes the line, as a terminal shows it */
+function readLine(input: ReadStream, signal: AbortSignal, echo: (text: string) => void): Promise<string> {
   return new Promise((resolve, reject) => {
     const decoder = new TextDecoder('utf-8', { fatal: true });
     let line: string[] = [];
@@ -111,9 +114,15 @@ function readLine(input: ReadStream, signal: AbortSignal): Promise<string> {
           return finish(() => reject(new SealpinError('interrupted', 'interrupted at the terminal')));
         if (char === endOfInput && line.length === 0)
           return finish(() => reject(new SealpinError('interrupted', 'nothing was typed')));
-        if (char === eraseLine) line = [];
-        else if (erase.has(char)) line.pop();
-        else if (line.length < limitChars && char >= ' ') line.push(char);
+        if (char === eraseLine) {
+          echo(rubOut.repeat(line.length));
+          line = [];
+        } else if (erase.has(char)) {
+          if (line.pop() !== undefined) echo(rubOut);
+        } else if (line.length < limitChars && char >= ' ') {
+          line.push(char);
+          echo(char);
+        }
       }
       return undefined;
     };

@@ -294,7 +294,7 @@ test('a suggestion is made for what is near, and for nothing else', () => {
   expect(suggestion('forse', ['force'], '--')).toBe('did you mean --force?');
   expect(suggestion('xyz', ['encrypt', 'list'])).toBeUndefined();
   expect(suggestion('pasword', ['data-dir', 'password-file'], '--')).toBe('did you mean --password-file?');
-  for (const word of ['import', 'verify', 'get', 'login'])
+  for (const word of ['import', 'signin', 'whoami'])
     expect(
       suggestion(
         word,

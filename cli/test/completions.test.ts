@@ -16,7 +16,7 @@ describe.runIf(has('bash'))('bash', () => {
     { words: ['sealpin', 'ch'], want: ['chacha-encrypt'] },
     { words: ['sealpin', 'key', ''], want: ['create', 'list', 'revoke', 'export'] },
     { words: ['sealpin', 'key', 'revoke', '--c'], want: ['--cascade'] },
-    { words: ['sealpin', 'decrypt', 'id', '--p'], want: ['--password-file'] },
+    { words: ['sealpin', 'decrypt', 'id', '--pa'], want: ['--password-file'] },
     { words: ['sealpin', 'encrypt', '/etc/passw'], want: ['/etc/passwd', '/etc/passwd-'] },
   ])('completes $words', async ({ words, want }) => {
     const script = `${await scriptFor('bash')}

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { isCode } from '../../shared/errors.ts';
 import { headings } from '../commands/index.ts';
 import { localService } from './local.ts';
-import { sealpin } from './local/harness.ts';
+import { here } from './local/harness.ts';
 import { missingTerminal } from './pty.ts';
 import { Player } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
@@ -26,7 +26,7 @@ describe('transcript', () => {
     const directory = await temporaryDirectory();
     // A script that breaks off must not leave its service running.
     onTestFinished(
-      async () => void (/ start /.test(text) && (await sealpin(['stop'], { SEALPIN_HOME: join(directory, 'home') }))),
+      async () => void (/ start /.test(text) && (await here(['stop'], { SEALPIN_HOME: join(directory, 'home') }))),
     );
     const needsService = /^# needs: service$/m.test(text);
     await new Player({ directory, home: needsService ? local.dataDir : join(directory, 'home') }).play(text);

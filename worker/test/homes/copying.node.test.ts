@@ -97,7 +97,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
   });
 
   test('a deletion wins over the copy: nothing is left at either', async () => {
-    bytes = randomBytes(20 * 1_048_576);
+    bytes = randomBytes(3 * 1_048_576);
     const copying = new Promise<void>((resolve) => {
       world.b.peer.onBody = (n) => {
         if (n > 1_048_576) resolve();

@@ -1,0 +1,85 @@
+/**
+ * The data directory of the first version under today's program. `states/0.1.0.tar.gz` was made by the code of commit 7ae8386, of that
+ * version: `sealpin start`, three files over HTTP, a key pair, three containers and an API key with the scope `read` (reader.txt), then a
+ * clean stop. Its lock, cache and reserve of zeros are left out. Nothing in it is a secret of anybody's.
+ */
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
+import { here, remove, sealpin, startHere } from './harness.ts';
+
+const state = join(import.meta.dirname, 'states/0.1.0.tar.gz');
+const password = { SEALPIN_PASSWORD: 'first version password' };
+const stored = [
+  ['b31a3ce0-b646-4906-95d1-4af2a0e6f13a', 'plain text of the first version\n'],
+  ['df4a814b-2004-4db9-8f77-1989dd0b96fb', 'encrypted by the service\n'],
+  ['da689723-3b77-4acc-bb91-dfcdab17815b', 'v'.repeat(1_300_000)],
+] as const;
+const containers = [
+  ['bafkreifirjrtwtqzrj5rpjpudojfukt3pgu2gnxmpqgjsp247m6xopvi3e', 'for a password\n', password],
+  ['bafkreieeqrmjyh2l575yuizvf7jttx3klrmrxvqcocunrlfstqj7hrnxea', 'for a password\n', password],
+  ['bafkreictiyyszpgbdrjol7p4bjb654i2fzgnb5iu64ryiujd57tiqpbcv4', 'for a key\n', {}],
+] as const;
+
+/** A copy of the directory. */
+async function unpacked(): Promise<string> {
+  const dataDir = await realpath(await mkdtemp(join(tmpdir(), 'sealpin-upgrade-')));
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  await promisify(execFile)('tar', ['-xzf', state, '-C', dataDir]);
+  return dataDir;
+}
+
+test('a service of the first version starts with today’s Worker: everything opens, with the old keys', async () => {
+  const dataDir = await unpacked();
+  const local = await startHere({ dataDir });
+  onTestFinished(() => remove(local));
+  const reader = (await readFile(join(dataDir, 'reader.txt'), 'utf8')).trim();
+  const { apiKey } = JSON.parse(await readFile(join(dataDir, 'local/secrets.json'), 'utf8')) as { apiKey: string };
+  const ask = (
+    path: string,
+    key: string,
+    init: { method?: string; body?: string; headers?: Record<string, string> } = {},
+  ): Promise<Response> =>
+    fetch(`${local.url}${path}`, {
+      ...init,
+      headers: { Authorization: `Bearer ${key}`, Accept: 'application/octet-stream', ...init.headers },
+    });
+  for (const key of [apiKey, reader])
+    for (const [fileId, text] of stored) expect(await (await ask(`/v1/storage/${fileId}`, key)).text()).toBe(text);
+  for (const [blob, text, env] of containers)
+    expect(await here(['decrypt', blob, '-', `--data-dir=${dataDir}`], env)).toMatchObject({
+      code: 0,
+      stdout: text,
+    });
+
+  const list = await here(['list', '--json', `--data-dir=${dataDir}`]);
+  expect((JSON.parse(list.stdout) as { files: unknown[] }).files).toHaveLength(6);
+  const made = await ask('/v1/storage/encrypted', apiKey, {
+    method: 'POST',
+    body: 'stored by the new version',
+    headers: { 'Content-Disposition': 'attachment; filename="new.txt"' },
+  });
+  expect(made.status).toBe(201);
+  const { fileId } = (await made.json()) as { fileId: string };
+  expect(await (await ask(`/v1/storage/${fileId}`, reader)).text()).toBe('stored by the new version');
+  for (const id of [stored[1][0], fileId]) {
+    expect((await ask(`/v1/storage/${id}`, reader, { method: 'DELETE' })).status).toBe(403);
+    expect((await ask(`/v1/storage/${id}`, apiKey, { method: 'DELETE' })).status).toBe(200);
+    expect((await ask(`/v1/storage/${id}`, apiKey)).status).toBe(404);
+  }
+});
+
+test('a data directory of a newer version is refused in a sentence, and left as it is', async () => {
+  const dataDir = await unpacked();
+  const path = join(dataDir, 'local/secrets.json');
+  const secrets = JSON.parse(await readFile(path, 'utf8')) as { v: number };
+  const newer = JSON.stringify({ ...secrets, v: secrets.v + 1 });
+  await writeFile(path, newer);
+  const started = await sealpin(['start', '--port=0', `--data-dir=${dataDir}`]);
+  expect(started).toMatchObject({ code: 1, stdout: '' });
+  expect(started.stderr).toContain('secrets.json was written by a newer sealpin');
+  expect(await readFile(path, 'utf8')).toBe(newer);
+});
