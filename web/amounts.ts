@@ -14,14 +14,16 @@ export function sizeText(bytes: number, locale: string): string {
   return number.format(bytes / 1000 ** power);
 }
 
+const durations = [
+  { unit: 'second', count: 1 },
+  { unit: 'minute', count: 60 },
+  { unit: 'hour', count: 3600 },
+  { unit: 'day', count: 86_400 },
+] as const;
+
 /** A rough duration: 4 min. */
 export function durationText(seconds: number, locale: string): string {
-  const { unit, count } =
-    seconds < 60
-      ? { unit: 'second', count: 1 }
-      : seconds < 3600
-        ? { unit: 'minute', count: 60 }
-        : { unit: 'hour', count: 3600 };
+  const { unit, count } = durations.findLast(({ count }) => seconds >= count) ?? durations[0];
   const number = new Intl.NumberFormat(locale, { style: 'unit', unit, unitDisplay: 'short' });
   return number.format(Math.ceil(seconds / count));
 }

@@ -1,5 +1,5 @@
 /** The engine as its page calls it. */
-import type { CallName, Calls, Failure, FromEngine, FromPage } from './protocol.ts';
+import type { Calls, Failure, FromEngine, FromPage, Receiving, Sending } from './protocol.ts';
 import { trustedAddress } from './trusted-addresses.ts';
 
 /** A failure of the engine, by its code. */
@@ -13,37 +13,44 @@ export class EngineError extends Error {
   }
 }
 
-/** How a call is followed, and ended. */
-export type CallOptions = { readonly onProgress?: (bytes: number) => void; readonly signal?: AbortSignal };
+/** How a call is followed, and ended. `onProgress` gets bytes so far, of `total` where that is known. */
+export type CallOptions = {
+  readonly onProgress?: (bytes: number, total?: number) => void;
+  readonly signal?: AbortSignal;
+};
 
-/** Calls the engine. */
-export interface Engine {
+/** Calls an engine. */
+export interface Engine<C extends Calls> {
   /** @throws EngineError, with the code `aborted` after the signal */
-  call<Name extends CallName>(
+  call<Name extends keyof C>(
     name: Name,
-    argument: Parameters<Calls[Name]>[0],
+    argument: Parameters<C[Name]>[0],
     options?: CallOptions & { readonly transfer?: Transferable[] },
-  ): Promise<ReturnType<Calls[Name]>>;
+  ): Promise<ReturnType<C[Name]>>;
 }
 
 type Waiting = {
-  resolve(result: ReturnType<Calls[CallName]>): void;
+  resolve(result: unknown): void;
   reject(error: Error): void;
   onProgress: CallOptions['onProgress'];
 };
 
-/** Starts the engine of a page. */
-export function startEngine(): Engine {
-  const worker = new Worker(trustedAddress('web/engine.js'));
+/** Starts the engine that receives. */
+export const startReceiving = (): Engine<Receiving> => startEngine('web/engine.js');
+/** Starts the engine that sends. */
+export const startSending = (): Engine<Sending> => startEngine('web/sealing-engine.js');
+
+function startEngine<C extends Calls>(address: Parameters<typeof trustedAddress>[0]): Engine<C> {
+  const worker = new Worker(trustedAddress(address));
   const waiting = new Map<number, Waiting>();
   let lastId = 0;
-  const post = (message: FromPage, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+  const post = (message: FromPage<C>, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 
   worker.addEventListener('message', ({ data }: MessageEvent<FromEngine>) => {
     const call = waiting.get(data.id);
     if (call === undefined) return;
     if ('progress' in data) {
-      call.onProgress?.(data.progress);
+      call.onProgress?.(data.progress, data.total);
       return;
     }
     waiting.delete(data.id);
@@ -62,7 +69,7 @@ export function startEngine(): Engine {
       signal?.addEventListener('abort', () => post({ id, cancel: true }), { once: true });
       return new Promise((resolve, reject) => {
         waiting.set(id, { resolve: resolve as Waiting['resolve'], reject, onProgress });
-        post({ id, call: name, argument } as FromPage, transfer);
+        post({ id, call: name, argument } as FromPage<C>, transfer);
         if (signal?.aborted === true) post({ id, cancel: true });
       });
     },

@@ -38,3 +38,29 @@ export function describeFailure(error: unknown, { errors }: Words): { text: stri
   const isCredential = code === 'password_invalid' || code === 'key_invalid';
   return { text: errors[byCode[code] ?? 'other'], isCredential };
 }
+
+/** Codes that mean something else to who sends. */
+const whenSending: typeof byCode = {
+  ...byCode,
+  aborted: 'not_sent',
+  unauthorized: 'api_key',
+  account_disabled: 'api_key',
+  insufficient_scope: 'scope',
+  forbidden: 'scope',
+  quota_exceeded: 'quota',
+  too_large: 'too_large',
+  invalid_filename: 'name',
+  parcel_invalid: 'too_much',
+  password_invalid: 'password',
+  key_invalid: 'public_key',
+  no_recipients: 'public_key',
+  invalid_request: 'terms',
+  wrong_kind: 'sealed_before',
+  not_encrypted: 'sealed_before',
+  pinning_failed: 'unreachable',
+};
+
+/** A sentence about why something was not sent. */
+export function describeSendingFailure(error: unknown, { errors }: Words): string {
+  return errors[(error instanceof EngineError ? whenSending[error.code] : undefined) ?? 'not_sent_other'];
+}

@@ -1,10 +1,12 @@
 /** A file in the list: its name, a button that saves it, and what became of it. */
-import { durationText, percentText, sizeText } from './amounts.ts';
+import { percentText, sizeText } from './amounts.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import type { FileView } from './protocol.ts';
+import type { FileView, Receiving } from './protocol.ts';
+import { progressText } from './progress-text.ts';
 import { Dismissed, save } from './save.ts';
-import { announce, byId, locale, setText, speak, words } from './states.ts';
+import { announce, locale, partsOf, setText, words } from './states.ts';
+import { whileOpen } from './stay-open.ts';
 
 /** A row of the list. */
 export type FileRow = {
@@ -13,43 +15,9 @@ export type FileRow = {
   save(o: { mayAsk: boolean }): Promise<void>;
 };
 
-/** How long the speed of a download is observed before a time is told, in ms. */
-const observedMs = 3_000;
-
-let running = 0;
-let lock: Promise<{ release(): Promise<void> } | undefined> | undefined;
-
-/** Keeps the screen on and the page open as long as something is saved. */
-async function whileSaving(work: () => Promise<void>): Promise<void> {
-  running += 1;
-  if (running === 1) {
-    addEventListener('beforeunload', askToStay);
-    lock = navigator.wakeLock?.request('screen').catch(() => undefined);
-  }
-  try {
-    await work();
-  } finally {
-    running -= 1;
-    if (running === 0) {
-      removeEventListener('beforeunload', askToStay);
-      void lock?.then((held) => held?.release());
-    }
-  }
-}
-
-function askToStay(event: Event): void {
-  event.preventDefault();
-}
-
 /** Makes the row of a file. @param index of the file in the engine's list */
-export function fileRow(engine: Engine, file: FileView, index: number): FileRow {
-  const copy = byId('file', HTMLTemplateElement).content.cloneNode(true) as DocumentFragment;
-  speak(copy);
-  const part = <E extends HTMLElement>(selector: string, kind: new () => E): E => {
-    const found = copy.querySelector(selector);
-    if (!(found instanceof kind)) throw new TypeError(`the document has no ${selector}`);
-    return found;
-  };
+export function fileRow(engine: Engine<Receiving>, file: FileView, index: number): FileRow {
+  const part = partsOf('file');
   const element = part('li', HTMLLIElement);
   const saveButton = part('.save', HTMLButtonElement);
   const cancelButton = part('.cancel', HTMLButtonElement);
@@ -84,16 +52,9 @@ export function fileRow(engine: Engine, file: FileView, index: number): FileRow 
 
   function follow(startedAt: number): (bytes: number) => void {
     return (bytes) => {
-      const done = sizeText(bytes, locale);
-      if (size === undefined) {
-        setText(state, `${words.progressUnknown(done)} · ${words.keepOpen}`);
-        return;
-      }
+      setText(state, progressText(bytes, { total: size, startedAt }));
+      if (size === undefined) return;
       progress.value = size === 0 ? 1 : bytes / size;
-      const elapsedMs = performance.now() - startedAt;
-      const secondsLeft = ((size - bytes) / bytes) * (elapsedMs / 1000);
-      const left = elapsedMs > observedMs && bytes > 0 ? [words.timeLeft(durationText(secondsLeft, locale))] : [];
-      setText(state, [words.progress(done, sizeText(size, locale)), ...left, words.keepOpen].join(' · '));
       announce(words.announceProgress(name, percentText(progress.value, locale)), { isProgress: true });
     };
   }
@@ -104,7 +65,7 @@ export function fileRow(engine: Engine, file: FileView, index: number): FileRow 
     progress.removeAttribute('value');
     update('running', words.saving);
     try {
-      await whileSaving(async () => {
+      await whileOpen(async () => {
         const onProgress = follow(performance.now());
         const place = await save(engine, file, { index, mayAsk, onProgress, signal: controller.signal });
         isSaved = true;

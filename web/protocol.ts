@@ -15,7 +15,8 @@ export type Found =
   | { kind: 'container'; needs: 'password' | 'keys' }
   /** A link of another service, whose own page opens it. */
   | { kind: 'elsewhere'; host: string; address: string }
-  | { kind: 'inbox' };
+  /** A link for handing files over, which has a page of its own. */
+  | { kind: 'inbox'; address: string };
 
 /** A password, or the text of a private key file. */
 export type Credentials = { password?: string; keys?: string };
@@ -37,30 +38,62 @@ export type Sink =
   /** The service worker at the other end of the port, which pulls. */
   | { kind: 'stream'; port: MessagePort };
 
-/** What the engine does: the argument and the result of each call. */
-export interface Calls {
+/** What the engine that receives does: the argument and the result of each call. */
+export type Receiving = {
   find(o: { text: string; root: string }): Found;
   findFile(o: { file: File }): Found;
   open(o: Credentials): Opened;
   save(o: { file: number; sink: Sink }): Blob | undefined;
-}
+};
 
-export type CallName = keyof Calls;
+/** Who may open a share. `expiresInMs` from now. */
+export type ShareTerms = { expiresInMs: number; opens: number; password?: string; keys?: string };
+
+/** What the sender says to the receiver. */
+export type SenderWords = { note?: string; from?: string };
+
+/** A share that was made. */
+export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' };
+
+/** A file of the account. `name` where the service knows one. */
+export type StoredView = { fileId: string; name?: string; size: number; createdAt: string; isSealed: boolean };
+
+/** What the engine that sends does. It keeps the API key, and what the last share has, to share it again. */
+export type Sending = {
+  /** Takes an API key, and gives what it may do. */
+  signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
+  send(o: { files: File[]; terms: ShareTerms; words: SenderWords }): LinkView;
+  /** Shares what was sent under other terms, and ends the share before. */
+  change(o: { terms: ShareTerms; words: SenderWords }): LinkView;
+  /** Shares a file that the service encrypted. */
+  sendOn(o: { fileId: string; terms: ShareTerms; words: SenderWords }): LinkView;
+  /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before. */
+  takeBack(o: undefined): { opened?: number; isDeleted: boolean };
+  list(o: { cursor?: string }): { files: StoredView[]; cursor?: string };
+  remove(o: { fileId: string }): { isDestroyed: boolean };
+  /** Reads the link of an inbox; `name` is what its owner calls it. */
+  findInbox(o: { text: string; root: string }): { name: string } | { host: string; address: string };
+  deliver(o: { files: File[]; words: SenderWords }): { count: number };
+};
+
+/** What some engine does. */
+// oxlint-disable-next-line typescript/no-explicit-any -- the argument of any call
+export type Calls = Record<string, (argument: any) => unknown>;
 
 /** An error as it passes between threads. */
 export type Failure = { code: Code | 'aborted'; reason?: Reason | undefined; message: string };
 
 /** From the page. */
-export type Request = {
-  [Name in CallName]: { id: number; call: Name; argument: Parameters<Calls[Name]>[0] };
-}[CallName];
-export type FromPage = Request | { id: number; cancel: true };
+type Request<C extends Calls> = {
+  [Name in keyof C]: { id: number; call: Name; argument: Parameters<C[Name]>[0] };
+}[keyof C];
+export type FromPage<C extends Calls> = Request<C> | { id: number; cancel: true };
 
-/** From the engine. `progress`: bytes so far. */
+/** From the engine. `progress`: bytes so far, of `total` where that is known. */
 export type FromEngine =
-  | { id: number; result: ReturnType<Calls[CallName]> }
+  | { id: number; result: unknown }
   | { id: number; failure: Failure }
-  | { id: number; progress: number };
+  | { id: number; progress: number; total?: number };
 
 /** From the page to the service worker. The port leads to the engine. */
 export type ToServiceWorker =

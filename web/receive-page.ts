@@ -3,13 +3,14 @@
  * became of it. Loading it uses nothing up: a share is opened by a click.
  */
 import { dayText } from './amounts.ts';
-import { EngineError, startEngine } from './engine-client.ts';
+import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import { fileRow, type FileRow } from './file-row.ts';
+import { startPasswordField } from './password-field.ts';
 import type { Credentials, Found, Opened } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 
-const engine = startEngine();
+const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
@@ -50,7 +51,10 @@ async function find(look: () => Promise<Found>): Promise<void> {
 }
 
 function showFound(found: Found): void {
-  if (found.kind === 'inbox') return showProblem({ title: words.inboxTitle, text: words.inboxText });
+  if (found.kind === 'inbox') {
+    const go = { label: words.inboxGo, address: found.address };
+    return showProblem({ title: words.inboxTitle, text: words.inboxText, go });
+  }
   if (found.kind === 'elsewhere') {
     const { host, address } = found;
     const go = { label: words.elsewhereGo(host), address };
@@ -194,14 +198,7 @@ function start(): void {
     event.preventDefault();
     void open();
   });
-  const reveal = byId('reveal', HTMLButtonElement);
-  const setRevealed = (isRevealed: boolean): void => {
-    byId('password', HTMLInputElement).type = isRevealed ? 'text' : 'password';
-    reveal.setAttribute('aria-pressed', String(isRevealed));
-    reveal.setAttribute('aria-label', words.showPassword);
-  };
-  setRevealed(false);
-  reveal.addEventListener('click', () => setRevealed(byId('password', HTMLInputElement).type === 'password'));
+  startPasswordField();
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
   byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
   byId('start-over', HTMLButtonElement).addEventListener('click', () => show('home'));

@@ -1,6 +1,6 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
 import type { CallOptions, Engine } from './engine-client.ts';
-import type { FileView, Sink, ToServiceWorker } from './protocol.ts';
+import type { FileView, Receiving, Sink, ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './trusted-addresses.ts';
 
 /** A browser has no place for a file of this size. */
@@ -31,7 +31,7 @@ const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: P
  * @throws EngineError, `Dismissed`, `NoRoom`
  */
 export async function save(
-  engine: Engine,
+  engine: Engine<Receiving>,
   file: FileView,
   o: CallOptions & { readonly index: number; readonly mayAsk: boolean },
 ): Promise<Place> {

@@ -17,9 +17,20 @@ export function byId<E extends HTMLElement>(id: string, kind: new () => E): E {
 }
 
 /** Sets every text with `data-word` below a node. */
-export function speak(below: ParentNode): void {
+function speak(below: ParentNode): void {
   for (const element of below.querySelectorAll<HTMLElement>('[data-word]'))
     element.textContent = words[element.dataset['word'] as Word];
+}
+
+/** Copies a template, with its texts, and gives the way to its elements. */
+export function partsOf(template: string): <E extends HTMLElement>(selector: string, kind: new () => E) => E {
+  const copy = byId(template, HTMLTemplateElement).content.cloneNode(true) as DocumentFragment;
+  speak(copy);
+  return (selector, kind) => {
+    const found = copy.querySelector(selector);
+    if (!(found instanceof kind)) throw new TypeError(`the document has no ${selector}`);
+    return found;
+  };
 }
 
 /** Sets the language, its direction and all of its fixed texts. */

@@ -1,4 +1,4 @@
-/** The two addresses that a page runs code from besides its own script; Trusted Types admit no other. */
+/** The addresses that a page runs code from besides its own script; Trusted Types admit no other. */
 
 /** What is used of Trusted Types (W3C), which not every browser has. */
 type Factory = {
@@ -8,7 +8,7 @@ type Factory = {
   ): { createScriptURL(text: string): string };
 };
 
-const addresses = ['web/engine.js', 'dl/sw.js'] as const;
+const addresses = ['web/engine.js', 'web/sealing-engine.js', 'dl/sw.js'] as const;
 
 function resolve(text: string): string {
   if (!addresses.some((each) => each === text)) throw new TypeError('this address may not run');

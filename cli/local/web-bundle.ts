@@ -8,15 +8,27 @@ import { packageRoot } from './package-root.ts';
 /** Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`, `ArrayBuffer.prototype.transfer`. */
 const target = ['chrome119', 'firefox124', 'safari17.4'];
 
-/** The documents: where they are served, their states, and their script; all paths are relative to the service's root. */
-const documents = [{ paths: ['', 's', 'b'], states: 'receive.html', script: 'web/receive-page.js' }] as const;
+/** The documents: where they are served, the files of their states, and their script; all paths are relative to the service's root. */
+const documents = [
+  { paths: ['', 's', 'b'], states: ['receive'], script: 'web/receive-page.js' },
+  { paths: ['send'], states: ['api-key', 'compose', 'sending', 'sent'], script: 'web/send-page.js' },
+  { paths: ['drop'], states: ['drop', 'compose', 'sending'], script: 'web/drop-page.js' },
+  { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
+] as const;
 
-/** The scripts and their entries. A service worker may only control addresses below its own folder, and has to control `dl/`. */
-const scripts = {
-  'web/receive-page.js': 'receive-page.ts',
-  'web/engine.js': 'workers/engine.ts',
-  'dl/sw.js': 'workers/sw.ts',
-} as const;
+/**
+ * The scripts and their entries. A service worker may only control addresses below its own folder, and has to control `dl/`. `writes`:
+ * whether it makes IPFS blocks.
+ */
+const scripts: Record<string, { entry: string; writes?: boolean }> = {
+  'web/receive-page.js': { entry: 'receive-page.ts' },
+  'web/send-page.js': { entry: 'send-page.ts' },
+  'web/drop-page.js': { entry: 'drop-page.ts' },
+  'web/files-page.js': { entry: 'files-page.ts' },
+  'web/engine.js': { entry: 'workers/engine.ts' },
+  'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true },
+  'dl/sw.js': { entry: 'workers/sw.ts' },
+};
 
 /** A file that a document loads. */
 type WebFile = { readonly path: string; readonly type: string; readonly text: string };
@@ -41,7 +53,7 @@ type Web = {
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
   const source = (name: string): Promise<string> => readFile(join(room, name), 'utf8');
-  const compile = async (entry: string): Promise<string> => {
+  const compile = async ({ entry, writes = false }: { entry: string; writes?: boolean }): Promise<string> => {
     const { outputFiles } = await build({
       absWorkingDir: room,
       entryPoints: [entry],
@@ -53,21 +65,25 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       legalComments: 'none',
       logLevel: 'silent',
       write: false,
-      plugins: [withoutWriter, ...(words === undefined ? [] : [replaceEnglish(words)])],
+      plugins: [...(writes ? [] : [withoutWriter]), ...(words === undefined ? [] : [replaceEnglish(words)])],
     });
     return outputFiles.map(({ text }) => text.trim()).join('\n');
   };
-  const compiled = Object.entries(scripts).map(async ([path, entry]) => ({
+  const compiled = Object.entries(scripts).map(async ([path, script]) => ({
     path,
     type: 'text/javascript; charset=utf-8',
-    text: await compile(entry),
+    text: await compile(script),
   }));
-  const style = compile('style.css').then((text) => ({ path: 'web/style.css', type: 'text/css; charset=utf-8', text }));
+  const style = compile({ entry: 'style.css' }).then((text) => ({
+    path: 'web/style.css',
+    type: 'text/css; charset=utf-8',
+    text,
+  }));
   const [layout, ...files] = await Promise.all([source('layout.html'), style, ...compiled]);
   const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
   const drafts = documents.map(async ({ paths, states, script }) => {
     const html = fill(layout, {
-      states: await source(states),
+      states: (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n'),
       script,
       scriptIntegrity: integrityOf(script),
       styleIntegrity: integrityOf('web/style.css'),
@@ -106,13 +122,13 @@ function compact(html: string): string {
 }
 
 /**
- * Pages read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer brings every base of
+ * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer brings every base of
  * multiformats along, 6 KB compressed in all.
  */
 const withoutWriter: Plugin = {
   name: 'without protobuf writer',
   setup({ onLoad }) {
-    const contents = "export function createWriter() { throw new TypeError('pages write no protobuf'); }";
+    const contents = "export function createWriter() { throw new TypeError('this page writes no protobuf'); }";
     onLoad({ filter: /protons-runtime\/dist\/src\/utils\/writer\.js$/ }, () => ({ contents }));
   },
 };

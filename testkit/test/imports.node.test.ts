@@ -32,7 +32,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
     node: true,
   },
-  web: { rooms: ['shared', 'client'], npm: /^$/ },
+  web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },

@@ -1,5 +1,6 @@
 /** The service with shares in it, and Chromium with the pages of that service. */
 import { readFile } from 'node:fs/promises';
+import axe from 'axe-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { connect, type Connection, type To } from '../../client/index.ts';
 import {
@@ -181,3 +182,43 @@ export async function downloaded(page: Page, button: string): Promise<{ name: st
   if ((await download.failure()) !== null) return undefined;
   return { name: download.suggestedFilename(), bytes: await readFile(await download.path()) };
 }
+
+/** What axe finds wrong with what a page shows. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  return page.evaluate(async () => {
+    type Results = { violations: { id: string; nodes: { html: string }[] }[] };
+    const { axe } = globalThis as unknown as { axe: { run(): Promise<Results> } };
+    return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(', ')}`);
+  });
+}
+
+/** What the browser keeps for the page. */
+export function storageOf(page: Page): Promise<Record<string, unknown>> {
+  return page.evaluate(async () => {
+    const files: string[] = [];
+    const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };
+    for await (const name of directory.keys()) files.push(name);
+    const { cookie } = document;
+    return {
+      local: Object.keys(localStorage),
+      session: Object.keys(sessionStorage),
+      cookie,
+      state: history.state as unknown,
+      databases: await indexedDB.databases(),
+      caches: await caches.keys(),
+      files,
+    };
+  });
+}
+
+/** `storageOf` where nothing is kept. */
+export const nothing = {
+  local: [],
+  session: [],
+  cookie: '',
+  state: null,
+  databases: [],
+  caches: [],
+  files: [],
+};

@@ -12,7 +12,7 @@ afterAll(() => service.close());
 const get = (path: string, init: RequestInit = {}): Promise<Response> => fetch(service.url + path, init);
 
 test('a document has one policy, which admits its script by its hash', async () => {
-  for (const path of ['/', '/s', '/b', '/s%231abc', '/b%23bafk?utm_source=mail']) {
+  for (const path of ['/', '/s', '/b', '/send', '/drop', '/files', '/s%231abc', '/b%23bafk?utm_source=mail']) {
     const response = await get(path);
     expect(response.status).toBe(200);
     const { headers } = response;
@@ -37,7 +37,7 @@ test('a document has one policy, which admits its script by its hash', async () 
 });
 
 test('the parts have policies of their own, and an old one is asked for again', async () => {
-  for (const path of ['/web/engine.js', '/dl/sw.js']) {
+  for (const path of ['/web/engine.js', '/web/sealing-engine.js', '/dl/sw.js']) {
     const response = await get(path);
     expect(response.headers.get('Content-Type')).toBe('text/javascript; charset=utf-8');
     expect(response.headers.get('Content-Security-Policy')).toContain("default-src 'none'; connect-src 'self'");

@@ -1,24 +1,12 @@
 /** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import axe from 'axe-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { Page } from 'playwright-core';
 import { bundleWeb } from '../../cli/local/web-bundle.ts';
 import { withProgram } from '../../testkit/programs.ts';
-import { ageFile, downloaded, Receiver } from './receiver.ts';
+import { ageFile, downloaded, nothing, Receiver, storageOf, violations } from './receiver.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
-
-/** What axe finds wrong with what a page shows. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  return page.evaluate(async () => {
-    type Results = { violations: { id: string; nodes: { html: string }[] }[] };
-    const { axe } = globalThis as unknown as { axe: { run(): Promise<Results> } };
-    return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(', ')}`);
-  });
-}
 
 const bytes = new TextEncoder().encode('canary of the plaintext');
 const password = 'canary of the password';
@@ -109,24 +97,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.getByRole('status').innerText()).toBe(`${name} is saved and complete.`);
   });
 
-  /** What the browser keeps for the page. */
-  const storageOf = (page: Page): Promise<Record<string, unknown>> =>
-    page.evaluate(async () => {
-      const files: string[] = [];
-      const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };
-      for await (const name of directory.keys()) files.push(name);
-      const { cookie } = document;
-      return {
-        local: Object.keys(localStorage),
-        session: Object.keys(sessionStorage),
-        cookie,
-        state: history.state as unknown,
-        databases: await indexedDB.databases(),
-        caches: await caches.keys(),
-        files,
-      };
-    });
-
   test('secret, password, name, note and plaintext are in no request, log, address or storage', async () => {
     const link = await receiver.share([{ name, bytes }], { password, note: 'canary of the note' });
     const secret = link.split('#1')[1]!.slice(22, 65);
@@ -138,15 +108,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     expect((await downloaded(page, `Save ${name}`))!.bytes.toString()).toBe('canary of the plaintext');
-    expect(await storageOf(page)).toEqual({
-      local: [],
-      session: [],
-      cookie: '',
-      state: null,
-      databases: [],
-      caches: [],
-      files: [],
-    });
+    expect(await storageOf(page)).toEqual(nothing);
     expect(await page.locator('#password').inputValue()).toBe('');
     expect(await page.context().cookies()).toEqual([]);
     expect(requests.length).toBeGreaterThan(5);
@@ -163,7 +125,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const server = createServer(({ url = '/' }, response) => {
       const file = web.files.find(({ path }) => `/${path}` === url);
       response.setHeader('Content-Type', file?.type ?? 'text/html; charset=utf-8');
-      response.end(file?.text ?? web.documents[0]?.html);
+      const page = web.documents.find(({ paths }) => paths.some((path) => `/${path}` === url));
+      response.end(file?.text ?? page?.html);
     });
     await new Promise<void>((resolve) => {
       server.listen(0, '127.0.0.1', resolve);
@@ -190,6 +153,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     await fits();
+    for (const [path, state] of [
+      ['send', 'signing'],
+      ['drop', 'unusable'],
+    ]) {
+      await page.goto(root + path);
+      await page.locator(`#${state}:not([hidden])`).waitFor();
+      await fits();
+    }
   });
 
   test('speaks the language of its reader', async () => {

@@ -9,11 +9,12 @@ import { receivedFile, recordOf } from '../../client/receiving.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { fileKeyOf } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
 import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
-import type { Credentials, Failure, FileView, Found, FromEngine, FromPage, Opened, Request } from '../protocol.ts';
+import type { Credentials, FileView, Found, Opened, Receiving } from '../protocol.ts';
+import { serveCalls, type Running } from './serve-calls.ts';
 import { sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 
@@ -23,13 +24,10 @@ type Openable = FileView & { read(signal: AbortSignal): AsyncIterable<Uint8Array
 
 let closed: Closed | undefined;
 let files: readonly Openable[] = [];
-const running = new Map<number, AbortController>();
-
-const post = (message: FromEngine): void => postMessage(message);
 
 async function find({ text, root }: { text: string; root: string }, signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
-  if (link.kind === 'inbox') return { kind: 'inbox' };
+  if (link.kind === 'inbox') return { kind: 'inbox', address: printLink(link) };
   if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: printLink(link) };
   return link.kind === 'share' ? findShare(link, exposed, signal) : findBlob(link, exposed, signal);
 }
@@ -146,58 +144,29 @@ async function openFound(credentials: Credentials, signal: AbortSignal): Promise
   };
 }
 
-/** Progress is reported this often, in ms. */
-const progressMs = 200;
-
-async function save(request: Extract<Request, { call: 'save' }>, signal: AbortSignal): Promise<Blob | undefined> {
-  const { id, argument } = request;
+async function save(
+  argument: Parameters<Receiving['save']>[0],
+  { signal, report }: Running,
+): Promise<Blob | undefined> {
   const file = files[argument.file];
   if (file === undefined) throw new TypeError('there is no such file');
   let bytes = 0;
-  let reportedAt = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
       bytes += chunk.length;
-      if (performance.now() - reportedAt > progressMs) {
-        reportedAt = performance.now();
-        post({ id, progress: bytes });
-      }
+      report(bytes);
       yield chunk;
     }
-    post({ id, progress: bytes });
+    report(bytes, { isLast: true });
   }
   return await writeTo(argument.sink, counted(file.read(signal)), { size: file.size, signal });
 }
 
-function perform(request: Request, signal: AbortSignal): Promise<Found | Opened | Blob | undefined> {
-  if (request.call === 'find') return find(request.argument, signal);
-  if (request.call === 'findFile') return findFile(request.argument);
-  if (request.call === 'open') return openFound(request.argument, signal);
-  return save(request, signal);
-}
-
-function failureOf(error: unknown, signal: AbortSignal): Failure {
-  if (signal.aborted) return { code: 'aborted', message: '' };
-  if (isSealpinError(error)) return { code: error.code, reason: error.reason, message: error.message };
-  if (error instanceof DOMException && error.name === 'AbortError') return { code: 'aborted', message: '' };
-  if (error instanceof DOMException && error.name === 'QuotaExceededError')
-    return { code: 'disk_full', message: error.message };
-  return { code: 'internal', message: error instanceof Error ? error.message : '' };
-}
-
-addEventListener('message', ({ data }: MessageEvent<FromPage>) => {
-  if ('cancel' in data) {
-    running.get(data.id)?.abort();
-    return;
-  }
-  const stop = new AbortController();
-  running.set(data.id, stop);
-  perform(data, stop.signal)
-    .then(
-      (result) => post({ id: data.id, result }),
-      (error: unknown) => post({ id: data.id, failure: failureOf(error, stop.signal) }),
-    )
-    .finally(() => running.delete(data.id));
+serveCalls<Receiving>({
+  find: (argument, { signal }) => find(argument, signal),
+  findFile: (argument) => findFile(argument),
+  open: (argument, { signal }) => openFound(argument, signal),
+  save,
 });
 
 void sweepDisk();

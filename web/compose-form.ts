@@ -1,0 +1,174 @@
+/** The form that all sending begins with: files, who may open them, and words for the receiver. */
+import { dayText, durationText, sizeText } from './amounts.ts';
+import { startPasswordField } from './password-field.ts';
+import type { SenderWords, ShareTerms } from './protocol.ts';
+import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
+
+const hourMs = 3_600_000;
+/** What a service allows unless its operator says otherwise: 30 days, 100 opens. */
+const lifetimes = [hourMs, 24 * hourMs, 7 * 24 * hourMs, 30 * 24 * hourMs];
+const counts = [1, 5, 20, 100];
+const defaults = { lifetime: 7 * 24 * hourMs, count: 5 };
+
+/** What is to be sent. */
+export type Draft = { files: File[]; terms: ShareTerms; words: SenderWords };
+
+/** What the form is used for. `fixed`: files that are stored already, which cannot be chosen. */
+export type Purpose = {
+  readonly title: string;
+  readonly text: string;
+  readonly button: string;
+  readonly hasTerms: boolean;
+  readonly fixed?: readonly { name: string; size: number }[];
+  readonly submit: (draft: Draft) => void;
+  readonly back?: () => void;
+};
+
+let purpose: Purpose | undefined;
+let files: File[] = [];
+
+/** Shows the form for a purpose. What was typed and chosen stays. */
+export function compose(next: Purpose): void {
+  purpose = next;
+  byId('compose-title', HTMLHeadingElement).textContent = next.title;
+  byId('compose-text', HTMLParagraphElement).textContent = next.text;
+  byId('compose-button', HTMLButtonElement).textContent = next.button;
+  byId('chooser', HTMLDivElement).hidden = next.fixed !== undefined;
+  byId('terms', HTMLDivElement).hidden = !next.hasTerms;
+  byId('compose-back', HTMLButtonElement).hidden = next.back === undefined;
+  complain(undefined);
+  showFiles();
+  show('compose');
+}
+
+/** Shows the form again, with what is wrong. */
+export function composeAgain(problem: string): void {
+  show('compose');
+  complain(problem);
+}
+
+/** Forgets what was typed and chosen. */
+export function clearCompose(): void {
+  files = [];
+  byId('compose-form', HTMLFormElement).reset();
+  showWays();
+}
+
+function complain(problem: string | undefined): void {
+  setText(byId('compose-error', HTMLParagraphElement), problem);
+  if (problem !== undefined) announce(problem);
+}
+
+function showFiles(): void {
+  const listed = purpose?.fixed ?? files;
+  const rows = listed.map(({ name, size }, index) => {
+    const part = partsOf('chosen-file');
+    const nameText = part('bdi', HTMLElement);
+    nameText.textContent = name;
+    nameText.id = `chosen-${index}`;
+    part('.size', HTMLElement).textContent = sizeText(size, locale);
+    const remove = part('.remove', HTMLButtonElement);
+    remove.id = `remove-${index}`;
+    remove.setAttribute('aria-labelledby', `${remove.id} ${nameText.id}`);
+    remove.hidden = purpose?.fixed !== undefined;
+    remove.addEventListener('click', () => {
+      files.splice(index, 1);
+      showFiles();
+      // The focus goes to the next file, or to the chooser after the last one.
+      const next = document.querySelector<HTMLElement>(`#remove-${Math.min(index, files.length - 1)}`);
+      (next ?? byId('choose', HTMLInputElement)).focus();
+      announce(words.removed(name));
+    });
+    return part('li', HTMLLIElement);
+  });
+  byId('chosen', HTMLUListElement).replaceChildren(...rows);
+}
+
+function add(added: Iterable<File>): void {
+  const all = [...added];
+  if (all.length === 0 || purpose?.fixed !== undefined) return;
+  files.push(...all);
+  complain(undefined);
+  showFiles();
+  announce(words.chosen(files.length));
+}
+
+/** Shows the field of the way that is ticked. */
+function showWays(): void {
+  byId('password-field', HTMLDivElement).hidden = !byId('by-password', HTMLInputElement).checked;
+  byId('keys-field', HTMLDivElement).hidden = !byId('by-keys', HTMLInputElement).checked;
+}
+
+function submit(): void {
+  const password = byId('password', HTMLInputElement);
+  const keys = byId('keys', HTMLTextAreaElement);
+  const hasTerms = purpose?.hasTerms === true;
+  const byPassword = hasTerms && byId('by-password', HTMLInputElement).checked;
+  const byKeys = hasTerms && byId('by-keys', HTMLInputElement).checked;
+  const missing = (element: HTMLElement, problem: string): void => {
+    complain(problem);
+    element.focus();
+  };
+  if (purpose?.fixed === undefined && files.length === 0)
+    return missing(byId('choose', HTMLInputElement), words.chooseFirst);
+  if (byPassword && password.value === '') return missing(password, words.passwordMissing);
+  if (byKeys && keys.value.trim() === '') return missing(keys, words.keysMissing);
+  const note = byId('note', HTMLTextAreaElement).value.trim();
+  const from = byId('from', HTMLInputElement).value.trim();
+  complain(undefined);
+  purpose?.submit({
+    files,
+    terms: {
+      expiresInMs: Number(byId('expires', HTMLSelectElement).value),
+      opens: Number(byId('opens', HTMLSelectElement).value),
+      ...(byPassword ? { password: password.value } : {}),
+      ...(byKeys ? { keys: keys.value } : {}),
+    },
+    words: { ...(note === '' ? {} : { note }), ...(from === '' ? {} : { from }) },
+  });
+}
+
+function option(value: number, text: string, chosen: number): HTMLOptionElement {
+  return new Option(text, String(value), value === chosen, value === chosen);
+}
+
+/** Starts the form, once. */
+export function startCompose(): void {
+  byId('expires', HTMLSelectElement).replaceChildren(
+    ...lifetimes.map((ms) => option(ms, words.inTime(durationText(ms / 1000, locale)), defaults.lifetime)),
+  );
+  byId('opens', HTMLSelectElement).replaceChildren(
+    ...counts.map((count) => option(count, words.times(count), defaults.count)),
+  );
+  startPasswordField();
+  const chooser = byId('choose', HTMLInputElement);
+  chooser.addEventListener('change', () => {
+    add(chooser.files ?? []);
+    chooser.value = ''; // so that the same file can be chosen again
+  });
+  addEventListener('dragover', (event) => event.preventDefault());
+  addEventListener('drop', (event) => {
+    event.preventDefault();
+    if (!byId('compose', HTMLElement).hidden) add(event.dataTransfer?.files ?? []);
+  });
+  const [byPassword, byKeys] = [byId('by-password', HTMLInputElement), byId('by-keys', HTMLInputElement)];
+  const turn = (on: HTMLInputElement, off: HTMLInputElement, field: HTMLElement): void => {
+    if (on.checked) off.checked = false;
+    showWays();
+    if (on.checked) field.focus();
+  };
+  byPassword.addEventListener('change', () => turn(byPassword, byKeys, byId('password', HTMLInputElement)));
+  byKeys.addEventListener('change', () => turn(byKeys, byPassword, byId('keys', HTMLTextAreaElement)));
+  byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.withKeys);
+  byId('password', HTMLInputElement).setAttribute('aria-label', words.password);
+  byId('compose-form', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    submit();
+  });
+  byId('compose-back', HTMLButtonElement).addEventListener('click', () => purpose?.back?.());
+}
+
+/** Until when and how often a share can be opened. */
+export function termsText({ opens, expiresAt }: { opens: number; expiresAt: string }): string {
+  return words.opensUntil(opens, dayText(expiresAt, locale));
+}

@@ -1,0 +1,82 @@
+/** The document of `/drop`: handing files over to the inbox whose link is in the address. */
+import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { EngineError, startSending } from './engine-client.ts';
+import { describeSendingFailure } from './failure-words.ts';
+import { byId, setText, show, translate, words } from './states.ts';
+import { transfer } from './transfer.ts';
+
+const engine = startSending();
+const root = new URL('.', document.baseURI).href;
+let inbox = '';
+let tryAgain: (() => void) | undefined;
+
+type Unusable = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
+
+function showUnusable({ title, text, retry, go }: Unusable): void {
+  byId('unusable-title', HTMLHeadingElement).textContent = title;
+  byId('unusable-text', HTMLParagraphElement).textContent = text;
+  byId('unusable-retry', HTMLButtonElement).hidden = retry === undefined;
+  tryAgain = retry;
+  const link = byId('unusable-go', HTMLAnchorElement);
+  setText(link, go?.label);
+  if (go !== undefined) link.href = go.address;
+  show('unusable');
+}
+
+async function find(text: string): Promise<void> {
+  show('wait');
+  try {
+    const found = await engine.call('findInbox', { text, root });
+    if ('host' in found) {
+      const go = { label: words.elsewhereGo(found.host), address: found.address };
+      return showUnusable({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
+    }
+    inbox = found.name;
+    composeNew();
+  } catch (error) {
+    showUnusable(unusable(error, () => void find(text)));
+  }
+}
+
+function unusable(error: unknown, retry: () => void): Unusable {
+  const code = error instanceof EngineError ? error.code : undefined;
+  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
+  if (code === 'unauthorized') return { title: words.closedTitle, text: words.closedText };
+  return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+}
+
+function composeNew(): void {
+  clearCompose();
+  compose({
+    title: words.dropTitle(inbox),
+    text: words.dropText,
+    button: words.handOver,
+    hasTerms: false,
+    submit: (draft) => void deliver(draft),
+  });
+}
+
+async function deliver({ files, words: said }: Draft): Promise<void> {
+  try {
+    const { count } = await transfer((options) => engine.call('deliver', { files, words: said }, options));
+    byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inbox);
+    show('handed');
+  } catch (error) {
+    composeAgain(describeSendingFailure(error, words));
+  }
+}
+
+/** Reads the link in the address, and takes it out of the address bar. */
+function readAddress(): void {
+  const text = location.href;
+  history.replaceState(null, '', 'drop');
+  if (!/%23|#./.test(text)) return showUnusable({ title: words.noKeyTitle, text: words.noKeyText });
+  void find(text);
+}
+
+translate();
+startCompose();
+byId('handed-more', HTMLButtonElement).addEventListener('click', composeNew);
+byId('unusable-retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
+addEventListener('hashchange', readAddress);
+readAddress();

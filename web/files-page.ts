@@ -1,0 +1,153 @@
+/** The document of `/files`: what an account has stored, to be sent on and deleted. */
+import { dayText, sizeText } from './amounts.ts';
+import { askForKey } from './api-key-form.ts';
+import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { startSending } from './engine-client.ts';
+import { describeSendingFailure } from './failure-words.ts';
+import type { StoredView } from './protocol.ts';
+import { showLink, startSentLink } from './sent-link.ts';
+import { announce, byId, locale, partsOf, setText, show, translate, words } from './states.ts';
+import { transfer } from './transfer.ts';
+
+const engine = startSending();
+let scopes: readonly string[] = [];
+let cursor: string | undefined;
+let shared: StoredView | undefined;
+/** The file whose deletion is to be confirmed, and its row. */
+let doomed: { file: StoredView; element: HTMLElement } | undefined;
+
+const nameOf = ({ name }: StoredView): string => name ?? words.noName;
+
+/** Adds the next page of the list. */
+async function showPage(): Promise<void> {
+  const list = byId('stored-files', HTMLUListElement);
+  const more = byId('stored-more', HTMLButtonElement);
+  const error = byId('stored-error', HTMLParagraphElement);
+  more.disabled = true;
+  setText(error, undefined);
+  try {
+    const page = await engine.call('list', cursor === undefined ? {} : { cursor });
+    const rows = page.files.map(row);
+    list.append(...rows.map(({ element }) => element));
+    cursor = page.cursor;
+    more.hidden = cursor === undefined;
+    byId('stored-text', HTMLParagraphElement).textContent =
+      list.children.length === 0 && cursor === undefined ? words.storedNone : words.storedText;
+    if (document.activeElement === document.body) rows[0]?.focus();
+  } catch (failure) {
+    setText(error, describeSendingFailure(failure, words));
+    announce(error.textContent);
+  } finally {
+    more.disabled = false;
+  }
+}
+
+function row(file: StoredView): { element: HTMLElement; focus(): void } {
+  const part = partsOf('stored-file');
+  const name = part('bdi', HTMLElement);
+  name.textContent = nameOf(file);
+  name.id = `stored-${file.fileId}`;
+  const about = [sizeText(file.size, locale), dayText(file.createdAt, locale)];
+  part('.size', HTMLElement).textContent = [...about, ...(file.isSealed ? [words.sealedBefore] : [])].join(' · ');
+  const element = part('li', HTMLLIElement);
+  const sendOn = part('.send-on', HTMLButtonElement);
+  const remove = part('.delete', HTMLButtonElement);
+  for (const button of [sendOn, remove]) {
+    button.id = `${button.className}-${file.fileId}`;
+    button.setAttribute('aria-labelledby', `${button.id} ${name.id}`);
+  }
+  // What was sealed before it came here is opened by what its sender kept, which is not here.
+  sendOn.hidden = file.isSealed || !scopes.includes('share');
+  remove.hidden = !scopes.includes('delete');
+  sendOn.addEventListener('click', () => composeShare(file));
+  remove.addEventListener('click', () => confirmDeletion(file, element));
+  return { element, focus: () => [sendOn, remove].find(({ hidden }) => !hidden)?.focus() };
+}
+
+function composeShare(file: StoredView): void {
+  shared = file;
+  clearCompose();
+  compose({
+    title: words.sendOnTitle,
+    text: words.sendOnText,
+    button: words.newLink,
+    hasTerms: true,
+    fixed: [{ name: nameOf(file), size: file.size }],
+    submit: (draft) => void share('sendOn', draft),
+    back: () => show('stored'),
+  });
+}
+
+function composeChange(): void {
+  if (shared === undefined) return;
+  compose({
+    title: words.changeTitle,
+    text: words.changeText,
+    button: words.newLink,
+    hasTerms: true,
+    fixed: [{ name: nameOf(shared), size: shared.size }],
+    submit: (draft) => void share('change', draft),
+    back: () => show('sent'),
+  });
+}
+
+async function share(how: 'sendOn' | 'change', { terms, words: said }: Draft): Promise<void> {
+  const fileId = shared?.fileId ?? '';
+  try {
+    const view = await transfer((options) =>
+      how === 'sendOn'
+        ? engine.call('sendOn', { fileId, terms, words: said }, options)
+        : engine.call('change', { terms, words: said }, options),
+    );
+    showLink(view);
+  } catch (error) {
+    composeAgain(describeSendingFailure(error, words));
+  }
+}
+
+function confirmDeletion(file: StoredView, element: HTMLElement): void {
+  const dialog = byId('deleting', HTMLDialogElement);
+  byId('deleting-name', HTMLElement).textContent = nameOf(file);
+  byId('deleting-text', HTMLParagraphElement).textContent = file.isSealed
+    ? words.deletingSealedText
+    : words.deletingText;
+  doomed = { file, element };
+  dialog.showModal();
+  byId('deleting-no', HTMLButtonElement).focus();
+}
+
+async function remove({ file, element }: NonNullable<typeof doomed>): Promise<void> {
+  const error = byId('stored-error', HTMLParagraphElement);
+  setText(error, undefined);
+  try {
+    const { isDestroyed } = await engine.call('remove', { fileId: file.fileId });
+    element.remove();
+    byId('stored-title', HTMLHeadingElement).focus();
+    const text = words.deleted(nameOf(file));
+    announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
+    if (byId('stored-files', HTMLUListElement).children.length === 0) await showPage();
+  } catch (failure) {
+    setText(error, describeSendingFailure(failure, words));
+    announce(error.textContent);
+  }
+}
+
+translate();
+startCompose();
+startSentLink(engine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
+byId('deleting-no', HTMLButtonElement).addEventListener('click', () => byId('deleting', HTMLDialogElement).close());
+byId('deleting-yes', HTMLButtonElement).addEventListener('click', () => {
+  byId('deleting', HTMLDialogElement).close();
+  if (doomed !== undefined) void remove(doomed);
+});
+byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
+askForKey(engine, {
+  root: new URL('.', document.baseURI).href,
+  text: words.signingFiles,
+  scopes: ['read'],
+  go(granted) {
+    scopes = granted;
+    show('stored');
+    void showPage();
+  },
+});

@@ -1,0 +1,63 @@
+/** The document of `/send`: files, who may open them, and the link for them. */
+import { askForKey } from './api-key-form.ts';
+import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { startSending } from './engine-client.ts';
+import { describeSendingFailure } from './failure-words.ts';
+import { showLink, startSentLink } from './sent-link.ts';
+import { show, translate, words } from './states.ts';
+import { transfer } from './transfer.ts';
+
+const engine = startSending();
+let sent: { name: string; size: number }[] = [];
+
+function composeNew(): void {
+  clearCompose();
+  compose({
+    title: words.sendTitle,
+    text: words.sendText,
+    button: words.send,
+    hasTerms: true,
+    submit: (draft) => void send(draft),
+  });
+}
+
+async function send({ files, ...about }: Draft): Promise<void> {
+  try {
+    const view = await transfer((options) => engine.call('send', { files, ...about }, options));
+    sent = files.map(({ name, size }) => ({ name, size }));
+    showLink(view);
+  } catch (error) {
+    composeAgain(describeSendingFailure(error, words));
+  }
+}
+
+/** Who may open it is fixed in a share, so a change is another share of the same files. */
+function composeChange(): void {
+  compose({
+    title: words.changeTitle,
+    text: words.changeText,
+    button: words.newLink,
+    hasTerms: true,
+    fixed: sent,
+    submit: (draft) => void change(draft),
+    back: () => show('sent'),
+  });
+}
+
+async function change({ terms, words: said }: Draft): Promise<void> {
+  try {
+    showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)));
+  } catch (error) {
+    composeAgain(describeSendingFailure(error, words));
+  }
+}
+
+translate();
+startCompose();
+startSentLink(engine, { change: composeChange, more: { label: words.sendMore, go: composeNew } });
+askForKey(engine, {
+  root: new URL('.', document.baseURI).href,
+  text: words.signingSend,
+  scopes: ['write', 'share'],
+  go: composeNew,
+});

@@ -1,0 +1,89 @@
+/** The state in which a link was made: copying it, its QR code, changing it and taking it back. */
+import { generate } from 'lean-qr';
+import { termsText } from './compose-form.ts';
+import type { Engine } from './engine-client.ts';
+import { describeSendingFailure } from './failure-words.ts';
+import type { LinkView, Sending } from './protocol.ts';
+import { announce, byId, setText, show, words } from './states.ts';
+
+/** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
+const quietModules = 4;
+
+/** How long a button says that it has copied, in ms. */
+const copiedMs = 3_000;
+
+/** What the buttons of the state lead to. */
+export type NextSteps = { readonly change: () => void; readonly more: { label: string; go: () => void } };
+
+/** Shows a link. */
+export function showLink(view: LinkView): void {
+  byId('sent-link', HTMLInputElement).value = view.link;
+  drawCode(view.link);
+  byId('sent-terms', HTMLParagraphElement).textContent = termsText(view);
+  byId('tell-password', HTMLParagraphElement).hidden = view.needs !== 'password';
+  byId('tell-keys', HTMLParagraphElement).hidden = view.needs !== 'keys';
+  setText(byId('sent-error', HTMLParagraphElement), undefined);
+  show('sent');
+}
+
+/** Black on white in both colour schemes: some readers know no other. */
+function drawCode(link: string): void {
+  const code = generate(link);
+  let path = '';
+  for (let y = 0; y < code.size; y += 1)
+    for (let x = 0; x < code.size; x += 1) if (code.get(x, y)) path += `M${x} ${y}h1v1h-1z`;
+  const drawing = document.querySelector('#code');
+  const side = code.size + 2 * quietModules;
+  drawing?.setAttribute('viewBox', `${-quietModules} ${-quietModules} ${side} ${side}`);
+  drawing?.setAttribute('aria-label', words.codeLabel);
+  drawing?.querySelector('path')?.setAttribute('d', path);
+}
+
+async function copy(): Promise<void> {
+  const field = byId('sent-link', HTMLInputElement);
+  const button = byId('copy', HTMLButtonElement);
+  try {
+    await navigator.clipboard.writeText(field.value);
+    button.textContent = words.copied;
+    announce(words.copied);
+    setTimeout(() => (button.textContent = words.copy), copiedMs);
+  } catch {
+    field.select();
+    announce(words.copyByHand);
+  }
+}
+
+async function takeBack(engine: Engine<Sending>): Promise<void> {
+  const button = byId('take-back', HTMLButtonElement);
+  const error = byId('sent-error', HTMLParagraphElement);
+  button.disabled = true;
+  setText(error, undefined);
+  try {
+    const { opened, isDeleted } = await engine.call('takeBack', undefined);
+    byId('sent-link', HTMLInputElement).value = '';
+    const parts = [words.takenText, ...(isDeleted ? [words.takenDeleted] : [])];
+    if (opened !== undefined) parts.push(opened === 0 ? words.takenUnopened : words.takenOpened(opened));
+    byId('taken-text', HTMLParagraphElement).textContent = parts.join(' ');
+    show('taken');
+  } catch (failure) {
+    setText(error, describeSendingFailure(failure, words));
+    announce(error.textContent);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/** Starts the buttons, once. */
+export function startSentLink(engine: Engine<Sending>, { change, more }: NextSteps): void {
+  const on = (id: string, act: () => void): HTMLButtonElement => {
+    const button = byId(id, HTMLButtonElement);
+    button.addEventListener('click', act);
+    return button;
+  };
+  on('copy', () => void copy());
+  on('change', change);
+  on('take-back', () => void takeBack(engine));
+  for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;
+  const field = byId('sent-link', HTMLInputElement);
+  field.addEventListener('focus', () => field.select());
+}

@@ -1,0 +1,276 @@
+/** The pages that send, in Chromium, to the real service. */
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { connect, generateKeys, receive } from '../../client/index.ts';
+import { equal } from '../../testkit/assertions.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import { downloaded, nothing, Receiver, storageOf, violations, type OpenOptions, type Watched } from './receiver.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const name = 'canary of the name.txt';
+const text = 'canary of the plaintext';
+const note = 'canary of the note';
+const file = (fileName = name, buffer = Buffer.from(text)) => ({ name: fileName, mimeType: 'text/plain', buffer });
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  /** Opens a page; whatever it complained about fails the test. */
+  async function open(address: string, o: OpenOptions = {}): Promise<Watched> {
+    const watched = await receiver.open(address, o);
+    onTestFinished(async () => {
+      await watched.close();
+      expect(watched.complaints).toEqual([]);
+    });
+    return watched;
+  }
+
+  const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
+
+  const complaint = (page: Page, text: string): Promise<void> =>
+    page.locator('.error:visible', { hasText: text }).waitFor();
+
+  /** An account of the test alone, and a page that has its API key. */
+  async function signedIn(path: 'send' | 'files', o: OpenOptions = {}) {
+    const { apiKey } = await receiver.service.account();
+    const watched = await open(`${receiver.root}${path}`, o);
+    await watched.page.locator('#api-key').fill(apiKey);
+    await watched.page.keyboard.press('Enter');
+    await shows(watched.page, path === 'send' ? 'compose' : 'stored');
+    return { ...watched, apiKey, connection: connect({ service: receiver.root, apiKey }) };
+  }
+
+  async function send(page: Page, files = [file()]): Promise<string> {
+    await page.locator('#choose').setInputFiles(files);
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+    return page.locator('#sent-link').inputValue();
+  }
+
+  test('a link opens what was sent, until it is taken back, and nothing else leaves the page', async () => {
+    const { page, requests, connection, apiKey } = await signedIn('send', {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
+    await page.locator('#opens').selectOption('1');
+    await page.locator('#note').fill(note);
+    await page.locator('#from').fill('canary of Anna');
+    await page.locator('#choose').setInputFiles([file('removed')]);
+    await page.getByRole('button', { name: 'Remove removed' }).click();
+    const link = await send(page, [file(), file('empty', Buffer.alloc(0))]);
+    expect(await page.locator('#sent-terms').innerText()).toMatch(/^Opens once, until /);
+    expect(await page.locator('#tell-password').isVisible()).toBe(false);
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(link);
+    const received = await receive(link);
+    expect(received).toMatchObject({
+      note,
+      from: 'canary of Anna',
+      files: [
+        { name, type: 'text/plain' },
+        { name: 'empty', size: 0 },
+      ],
+    });
+    expect(await (await received.files[0]!.open()).text()).toBe(text);
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await page.getByText('It had been opened once').waitFor();
+    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+    expect((await connection.list()).files).toEqual([]);
+
+    expect(await storageOf(page)).toEqual(nothing);
+    const seen = [...requests, ...receiver.service.log].join('\n');
+    for (const canary of ['canary', encodeURIComponent(name), link.split('#1')[1]!.slice(22, 65)])
+      expect(seen).not.toContain(canary);
+    for (const request of requests) {
+      expect(request).toContain(` ${receiver.root}`);
+      expect(request.replace(`Bearer ${apiKey}`, '')).not.toContain(apiKey);
+    }
+  });
+
+  test('what is cancelled leaves nothing stored, and the form as it was', async () => {
+    const { page, connection } = await signedIn('send');
+    await page.context().route('**/v1/shares', () => undefined);
+    await page.locator('#choose').setInputFiles([file()]);
+    await page.locator('#compose-button').click();
+    await expect.poll(async () => (await connection.list()).files.length).toBe(1);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await complaint(page, 'Cancelled. There is no link');
+    expect((await connection.list()).files).toEqual([]);
+    expect(await page.locator('#chosen').innerText()).toContain(name);
+  });
+
+  test('is used by keyboard alone on a narrow screen, and says what is missing', async () => {
+    const { page } = await signedIn('send', { viewport: { width: 320, height: 640 } });
+    const fits = async (): Promise<void> => {
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
+      expect(await violations(page)).toEqual([]);
+    };
+    const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id ?? '');
+    const tabTo = async (target: string): Promise<void> => {
+      for (let count = 0; count < 16 && (await focused()) !== target; count += 1) await page.keyboard.press('Tab');
+      expect(await focused()).toBe(target);
+    };
+    expect(await focused()).toBe('compose-title');
+    await tabTo('compose-button');
+    await page.keyboard.press('Enter');
+    expect(await focused()).toBe('choose');
+    expect(await page.locator('#compose-error').innerText()).toBe('Choose at least one file.');
+    const chooser = page.waitForEvent('filechooser');
+    await page.keyboard.press('Space');
+    await (await chooser).setFiles([file('very-long-name'.repeat(9))]);
+    await tabTo('by-password');
+    await page.keyboard.press('Space');
+    expect(await focused()).toBe('password');
+    await tabTo('compose-button');
+    await page.keyboard.press('Enter');
+    expect(await focused()).toBe('password');
+    await fits();
+    await page.locator('#by-keys').focus();
+    await page.keyboard.press('Space');
+    expect(await page.locator('#by-password').isChecked()).toBe(false);
+    await page.keyboard.type('age1wrong');
+    await tabTo('compose-button');
+    await page.keyboard.press('Enter');
+    await complaint(page, 'This is not a public key.');
+    await page.locator('#by-keys').focus();
+    await page.keyboard.press('Space');
+    await tabTo('compose-button');
+    await page.keyboard.press('Enter');
+    await shows(page, 'sent');
+    expect(await focused()).toBe('sent-title');
+    await fits();
+    await tabTo('take-back');
+    await page.keyboard.press('Enter');
+    await shows(page, 'taken');
+    expect(await focused()).toBe('taken-title');
+    await fits();
+  });
+
+  test('an API key that may not send is refused, and says why', async () => {
+    const { connection, apiKey } = await signedIn('files');
+    const { page } = await open(`${receiver.root}send`);
+    const refused = async (key: string, why: string): Promise<void> => {
+      await page.locator('#api-key').fill(key);
+      await page.keyboard.press('Enter');
+      await complaint(page, why);
+    };
+    await refused('no key', 'This API key is not one of this service');
+    const { link } = await connection.inbox.create({ label: 'inbox' });
+    await refused(link.split('#')[1]!.split('.')[0]!, 'it lacks share');
+    expect(await violations(page)).toEqual([]);
+    await page.locator('#api-key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await shows(page, 'compose');
+  });
+
+  test('what is handed over is opened by the owner of the inbox', async () => {
+    const { apiKey } = await receiver.service.account();
+    const owner = connect({ service: receiver.root, apiKey });
+    const { link, key } = await owner.inbox.create({ label: 'Tax office Meier' });
+    const { page, requests } = await open(link);
+    await page.getByRole('heading', { name: 'Files for “Tax office Meier”' }).waitFor();
+    expect(page.url()).toBe(`${receiver.root}drop`);
+    await page.locator('#note').fill(note);
+    await page.locator('#choose').setInputFiles([file()]);
+    expect(await page.locator('#terms').isVisible()).toBe(false);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Hand over' }).click();
+    await page.getByText('One file for “Tax office Meier” is there, and complete.').waitFor();
+    expect(await violations(page)).toEqual([]);
+    const { deliveries } = await owner.inbox.list();
+    const { files, note: said } = await owner.inbox.open(deliveries[0]!.id);
+    expect([said, files[0]!.name, await (await files[0]!.open()).text()]).toEqual([note, name, text]);
+    expect(requests.slice(1).join('\n')).not.toContain('canary');
+    expect(await storageOf(page)).toEqual(nothing);
+
+    await page.getByRole('button', { name: 'Hand over more' }).click();
+    expect(await page.locator('#chosen').innerText()).toBe('');
+    await owner.inbox.close(key.id);
+    await page.goto('about:blank');
+    await page.goto(link);
+    await page.getByText('This inbox is closed').waitFor();
+    await page.goto(link.slice(0, -3));
+    await page.getByText('This link is incomplete').waitFor();
+    await page.goto(`${receiver.root}s`);
+    await page.goto(receiver.root);
+    await page.locator('#link').fill(link);
+    await page.keyboard.press('Enter');
+    expect(await page.getByRole('link', { name: 'Hand files over' }).getAttribute('href')).toBe(link);
+  });
+
+  test('stored files are listed in pages, sent on, and deleted once it is confirmed', async () => {
+    const { apiKey } = await receiver.service.account();
+    const connection = connect({ service: receiver.root, apiKey });
+    await Promise.all(
+      Array.from({ length: 20 }, (_, count) => connection.put(String(count), { name: `${count}.txt` })),
+    );
+    await connection.put('sealed', { mode: 'plain' });
+    const { page } = await open(`${receiver.root}files`);
+    await page.locator('#api-key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    const rows = page.locator('#stored-files li');
+    await expect.poll(() => rows.count()).toBe(20);
+    expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(19);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await expect.poll(() => rows.count()).toBe(21);
+
+    await page.getByRole('button', { name: 'Send on 7.txt' }).click();
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await shows(page, 'sent');
+    const link = await page.locator('#sent-link').inputValue();
+    const { files } = await receive(link);
+    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['7.txt', '7']);
+    await page.getByRole('button', { name: 'Back to your files' }).click();
+
+    await page.getByRole('button', { name: 'Delete 7.txt' }).click();
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Keep it' }).click();
+    expect(await rows.count()).toBe(21);
+    await page.getByRole('button', { name: 'Delete 7.txt' }).click();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await expect.poll(() => rows.count()).toBe(20);
+    expect(await page.getByRole('status').innerText()).toBe('7.txt is deleted. Its key is destroyed.');
+    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+    expect((await connection.list({ limit: 100 })).files).toHaveLength(20);
+  });
+
+  test.runIf(long)('a changed link has other terms, and the one before has ended', async () => {
+    const { page, connection } = await signedIn('send');
+    const { privateKey, publicKey } = await generateKeys();
+    const before = await send(page);
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.locator('#by-keys').check();
+    await page.locator('#keys').fill(publicKey);
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await page.getByText('It opens with a private key of the receiver only.').waitFor();
+    const link = await page.locator('#sent-link').inputValue();
+    await expect(receive(before)).rejects.toMatchObject({ code: 'gone' });
+    await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind' });
+    const { files } = await receive(link, { keys: privateKey });
+    expect(await (await files[0]!.open()).text()).toBe(text);
+    expect((await connection.list()).files).toHaveLength(1);
+  });
+
+  test.runIf(long)('what one page sends in parts, with a password, another page receives', async () => {
+    const bytes = Buffer.from(
+      Uint8Array.from({ length: 40_000_000 }, (_, index) => (index * 31 + (index >> 10)) % 251),
+    );
+    const { page } = await signedIn('send');
+    await page.locator('#by-password').check();
+    await page.locator('#password').fill('correct horse');
+    const link = await send(page, [file('large.bin', bytes)]);
+    expect(await page.locator('#tell-password').innerText()).toBe('Tell the password separately.');
+    const receiving = await open(link, { without: ['picker'] });
+    await shows(receiving.page, 'asked');
+    await receiving.page.locator('#password').fill('correct horse');
+    await receiving.page.keyboard.press('Enter');
+    await shows(receiving.page, 'opened');
+    const got = await downloaded(receiving.page, 'Save large.bin');
+    equal(got!.bytes, bytes);
+  });
+});

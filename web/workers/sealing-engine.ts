@@ -1,0 +1,213 @@
+/**
+ * The engine of the pages that send, in a thread of its own: it seals files as they are read, and uploads them. The API key, the file
+ * keys and the link's secret are here, in memory, and nowhere else.
+ */
+import { accountOf } from '../../client/account-key.ts';
+import { connect } from '../../client/connection.ts';
+import { handOver } from '../../client/inboxes.ts';
+import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
+import { serviceHttp, type Fetch } from '../../client/service-http.ts';
+import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
+import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
+import type { LinkView, SenderWords, Sending, ShareTerms, StoredView } from '../protocol.ts';
+import { serveCalls, type Running } from './serve-calls.ts';
+import { uploadFetch } from './upload-fetch.ts';
+
+/** Who is signed in. */
+type Account = { readonly service: string; readonly apiKey: string };
+
+/** The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone. */
+type Last = {
+  readonly shareId: string;
+  readonly again: (o: ShareOptions & SenderWords, signal: AbortSignal) => Promise<Shared>;
+  readonly stored: readonly { fileId: string }[];
+};
+
+let account: Account | undefined;
+let last: Last | undefined;
+let inbox: string | undefined;
+
+/** How long what was stored for nothing waits for its deletion, in ms. */
+const removeMs = 10_000;
+
+function signedIn(): Account {
+  if (account === undefined) throw new SealpinError('unauthorized');
+  return account;
+}
+
+/** Progress within the body that is being sent, and not only between bodies. */
+function progressOf(
+  files: readonly File[],
+  { report }: Running,
+): { fetch: Fetch; onProgress: (bytes: number) => void } {
+  const total = files.reduce((sum, { size }) => sum + detachedPayloadBytes(size), 0);
+  let confirmed = 0;
+  return {
+    fetch: uploadFetch((sent) => report(Math.min(confirmed + sent, total), { total })),
+    onProgress(bytes) {
+      confirmed = bytes;
+      report(bytes, { total, isLast: true });
+    },
+  };
+}
+
+function outgoing(files: readonly File[]): Outgoing[] {
+  return files.map((file) => ({ source: file, name: file.name, type: file.type }));
+}
+
+function optionsOf({ expiresInMs, opens, password, keys }: ShareTerms): ShareOptions {
+  return {
+    expiresAt: new Date(Date.now() + expiresInMs),
+    opens,
+    ...(password === undefined ? {} : { password }),
+    ...(keys === undefined ? {} : { to: keys }),
+  };
+}
+
+function view({ link, share }: Shared, { password, keys }: ShareTerms): LinkView {
+  const needs = password === undefined ? (keys === undefined ? undefined : 'keys') : 'password';
+  return { link, opens: share.opensLeft, expiresAt: share.expiresAt, ...(needs === undefined ? {} : { needs }) };
+}
+
+async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal: AbortSignal): ReturnOf<'signIn'> {
+  const candidate = { service: root, apiKey: apiKey.trim() };
+  const { key } = await accountOf(serviceHttp(candidate), signal);
+  account = candidate;
+  return { scopes: key.scopes };
+}
+
+type ReturnOf<Name extends keyof Sending> = Promise<ReturnType<Sending[Name]>>;
+
+async function send({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
+  const { signal } = running;
+  const { fetch, onProgress } = progressOf(files, running);
+  const http = serviceHttp({ ...signedIn(), fetch });
+  const connection = connect(signedIn());
+  const remove = (fileId: string): Promise<unknown> =>
+    connection.delete(fileId, { signal: AbortSignal.timeout(removeMs) });
+  shareRecipients(optionsOf(terms)); // what is wrong with a password or a key is told before anything is stored
+  const stored = await sealAndStore(outgoing(files), {
+    ...words,
+    store: storeAt(http),
+    remove,
+    signal,
+    onProgress,
+  });
+  const again: Last['again'] = ({ note, from, ...o }, signal) => {
+    const parcel: Parcel = {
+      files: stored.parcel.files,
+      ...(note === undefined ? {} : { note }),
+      ...(from === undefined ? {} : { from }),
+    };
+    return shareParcel(http, { parcel, files: stored.files.map(({ fileId }) => fileId) }, { ...o, signal });
+  };
+  try {
+    const shared = await again({ ...optionsOf(terms), ...words }, signal);
+    last = { shareId: shared.share.id, again, stored: stored.files };
+    return view(shared, terms);
+  } catch (error) {
+    await removeAll(stored.files, remove);
+    throw error;
+  }
+}
+
+async function change({ terms, words }: Parameters<Sending['change']>[0], signal: AbortSignal): ReturnOf<'change'> {
+  const before = lastShare();
+  const shared = await before.again({ ...optionsOf(terms), ...words }, signal);
+  const { unshare } = connect(signedIn());
+  try {
+    await unshare(before.shareId, { signal });
+  } catch (error) {
+    // One that has ended already, and was forgotten, is what was wanted. Otherwise the share before stays the only one.
+    if (!isSealpinError(error, 'not_found')) {
+      await unshare(shared.share.id, { signal: AbortSignal.timeout(removeMs) }).catch(() => undefined);
+      throw error;
+    }
+  }
+  last = { ...before, shareId: shared.share.id };
+  return view(shared, terms);
+}
+
+function lastShare(): Last {
+  if (last === undefined) throw new SealpinError('not_found');
+  return last;
+}
+
+async function sendOn(
+  { fileId, terms, words }: Parameters<Sending['sendOn']>[0],
+  signal: AbortSignal,
+): ReturnOf<'sendOn'> {
+  const connection = connect(signedIn());
+  const again: Last['again'] = (o, signal) => connection.share({ fileId }, { ...o, signal });
+  const shared = await again({ ...optionsOf(terms), ...words }, signal);
+  last = { shareId: shared.share.id, again, stored: [] };
+  return view(shared, terms);
+}
+
+async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
+  const { shareId, stored } = lastShare();
+  const connection = connect(signedIn());
+  const { opened } = await connection.unshare(shareId, { signal });
+  let isDeleted = stored.length > 0;
+  for (const { fileId } of stored)
+    await connection.delete(fileId, { signal }).catch(() => {
+      isDeleted = false; // a key without `delete`: what stays can be opened by nobody
+    });
+  last = undefined;
+  return { isDeleted, ...(opened === undefined ? {} : { opened }) };
+}
+
+async function list({ cursor }: { cursor?: string }, signal: AbortSignal): ReturnOf<'list'> {
+  const page = await connect(signedIn()).list({
+    limit: 20,
+    signal,
+    ...(cursor === undefined ? {} : { cursor }),
+  });
+  return {
+    files: page.files.map(({ fileId, filename, size, createdAt, mode }): StoredView => ({
+      fileId,
+      size,
+      createdAt,
+      isSealed: mode === 'plain',
+      ...(filename === undefined || filename === null ? {} : { name: filename }),
+    })),
+    ...(page.cursor === undefined ? {} : { cursor: page.cursor }),
+  };
+}
+
+async function findInbox({ text, root }: { text: string; root: string }, signal: AbortSignal): ReturnOf<'findInbox'> {
+  const { link } = parseLink(text);
+  if (link.kind !== 'inbox') throw new SealpinError('link_invalid', 'It is not the link of an inbox');
+  if (link.service !== root) return { host: new URL(link.service).host, address: printLink(link) };
+  const { service, apiKey }: Extract<Link, { kind: 'inbox' }> = link;
+  const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
+  inbox = printLink(link);
+  return { name: key.label };
+}
+
+async function deliver({ files, words }: Parameters<Sending['deliver']>[0], running: Running): ReturnOf<'deliver'> {
+  if (inbox === undefined) throw new SealpinError('link_invalid');
+  const handedOver = await handOver(inbox, outgoing(files), {
+    ...words,
+    ...progressOf(files, running),
+    signal: running.signal,
+  });
+  return { count: handedOver.files.length };
+}
+
+serveCalls<Sending>({
+  signIn: (argument, { signal }) => signIn(argument, signal),
+  send,
+  change: (argument, { signal }) => change(argument, signal),
+  sendOn: (argument, { signal }) => sendOn(argument, signal),
+  takeBack: (_, { signal }) => takeBack(signal),
+  list: (argument, { signal }) => list(argument, signal),
+  async remove({ fileId }, { signal }) {
+    const { key } = await connect(signedIn()).delete(fileId, { signal });
+    return { isDestroyed: key === 'destroyed' };
+  },
+  findInbox: (argument, { signal }) => findInbox(argument, signal),
+  deliver,
+});

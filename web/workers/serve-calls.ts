@@ -1,0 +1,52 @@
+/** An engine's side of its calls: results, failures, progress and cancelling. */
+import { isSealpinError } from '../../shared/errors.ts';
+import type { Calls, Failure, FromEngine, FromPage } from '../protocol.ts';
+
+/** A call that runs. `report` tells how many bytes are done, of `total`, and may be called for each of them. */
+export type Running = {
+  readonly signal: AbortSignal;
+  report(bytes: number, o?: { total?: number | undefined; isLast?: boolean }): void;
+};
+
+type Handlers<C extends Calls> = {
+  [Name in keyof C]: (argument: Parameters<C[Name]>[0], running: Running) => Promise<ReturnType<C[Name]>>;
+};
+
+/** Progress is reported this often, in ms. */
+const progressMs = 200;
+
+/** Answers the calls of a page. */
+export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
+  const running = new Map<number, AbortController>();
+  const post = (message: FromEngine): void => postMessage(message);
+  addEventListener('message', ({ data }: MessageEvent<FromPage<C>>) => {
+    if ('cancel' in data) {
+      running.get(data.id)?.abort();
+      return;
+    }
+    const { id, call, argument } = data;
+    const stop = new AbortController();
+    running.set(id, stop);
+    let reportedAt = 0;
+    const report: Running['report'] = (bytes, { total, isLast = false } = {}) => {
+      if (!isLast && performance.now() - reportedAt < progressMs) return;
+      reportedAt = performance.now();
+      post({ id, progress: bytes, ...(total === undefined ? {} : { total }) });
+    };
+    handlers[call](argument, { signal: stop.signal, report })
+      .then(
+        (result) => post({ id, result }),
+        (error: unknown) => post({ id, failure: failureOf(error, stop.signal) }),
+      )
+      .finally(() => running.delete(id));
+  });
+}
+
+function failureOf(error: unknown, signal: AbortSignal): Failure {
+  if (signal.aborted) return { code: 'aborted', message: '' };
+  if (isSealpinError(error)) return { code: error.code, reason: error.reason, message: error.message };
+  if (error instanceof DOMException && error.name === 'AbortError') return { code: 'aborted', message: '' };
+  if (error instanceof DOMException && error.name === 'QuotaExceededError')
+    return { code: 'disk_full', message: error.message };
+  return { code: 'internal', message: error instanceof Error ? error.message : '' };
+}

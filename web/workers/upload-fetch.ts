@@ -1,0 +1,43 @@
+/** A `fetch` that tells how much of a body is on its way, which only `XMLHttpRequest` knows. */
+
+/**
+ * Sends what has a Blob for its body by `XMLHttpRequest`, and everything else by `fetch`. A redirect, which `XMLHttpRequest` follows,
+ * becomes a network error; the page's policy keeps it within the service.
+ * @param onSent gets the bytes of the current body that were sent; 0 when one begins
+ */
+export function uploadFetch(onSent: (bytes: number) => void): (url: URL, init: RequestInit) => Promise<Response> {
+  return (url, init) => (init.body instanceof Blob ? sendBlob(url, init, init.body, onSent) : fetch(url, init));
+}
+
+/** Statuses whose responses have no body (Fetch standard, "null body status"). */
+const bodiless = new Set([204, 205, 304]);
+
+function sendBlob(url: URL, init: RequestInit, body: Blob, onSent: (bytes: number) => void): Promise<Response> {
+  const { promise, resolve, reject } = Promise.withResolvers<Response>();
+  const { signal } = init;
+  const xhr = new XMLHttpRequest();
+  xhr.open(init.method ?? 'POST', url);
+  xhr.responseType = 'arraybuffer';
+  new Headers(init.headers).forEach((value, name) => xhr.setRequestHeader(name, value));
+  onSent(0);
+  xhr.upload.addEventListener('progress', ({ loaded }) => onSent(loaded));
+  xhr.addEventListener('load', () => {
+    if (xhr.responseURL !== url.href) return resolve(Response.error());
+    const headers = xhr
+      .getAllResponseHeaders()
+      .split('\r\n')
+      .filter((line) => line !== '')
+      .map((line): [string, string] => {
+        const colon = line.indexOf(':');
+        return [line.slice(0, colon), line.slice(colon + 1).trim()];
+      });
+    const bytes = bodiless.has(xhr.status) ? null : (xhr.response as ArrayBuffer);
+    resolve(new Response(bytes, { status: xhr.status, headers }));
+  });
+  xhr.addEventListener('error', () => reject(new TypeError('the request failed')));
+  xhr.addEventListener('abort', () => reject(new DOMException('the request was cancelled', 'AbortError')));
+  const stop = (): void => xhr.abort();
+  signal?.addEventListener('abort', stop, { once: true });
+  xhr.send(body);
+  return promise.finally(() => signal?.removeEventListener('abort', stop));
+}
