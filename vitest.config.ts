@@ -52,7 +52,7 @@ export default defineConfig({
       {
         test: {
           name: 'node',
-          include: ['{shared,client,cli,bench,testkit}/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
+          include: ['{shared,client,cli,packaging,bench,testkit}/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
           ...timeouts,
         },
       },

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { packageRoot } from '../cli/local/bundle.ts';
+import { packageRoot } from '../cli/local/package-root.ts';
 import type { Sample } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 

@@ -10,7 +10,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { packageRoot } from '../cli/local/bundle.ts';
+import { packageRoot } from '../cli/local/package-root.ts';
 import { summarize } from './figure.ts';
 import { residentMiB } from './process-stats.ts';
 

@@ -6,7 +6,8 @@ import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { bundleWorker, packageRoot } from './local/bundle.ts';
+import { bundleWorker } from './local/bundle.ts';
+import { packageRoot } from './local/package-root.ts';
 
 const dist = join(packageRoot(), 'dist');
 const workerOnly = process.argv[2] === 'worker';

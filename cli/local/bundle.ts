@@ -1,22 +1,8 @@
 /** The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and `wrangler deploy`. */
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { build } from 'esbuild';
+import type * as Esbuild from 'esbuild';
 import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../shared/errors.ts';
-
-/** The folder that holds package.json, worker/ and shared/: of the checkout, or of the installed package. */
-export function packageRoot(from = import.meta.dirname): string {
-  for (let dir = from; ; dir = dirname(dir)) {
-    const manifest = join(dir, 'package.json');
-    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin')
-      return dir;
-    if (dir === dirname(dir))
-      throw new SealpinError('build_failed', 'the source files of sealpin were not found', {
-        hint: 'reinstall sealpin',
-      });
-  }
-}
+import { packageRoot, requireLocal } from './package-root.ts';
 
 /** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
 const workerOptions = {
@@ -36,10 +22,11 @@ const workerOptions = {
  *
  * @param entry path from the package root, `worker/index.ts` for example
  * @param overrides options that differ from those of the Worker
- * @throws build_failed with the first message of the compiler and its place
+ * @throws build_failed with the first message of the compiler and its place, not_installed
  */
 export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
   const root = packageRoot();
+  const { build } = requireLocal('esbuild') as typeof Esbuild;
   try {
     const result = await build({
       ...workerOptions,

@@ -7,7 +7,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { packageRoot } from '../local/bundle.ts';
+import { packageRoot } from '../local/package-root.ts';
 import { temporaryDirectory } from './environment.ts';
 
 const root = packageRoot();

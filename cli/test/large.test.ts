@@ -5,7 +5,7 @@ import { createReadStream, existsSync, readFileSync } from 'node:fs';
 import { open, rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { packageRoot } from '../local/bundle.ts';
+import { packageRoot } from '../local/package-root.ts';
 import { localService } from './local.ts';
 import { temporaryDirectory } from './environment.ts';
 

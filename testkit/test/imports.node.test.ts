@@ -32,10 +32,12 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
     node: true,
   },
+  packaging: { rooms: ['shared', 'client', 'cli'], npm: /^esbuild$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'client', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  'packaging/test': { rooms: ['shared', 'client', 'cli', 'packaging', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
   'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },

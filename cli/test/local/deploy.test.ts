@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { bundleWorker, packageRoot } from '../../local/bundle.ts';
+import { bundleWorker } from '../../local/bundle.ts';
+import { packageRoot } from '../../local/package-root.ts';
 
 test('wrangler deploy sends the very Worker that start runs, under 1 MiB compressed', async () => {
   const out = await mkdtemp(join(tmpdir(), 'sealpin-deploy-'));
