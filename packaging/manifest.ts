@@ -40,6 +40,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
     type: 'module',
     sideEffects: false,
     bin: { sealpin: 'bin/sealpin.js' },
+    man: 'man/sealpin.1',
     exports: { ...Object.fromEntries(exports), './package.json': './package.json' },
     engines,
   };

@@ -8,6 +8,7 @@ import { build, type BuildOptions, type Metafile } from 'esbuild';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { writeDeclarations } from './declarations.ts';
 import { licensesOf } from './licenses.ts';
+import { manPage } from './man-page.ts';
 import { localManifest, readManifest, sdkEntries, sdkManifest } from './manifest.ts';
 
 const root = packageRoot();
@@ -55,7 +56,11 @@ async function buildSealpin(path: string): Promise<BuiltPackage> {
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
   await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);
-  return finish(path, sdkManifest(await readManifest()));
+  const manifest = sdkManifest(await readManifest());
+  await mkdir(join(path, 'man'));
+  const manual = await readFile(join(root, 'cli/README.md'), 'utf8');
+  await writeFile(join(path, manifest.man), manPage(manual, manifest.version));
+  return finish(path, manifest);
 }
 
 async function buildLocal(path: string): Promise<BuiltPackage> {
