@@ -32,7 +32,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
     node: true,
   },
-  packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked)$/, node: true },
+  packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
