@@ -2,6 +2,7 @@ import { cloudflareTest } from '@cloudflare/vitest-plugin';
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
+import { webModule, webModuleText } from './cli/local/web-bundle.ts';
 
 /** Prints a line for each skipped test, so that nothing is skipped silently, and then the totals. */
 const closingLine: Reporter = {
@@ -24,6 +25,13 @@ const closingLine: Reporter = {
       console.log(`${passed} passed, ${failed} failed`);
     }, 0);
   },
+};
+
+/** Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table of routes. */
+const webPlugin = {
+  name: webModule,
+  resolveId: (id: string) => (id === webModule ? `\0${id}` : undefined),
+  load: async (id: string) => (id === `\0${webModule}` ? await webModuleText() : undefined),
 };
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -50,14 +58,29 @@ export default defineConfig({
     maxWorkers: Math.max(4, availableParallelism()),
     projects: [
       {
+        plugins: [webPlugin],
         test: {
           name: 'node',
-          include: ['{shared,client,cli,packaging,bench,testkit}/test/**/*.test.ts', 'worker/test/**/*.node.test.ts'],
+          include: [
+            '{client,web,cli,packaging,bench,testkit}/test/**/*.test.ts',
+            '{shared,worker}/test/**/*.node.test.ts',
+          ],
+          ...timeouts,
+        },
+      },
+      {
+        // Functions that keep nothing, so that one process can run many files.
+        test: {
+          name: 'functions',
+          include: ['shared/test/**/*.test.ts'],
+          exclude: ['**/*.node.test.ts'],
+          isolate: false,
           ...timeouts,
         },
       },
       {
         // The same tests through the guard of `sealpin start`: in the short form those that compare responses closely.
+        plugins: [webPlugin],
         test: {
           name: 'guard',
           include: [`worker/test/${long ? '**/*' : '{reading,rest}'}.node.test.ts`],
@@ -66,7 +89,10 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } })],
+        plugins: [
+          webPlugin,
+          cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } }),
+        ],
         test: {
           name: 'workerd',
           include: ['{shared,client}/test/**/*.test.ts', 'worker/test/**/*.test.ts'],

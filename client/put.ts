@@ -1,4 +1,5 @@
 /** Storing bytes in one request. */
+import { attachment } from './attachment.ts';
 import { StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
@@ -33,7 +34,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions): Pro
     });
   const headers = {
     'Content-Type': type,
-    ...(name === undefined ? {} : { 'Content-Disposition': disposition(parseFilename(name)) }),
+    ...(name === undefined ? {} : { 'Content-Disposition': attachment(parseFilename(name)) }),
     ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
   };
   const isPlain = mode === 'plain';
@@ -64,10 +65,4 @@ function nameOf(source: Source): string | undefined {
 /** The media type of a `Blob`, or that of any bytes. */
 function typeOf(source: Source): string {
   return (source instanceof Blob && source.type) || 'application/octet-stream';
-}
-
-/** RFC 6266, with the name in the encoding of RFC 8187. */
-function disposition(name: string): string {
-  const encoded = encodeURIComponent(name).replace(/['()*]/g, (each) => `%${each.charCodeAt(0).toString(16)}`);
-  return `attachment; filename*=UTF-8''${encoded}`;
 }

@@ -71,7 +71,7 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
     const http = serviceHttp({ service: parsed.service });
     return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
   }
-  return { files: [fileOf({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from })] };
+  return { files: [receivedFile({ cid: parsed.cid }, { with: await credentialsOf(parsed, o), from })] };
 }
 
 /** The error for the link of an inbox, where one of files is needed. */
@@ -84,7 +84,14 @@ export function notForReceiving(): SealpinError {
 
 /** The files of a parcel, to be fetched `from` services or gateways. */
 export function receivedFrom({ files, ...words }: Parcel, from: string | readonly string[]): Received {
-  return { ...words, files: files.map(({ fileKey, ...file }) => fileOf(file, { with: { fileKey }, from })) };
+  return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
+}
+
+/** The record of a share, which the service hands out so often, and counts. Throws `not_found`, `gone`, as `json` of the service. */
+export async function recordOf(http: ServiceHttp, id: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  const path = `v1/shares/${id}/open`;
+  const { record } = await http.json(OpenedShare, { method: 'POST', path, signal });
+  return Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
 }
 
 /**
@@ -108,9 +115,7 @@ export async function openShare(
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
     throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
-  const path = `v1/shares/${id}/open`;
-  const { record } = await http.json(OpenedShare, { method: 'POST', path, signal });
-  const bytes = Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
+  const bytes = await recordOf(http, id, signal);
   for (let failed = 1; ; failed += 1) {
     try {
       return await openParcel(bytes, { secret, password, identities: o.identities, backend });
@@ -143,7 +148,8 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
   throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
 }
 
-function fileOf(
+/** A file that can be fetched and opened. @param o.from the URLs of services or gateways, in order of preference */
+export function receivedFile(
   file: Omit<ReceivedFile, 'open'>,
   o: { readonly with: With; readonly from: string | readonly string[] },
 ): ReceivedFile {

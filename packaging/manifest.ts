@@ -63,6 +63,7 @@ export function localManifest({ version, keywords, license, engines, dependencie
     keywords,
     license,
     type: 'module',
+    sideEffects: false,
     exports: { './package.json': './package.json' },
     engines,
     dependencies: Object.fromEntries(Object.entries(dependencies).filter(([name]) => isNeeded(name))),

@@ -15,10 +15,10 @@ const root = packageRoot();
 
 /** Documents that the README leads to, with their paths. */
 const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs'].concat(
-  ['cli', 'client', 'shared', 'worker'].map((room) => `${room}/README.md`),
+  ['cli', 'client', 'shared', 'web', 'worker'].map((room) => `${room}/README.md`),
 );
 
-/** What the Worker and the guard in front of it are built from. */
+/** What the Worker with its pages, and the guard in front of it, are built from. */
 const workerSources = [
   'shared',
   'client',

@@ -9,7 +9,9 @@ export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.t
 export * from './api/accounts-shapes.ts';
 export * from './api/events-shapes.ts';
 export * from './api/files-shapes.ts';
+export * from './api/pins-shapes.ts';
 export * from './api/operator-shapes.ts';
+export * from './api/problem-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';

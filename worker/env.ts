@@ -13,6 +13,7 @@ export type Env = {
   KEY_LIMIT_POLICY?: string;
   ADDRESS_LIMIT_POLICY?: string;
   PINNING_SERVICES: string;
+  REPLICAS?: string;
   SERVICE_ID?: string;
   MAX_UPLOAD_BYTES?: string;
   MAX_FILE_BYTES?: string;
@@ -131,8 +132,16 @@ export function shareMaxima(env: Env): { days: number; opens: number } {
   };
 }
 
+/**
+ * How many pinning services are to hold each file: `REPLICAS`, or 1.
+ * @throws misconfigured when the variable is not a whole number
+ */
+export function replicas(env: Env): number {
+  return countOf(env, 'REPLICAS') ?? 1;
+}
+
 /** @returns undefined for a variable that is empty or unset @throws misconfigured */
-function countOf(env: Env, name: 'SHARE_MAX_DAYS' | 'SHARE_MAX_OPENS'): number | undefined {
+function countOf(env: Env, name: 'SHARE_MAX_DAYS' | 'SHARE_MAX_OPENS' | 'REPLICAS'): number | undefined {
   const text = env[name] ?? '';
   if (text === '') return undefined;
   if (!/^[1-9][0-9]{0,4}$/.test(text))

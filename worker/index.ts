@@ -7,6 +7,7 @@ import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
 import { routes } from './routes/table.ts';
+import { addWeb } from './routes/web-pages.ts';
 
 export { Account } from './objects/account.ts';
 export { Pin } from './objects/pin.ts';
@@ -30,6 +31,7 @@ for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   }
   app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
 }
+addWeb(app);
 app.notFound(notFound);
 app.onError(onError);
 

@@ -3,6 +3,7 @@ import type * as Esbuild from 'esbuild';
 import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../shared/errors.ts';
 import { packageRoot, requireLocal } from './package-root.ts';
+import { webPlugin } from './web-bundle.ts';
 
 /** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
 const workerOptions = {
@@ -13,6 +14,7 @@ const workerOptions = {
   conditions: ['workerd', 'worker', 'browser'],
   mainFields: ['browser', 'module', 'main'],
   external: ['cloudflare:*', 'node:*'],
+  plugins: [webPlugin],
   legalComments: 'none',
   logLevel: 'silent',
 } as const satisfies BuildOptions;

@@ -10,6 +10,7 @@ export async function printReady(
 ): Promise<void> {
   const { kubo, left } = homes;
   output.note(`the service listens at ${url}`);
+  output.note(`open links and encrypted files in a browser at ${url}/`);
   if (kubo?.status === 'ok')
     output.note(`new files go to the Kubo at ${kubo.url} (${kubo.version}, ${describePeers(kubo.peers)})`);
   if (left !== undefined) output.warn(describeLeft(left));

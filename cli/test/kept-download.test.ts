@@ -15,7 +15,7 @@ const long = process.env['SEALPIN_LONG'] === '1';
 
 const local = localService();
 const mib = 1024 * 1024;
-const bytes = 24 * mib;
+const bytes = 16 * mib;
 const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 /** As it would stand in a file that has plaintext in it. */
 const canary = 'CANARY-of-the-plaintext';
@@ -57,7 +57,7 @@ async function brokenOff(on: Scene, afterBytes = 10 * mib): Promise<Ran> {
   return ran;
 }
 
-const continued = /^sealpin: continuing the download at [1-9]\d*\.0 MiB of 24\.0 MiB\n/;
+const continued = /^sealpin: continuing the download at [1-9]\d*\.0 MiB of 16\.0 MiB\n/;
 
 describe('a download', () => {
   test('S63: that broke off for good continues at the byte that was verified, and nothing is kept then', async () => {
@@ -113,19 +113,21 @@ describe('a download', () => {
     expect(await on.isWhole()).toBe(true);
   });
 
-  test.each([
-    {
-      title: 'a flipped bit',
-      damage: async (path: string) => {
-        const file = await open(path, 'r+');
-        await file.write(Buffer.from([1, 2, 3]), 0, 3, 4 * mib + 17);
-        await file.close();
+  test.each(
+    [
+      {
+        title: 'a flipped bit',
+        damage: async (path: string) => {
+          const file = await open(path, 'r+');
+          await file.write(Buffer.from([1, 2, 3]), 0, 3, 4 * mib + 17);
+          await file.close();
+        },
+        from: 3 * mib,
       },
-      from: 3 * mib,
-    },
-    { title: 'a lost end', damage: (path: string) => truncate(path, 5 * mib + 1000), from: 4 * mib },
-    { title: 'a lost beginning', damage: (path: string) => writeFile(path, Buffer.alloc(6 * mib)), from: 0 },
-  ])('S50: what was kept is verified again: $title', async ({ damage, from }) => {
+      { title: 'a lost end', damage: (path: string) => truncate(path, 5 * mib + 1000), from: 4 * mib },
+      { title: 'a lost beginning', damage: (path: string) => writeFile(path, Buffer.alloc(6 * mib)), from: 0 },
+    ].filter((_, index) => long || index < 2),
+  )('S50: what was kept is verified again: $title', async ({ damage, from }) => {
     const on = await scene();
     await brokenOff(on);
     await damage(on.keptFile);

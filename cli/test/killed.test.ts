@@ -152,7 +152,7 @@ describe('encrypt', () => {
     { signal: 'SIGKILL' as const, code: null },
   ])('S50, S69: $signal while it uploads leaves nothing at the service', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'in'), randomBytes(64 * mib));
+    await writeFile(join(directory, 'in'), randomBytes(48 * mib));
     const before = await files();
     const blocksBefore = await blocks();
     const uploading = async (): Promise<boolean> => (await blocks()) > blocksBefore;

@@ -182,12 +182,12 @@ describe.each([
   });
 });
 
-test('@sealpin/local has every source of the Worker and of the guard', async () => {
+test('@sealpin/local has every source of the Worker, of the guard and of the pages', async () => {
   const absWorkingDir = built[1]!.path;
-  const external = ['cloudflare:*', 'node:*', './worker.js'];
-  for (const entry of ['worker/index.ts', 'cli/local/guard.ts']) {
+  const external = ['cloudflare:*', 'node:*', './worker.js', 'sealpin:web'];
+  for (const entry of ['worker/index.ts', 'cli/local/guard.ts', 'web/receive-page.ts', 'web/workers/engine.ts']) {
     const options = { absWorkingDir, external, bundle: true, write: false, packages: 'external' } as const;
-    const { warnings } = await build({ ...options, format: 'esm', entryPoints: [entry], logLevel: 'silent' });
+    const { warnings } = await build({ ...options, format: 'esm', entryPoints: [`./${entry}`], logLevel: 'silent' });
     expect(warnings, entry).toEqual([]);
   }
 });

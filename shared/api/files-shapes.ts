@@ -37,8 +37,18 @@ const Metadata = v.pipe(
   v.examples([{ project: 'audit' }]),
 );
 
-/** Where a file is pinned, as the pinning service acknowledged it. */
-export const StoredPin = v.object({ service: ServiceId, status: v.picklist(['pinned', 'pinning']) });
+/**
+ * Where a file is pinned, and what was last seen there. `pinning`: it is being copied there; `lost`: what was there is missing or
+ * damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed. `checkedAt`: when the service last said
+ * that it has the pin, after the upload; `verifiedAt`: when every byte was last read there and found right.
+ */
+export const StoredPin = v.object({
+  service: ServiceId,
+  status: v.picklist(['pinned', 'pinning', 'lost', 'failed', 'unpinning']),
+  checkedAt: v.optional(Timestamp),
+  verifiedAt: v.optional(Timestamp),
+});
+export type StoredPin = v.InferOutput<typeof StoredPin>;
 
 /**
  * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the ID of the API key that stored it.

@@ -27,8 +27,12 @@ type FailoverOptions = {
   idleMs: number;
   /** What is remembered of the sources; all reads of one file share it. */
   strikes: Strikes;
+  /** After how long another source is asked as well: the first verified block counts. Undefined: only after a failure. */
+  hedgeMs: number | undefined;
   /** SHA-256; WebCrypto when undefined. */
   digest: Digest | undefined;
+  /** Called with a source that gave wrong bytes, and the CID of the block. */
+  onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
 /** How often each source failed in one file, and how it failed last. */
@@ -46,6 +50,9 @@ class IntegrityError extends SealpinError {
 
 type Failure = { id: string; error: SealpinError };
 
+/** What became of a request to a source; without bytes it failed. */
+type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
+
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
 type Connection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
@@ -58,40 +65,76 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
   const connections = new Map<BlockSource, Connection>();
   let current = sources[0];
   let hasDelivered = false;
-  let rejectWaiting: ((reason: Error) => void) | undefined;
-  const onAbort = () => rejectWaiting?.(o.signal.reason as Error);
+  const waiting = new Set<(reason: Error) => void>();
+  const onAbort = () => {
+    for (const reject of waiting) reject(o.signal.reason as Error);
+  };
   o.signal.addEventListener('abort', onAbort);
 
   async function fetchBlock(request: BlockRequest): Promise<Uint8Array> {
     o.signal.throwIfAborted();
     const failures: Failure[] = [];
-    const order = [current, ...sources.filter((source) => source !== current), hasDelivered ? current : undefined];
-    for (const source of order) {
-      if (!source) continue;
-      const strikes = o.strikes.get(source);
-      if (strikes && strikes.count >= maxStrikes) {
-        failures.push({ id: source.id, error: strikes.error });
-        continue;
-      }
-      try {
-        const bytes = await fetchFrom(source, request);
-        current = source;
+    const candidates = [current, ...sources.filter((source) => source !== current), hasDelivered ? current : undefined];
+    const running = new Map<BlockSource, Promise<Attempt>>();
+    try {
+      for (;;) {
+        if (running.size === 0 && !startNext()) throw summaryOf(failures);
+        const canHedge = candidates.some((source) => source && !running.has(source));
+        const outcome = await firstOf([...running.values()], canHedge ? o.hedgeMs : undefined);
+        if (outcome === 'late') {
+          startNext();
+          continue;
+        }
+        running.delete(outcome.source);
+        if (outcome.bytes === undefined) continue;
+        current = outcome.source;
         hasDelivered = true;
-        return bytes;
+        return outcome.bytes;
+      }
+    } finally {
+      const slower = [...running.keys()];
+      running.clear();
+      for (const source of slower) disconnect(source, new Error('another source was faster'));
+    }
+
+    /** Asks the next source that may be asked. @returns whether there was one */
+    function startNext(): boolean {
+      for (let source = candidates.shift(); source || candidates.length > 0; source = candidates.shift()) {
+        if (!source || running.has(source)) continue;
+        const strikes = o.strikes.get(source);
+        if (strikes && strikes.count >= maxStrikes) {
+          failures.push({ id: source.id, error: strikes.error });
+          continue;
+        }
+        const attempt = attemptFrom(source);
+        attempt.catch(() => undefined); // another one may have ended the block
+        running.set(source, attempt);
+        return true;
+      }
+      return false;
+    }
+
+    async function attemptFrom(source: BlockSource): Promise<Attempt> {
+      try {
+        return { source, bytes: await fetchFrom(source, request) };
       } catch (cause) {
+        if (!running.has(source)) return { source, bytes: undefined };
         disconnect(source, cause);
         o.signal.throwIfAborted();
-        const error = isSealpinError(cause)
-          ? cause
-          : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
-        failures.push({ id: source.id, error });
-        o.strikes.set(source, {
-          count: cause instanceof IntegrityError ? maxStrikes : (strikes?.count ?? 0) + 1,
-          error,
-        });
+        fail(source, cause);
+        return { source, bytes: undefined };
       }
     }
-    throw summaryOf(failures);
+
+    function fail(source: BlockSource, cause: unknown): void {
+      const error = isSealpinError(cause)
+        ? cause
+        : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
+      failures.push({ id: source.id, error });
+      if (cause instanceof IntegrityError) o.onMismatch?.(source, request.cid.text);
+      const count = cause instanceof IntegrityError ? maxStrikes : (o.strikes.get(source)?.count ?? 0) + 1;
+      o.strikes.set(source, { count, error });
+    }
   }
 
   async function fetchFrom(source: BlockSource, request: BlockRequest): Promise<Uint8Array> {
@@ -117,13 +160,13 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
       () => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)),
       o.idleMs,
     );
-    rejectWaiting = reject;
+    waiting.add(reject);
     block.then(resolve, reject);
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      rejectWaiting = undefined;
+      waiting.delete(reject);
     }
   }
 
@@ -142,6 +185,18 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
       for (const source of connections.keys()) disconnect(source, reason);
     },
   };
+}
+
+/** The first attempt that ends; `late` where none has after that time in ms. */
+async function firstOf(attempts: readonly Promise<Attempt>[], lateMs: number | undefined): Promise<Attempt | 'late'> {
+  if (lateMs === undefined) return await Promise.race(attempts);
+  const { promise: late, resolve } = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => resolve('late'), lateMs);
+  try {
+    return await Promise.race([...attempts, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** One error for the failures of all sources: wrong bytes are reported first, otherwise the last failure decides. */

@@ -23,10 +23,14 @@ const defaultTotalMs = 86_400_000;
 export type OpenOptions = {
   signal?: AbortSignal;
   limits?: Limits;
+  /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
+  hedgeMs?: number;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
+  /** Called with each source that gave wrong bytes, and the CID of the block. */
+  onMismatch?: (source: BlockSource, cid: string) => void;
 };
 
 /** A file whose root was verified. */
@@ -86,11 +90,11 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
 export async function readBlock(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, digest }: OpenOptions = {},
+  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, onMismatch }: OpenOptions = {},
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
   const idleMs = limits.idleMs ?? defaultIdleMs;
-  const reader = failoverReader(cid, sources, { signal, idleMs, strikes: new Map(), digest });
+  const reader = failoverReader(cid, sources, { signal, idleMs, strikes: new Map(), hedgeMs, digest, onMismatch });
   try {
     return await reader.fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   } finally {
@@ -102,13 +106,14 @@ export async function readBlock(
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, digest, onBlock }: OpenOptions,
+  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, onBlock, onMismatch }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
-  let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { signal, idleMs, strikes, digest });
+  const common = { idleMs, strikes, hedgeMs, digest, onMismatch };
+  let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {
     root = await fetchRoot(cid, rootReader.fetchBlock);
@@ -123,10 +128,7 @@ export async function openDag(
     const reusable = start === 0 ? rootReader : undefined;
     if (!reusable) rootReader?.close();
     rootReader = undefined;
-    return (
-      reusable ??
-      failoverReader(cid, sources, { end, signal: AbortSignal.any([signal, stop]), idleMs, strikes, digest })
-    );
+    return reusable ?? failoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
   }
 
   return {

@@ -25,7 +25,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     rooms: ['shared/errors.ts', 'shared/filename.ts', 'shared/streams', 'shared/crypto', 'shared/ipfs'],
     npm: /^valibot$/,
   },
-  worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers)($|\/)/ },
+  worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers|sealpin:web)($|\/)/ },
   client: { rooms: ['shared'], npm: /^$/ },
   cli: {
     rooms: ['shared', 'client'],
@@ -33,6 +33,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     node: true,
   },
   packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
+  web: { rooms: ['shared', 'client'], npm: /^$/ },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
@@ -43,6 +44,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
   'client/test': { rooms: ['shared', 'client', 'testkit'], npm: /./, node: true },
+  'web/test': { rooms: ['shared', 'client', 'web', 'cli', 'testkit'], npm: /./, node: true },
   'cli/test': { rooms: ['shared', 'client', 'cli', 'testkit'], npm: /./, node: true },
 };
 

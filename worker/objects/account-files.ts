@@ -8,7 +8,7 @@ import { pageOfFiles, type Page, type PageOptions } from './file-list.ts';
 import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
-import type { Removal } from './pin.ts';
+import type { Removal } from './pin-work.ts';
 import type { DeletionReason, ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Result } from './result.ts';
 

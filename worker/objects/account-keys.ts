@@ -15,7 +15,7 @@ import {
   type RevokeOptions,
 } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';
-import type { Removal } from './pin.ts';
+import type { Removal } from './pin-work.ts';
 import { err, type Result } from './result.ts';
 import type { ResumableUploads } from './resumable-uploads.ts';
 

@@ -23,7 +23,8 @@ import type { Opening } from './openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
-import type { PinPlan, Removal } from './pin.ts';
+import type { PinPlan } from './pin.ts';
+import type { Removal } from './pin-work.ts';
 import { err, type Result } from './result.ts';
 import { Receipts } from './receipt-rows.ts';
 import { ResumableUploads } from './resumable-uploads.ts';
@@ -52,7 +53,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message) => send(this.env, this.#row.id, message),
-    unreferred: (fileId, status) => this.#receipts.setPin(fileId, status),
+    unreferred: (fileId, pins) => this.#receipts.setPins(fileId, pins),
     now: () => this.now(),
   });
   readonly #claims = new Claims(this.#sql, {
@@ -254,7 +255,7 @@ export class Account extends DurableObject<AccountEnv> {
       const now = this.now();
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
-      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id });
+      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id, isPart: true });
       if (!result.ok) await this.withdrawPart(part.id);
       return result;
     });

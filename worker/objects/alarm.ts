@@ -11,6 +11,11 @@ export function backoffMs(attempts: number): number {
   return Math.min(firstRetryMs * 2 ** Math.min(attempts - 1, 20), lastRetryMs);
 }
 
+/** A time in ms, longer by up to a half: so that what failed together is not repeated together. */
+export function withJitter(ms: number): number {
+  return Math.round(ms * (1 + Math.random() / 2));
+}
+
 /** The alarm in an object's storage. */
 export class Alarm {
   readonly #storage: DurableObjectStorage;

@@ -3,8 +3,9 @@ import { delist, enlist } from '../auth/account-list.ts';
 import { kvKeyName } from '../auth/key-cache.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
-import type { Message } from './outbox.ts';
-import type { PinPlan, Reference, Removal } from './pin.ts';
+import type { Delivered, Message } from './outbox.ts';
+import type { PinPlan } from './pin.ts';
+import type { Reference } from './pin-table.ts';
 import { err, type Result } from './result.ts';
 import { pinOf, type PinBinding } from './shard.ts';
 import { shareOf, type ShareBinding } from './share-binding.ts';
@@ -17,26 +18,22 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
  * @param account the ID of the account that sends it
  * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
  */
-export async function send(
-  env: AccountEnv,
-  account: string | undefined,
-  message: Message,
-): Promise<Result<{ status: Removal }>> {
+export async function send(env: AccountEnv, account: string | undefined, message: Message): Promise<Result<Delivered>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));
-    return { ok: true, status: 'unpinned' };
+    return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'enlist') {
     await enlist(env.API_KEYS, message.target);
-    return { ok: true, status: 'unpinned' };
+    return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'delist') {
     await delist(env.API_KEYS, message.target);
-    return { ok: true, status: 'unpinned' };
+    return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'unshare') {
     const revoked = await shareOf(env, message.target).revoke();
-    return revoked.ok ? { ok: true, status: 'unpinned' } : revoked;
+    return revoked.ok ? { ok: true, status: 'unpinned', pins: [] } : revoked;
   }
   if (account === undefined) return err('not_found');
   const { target: cid, service, fileId } = message;
@@ -46,8 +43,8 @@ export async function send(
 /** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
 export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
-    const { cid, service, fileId, account } = reference;
-    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account });
+    const { cid, service, fileId, account, isPart = false } = reference;
+    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account, isPart });
   } catch (error) {
     log({ event: 'account.reference', error: errorText(error) });
     return err('overloaded', undefined, 2);

@@ -5,7 +5,8 @@
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './file-rows.ts';
-import type { Removal } from './pin.ts';
+import type { RemovedHome } from './pin.ts';
+import { leastDone, type Removal } from './pin-work.ts';
 import type { Result } from './result.ts';
 
 /** The values of `op` are stored in rows, so they never change. */
@@ -21,8 +22,11 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
+/** What became of pins: altogether, and at each service of those CIDs. A message to `Share` or KV is about none. */
+export type Delivered = { status: Removal; pins: RemovedHome[] };
+
 /** Sends a message; one that succeeds is acknowledged. */
-type Send = (message: Message) => Promise<Result<{ status: Removal }>>;
+type Send = (message: Message) => Promise<Result<Delivered>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
@@ -32,7 +36,7 @@ const batch = 200;
 type OutboxOptions = {
   send: Send;
   /** Takes note of what became of a file's reference, in the step that removes the message. */
-  unreferred(fileId: string, status: Removal): void;
+  unreferred(fileId: string, pins: readonly RemovedHome[]): void;
   now(): number;
 };
 
@@ -100,27 +104,21 @@ export class Outbox {
       const acknowledged = await this.#attempt(row);
       if (acknowledged !== undefined) {
         this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
-        if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged);
+        if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);
       }
-      result = leastDone(result, acknowledged ?? 'scheduled');
+      result = leastDone(result, acknowledged?.status ?? 'scheduled');
     }
     return result;
   }
 
-  async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Removal | undefined> {
+  async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Delivered | undefined> {
     try {
       const result = await this.#options.send({ op, target, service, fileId });
-      if (result.ok) return result.status;
+      if (result.ok) return result;
       log({ event: 'outbox.refused', op, attempts, code: result.code });
     } catch (error) {
       log({ event: 'outbox.failed', op, attempts, error: errorText(error) });
     }
     return undefined;
   }
-}
-
-/** What two removals amount to: the one that leaves more behind. */
-function leastDone(a: Removal, b: Removal): Removal {
-  if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
-  return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';
 }

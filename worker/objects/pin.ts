@@ -1,85 +1,79 @@
 /**
- * Pin: who refers to which CID at which pinning service. 256 objects hold all CIDs, by the first byte of SHA-256 of the CID's
- * text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that write.
+ * Pin: who refers to which CID, and which pinning services hold it. 256 objects hold all CIDs, by the first byte of SHA-256 of the
+ * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
+ * add and remove.
  *
- * `was_there`: the pin of the CID is not ours; `anchored`: we may have one of our own besides it. `other`: a name of somebody else's
- * pin that the first version overwrote with ours, and that has to be given back.
- *
- * A row goes from `live` to `unpinning`, then it is removed; one operation at a time per CID. While a row is `unpinning`, it is
- * unknown what the service does with a late request of ours, so a new reference waits until the row is removed.
+ * Each CID has a row for each service, with what is desired there and what was last seen there (`pin-table.ts`). The alarm brings
+ * the second closer to the first, row by row (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
+import type { SurveyState } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { serviceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
-import { err, toFailure, type Result } from './result.ts';
+import { Breakers } from './breaker.ts';
+import { Denylist } from './denied-cids.ts';
+import { firstShard, Migrations, type Migration } from './migrations.ts';
+import { ownership } from './pin-ownership.ts';
+import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
+import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
+import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
+import { err, toFailure, unwrap, type Result } from './result.ts';
 
 /** How long a call waits for another one on the same CID. */
 const waitMs = 10_000;
-/** How long one request to a pinning service may take here. */
-const requestMs = 8_000;
-/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
-const renameMs = 60_000;
+/** How long one alarm works, and how many steps it does at most: of Cloudflare's 1,000 requests, each step makes some six. */
+const turn = { ms: 20_000, steps: 100 };
+/** When an upload is copied to other services: by then its root is pinned, as a rule. */
+const settledMs = 1_000;
+/** How long a verification may take that somebody waits for, in ms; it goes on afterwards. */
+const verifyMs = 10_000;
+/** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
+const repairedMs = 60_000;
 
-/** A file of an account that needs a CID at a service. */
-export type Reference = { cid: string; service: string; account: string; fileId: string };
+/** The objects of this class, as one of them asks the first. */
+type FirstPinBinding = {
+  PIN: { getByName(name: string): { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+};
 
 /** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
 export type PinPlan = { beside: boolean; pinned: boolean };
 
-type PinRow = {
-  cid: string;
-  service: string;
-  state: 'live' | 'unpinning';
-  was_there: number;
-  other: string | null;
-  anchored: number;
-  due: number | null;
-  attempts: number;
-};
+/** What is known of a CID at one service; times in ms. */
+export type Home = { service: string; state: PinState; checkedAt: number | null; verifiedAt: number | null };
 
-/** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
-export type Removal = 'unpinned' | 'kept' | 'scheduled';
-
-/** Whose pin a row records, and whether the pin that is about to be made goes beside it, or is there already. */
-type Ownership = Pick<PinRow, 'other' | 'anchored'> & { wasThere: number; pinned: boolean };
-
-/** The ownership from what the service holds now and the row from before. A pin that is not ours is never touched. */
-function ownership(held: Held, row: PinRow | undefined): Ownership {
-  if (held.pin === 'absent') return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: false };
-  const beside = { wasThere: 1, anchored: 1, pinned: false };
-  if (held.pin === 'foreign') return { ...beside, other: null };
-  // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
-  if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown'))
-    return { ...beside, other: row?.other ?? null };
-  return { wasThere: 0, other: null, anchored: row?.anchored ?? 0, pinned: row !== undefined };
-}
-
-/** The CIDs that the operator denies. Their bytes are neither served nor stored. */
-const denylist = 'CREATE TABLE IF NOT EXISTS denied (cid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID';
+/** What became of a CID at one service. */
+export type RemovedHome = { service: string; status: Removal };
 
 /** One of the 256 objects that hold the references to pins. */
-export class Pin extends DurableObject<Env> {
+export class Pin extends DurableObject<Env & FirstPinBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #rows = new PinRows(this.#sql);
+  readonly #breakers = new Breakers(this.#sql);
+  readonly #denylist = new Denylist(this.#sql);
+  readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
+  readonly #work = new PinWork({
+    env: this.env,
+    rows: this.#rows,
+    breakers: this.#breakers,
+    migrations: this.#migrations,
+    now: () => this.now(),
+  });
   readonly #queues = new Map<string, Promise<void>>();
-  #exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
+  /** What the alarm does at the moment, by CID. */
+  readonly #interruptible = new Map<string, AbortController>();
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Env & FirstPinBinding) {
     super(ctx, env);
+    this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
     // Objects from before there was a denylist.
-    if (this.#exists) this.#sql.exec(denylist);
-    // Objects of the first version.
-    if (
-      this.#exists &&
-      this.#sql.exec(`SELECT 1 FROM pragma_table_info('pin') WHERE name = 'other'`).toArray().length === 0
-    ) {
-      this.#sql.exec('ALTER TABLE pin ADD COLUMN other TEXT');
-      this.#sql.exec('ALTER TABLE pin ADD COLUMN anchored INTEGER NOT NULL DEFAULT 0');
-    }
+    if (this.#rows.exists) this.#denylist.create();
+    // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
+    if (this.#rows.exists) void ctx.blockConcurrencyWhile(() => this.#wake());
   }
 
   /** The clock, in ms. */
@@ -89,94 +83,97 @@ export class Pin extends DurableObject<Env> {
 
   /**
    * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
-   * `pinned`: ours is there already, from an earlier reference.
+   * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
+   * get their rows.
    * @returns `forbidden` for a CID on the denylist; `overloaded`, and what the service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
-    return await this.#serialize<PinPlan>(reference.cid, async () => {
-      const { cid, service, account, fileId } = reference;
-      this.#create();
-      if (this.#deniedAt(cid) !== undefined)
+    const { cid, service, isPart = false } = reference;
+    return await this.#interrupt<PinPlan>(cid, async () => {
+      if (!this.#rows.exists) await this.#create();
+      if (this.#denylist.since(cid) !== undefined)
         return err('forbidden', 'the operator of this service has put these bytes on its denylist');
-      let row = this.#row(cid, service);
+      let row = this.#rows.find(cid, service);
       if (row?.state === 'unpinning') {
-        await this.#unpin(row);
-        row = this.#row(cid, service);
+        await this.#work.remove(row);
+        row = this.#rows.find(cid, service);
         if (row !== undefined) return err('overloaded', 'the same bytes are being removed', 5);
       }
       let held: Held;
       try {
+        if (row?.state === 'lost' && row.damaged !== null) {
+          // The service has kept it instead of the one that was sent.
+          await this.#work.clear(row);
+          return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
+        }
         held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
         log({ event: 'pin.stat', service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
-      const { wasThere, other, anchored, pinned } = ownership(held, row);
+      const { pinned, ...own } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
-        this.#sql.exec(
-          `INSERT INTO pin (cid, service, state, was_there, other, anchored, attempts) VALUES (?, ?, 'live', ?, ?, ?, 0)
-           ON CONFLICT (cid, service) DO UPDATE SET
-             was_there = excluded.was_there, other = excluded.other, anchored = excluded.anchored`,
-          cid,
-          service,
-          wasThere,
-          other,
-          anchored,
-        );
-        this.#sql.exec(
-          'INSERT INTO reference (cid, service, account, file_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-          cid,
-          service,
-          account,
-          fileId,
-        );
+        this.#rows.add(cid, service, 'live', this.#work.nextCheck());
+        this.#rows.change({ cid, service }, { ...own, wanted: 1 });
+        this.#rows.addReference(reference);
+        // What is being removed is copied again afterwards.
+        for (const each of this.#rows.ofCid(cid))
+          if (each.state === 'unpinning') this.#rows.change(each, { wanted: 1 });
+        const target = this.#migrations.targetOf(service);
+        if (target !== undefined) this.#migrations.move(cid, service, target);
+        if (!isPart) this.#work.addHomes(cid);
+        // The upload that follows is to repair it, and may fail.
+        if (row !== undefined && row.state !== 'live') {
+          this.#work.readAll(row);
+          this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + repairedMs });
+        }
       });
-      return { ok: true, beside: wasThere === 1, pinned };
-    });
-  }
-
-  /** Removes a reference, and with the last one the pin. `unpinned`: nothing is left to do for this reference. */
-  async removeReference(reference: Reference): Promise<Result<{ status: Removal }>> {
-    return await this.#serialize<{ status: Removal }>(reference.cid, async () => {
-      const { cid, service, account, fileId } = reference;
-      if (!this.#exists) return { ok: true, status: 'unpinned' };
-      const row = this.ctx.storage.transactionSync(() => {
-        this.#sql.exec(
-          'DELETE FROM reference WHERE cid = ? AND service = ? AND account = ? AND file_id = ?',
-          cid,
-          service,
-          account,
-          fileId,
-        );
-        const left = this.#sql
-          .exec('SELECT 1 FROM reference WHERE cid = ? AND service = ? LIMIT 1', cid, service)
-          .toArray();
-        const row = this.#row(cid, service);
-        if (left.length > 0 || row === undefined) return undefined;
-        this.#sql.exec(`UPDATE pin SET state = 'unpinning' WHERE cid = ? AND service = ?`, cid, service);
-        return row;
-      });
-      return { ok: true, status: row === undefined ? 'unpinned' : await this.#unpin(row) };
+      await this.#alarm.by(this.now() + settledMs);
+      return { ok: true, beside: own.was_there === 1, pinned };
     });
   }
 
   /**
-   * The services at which a CID has references; none: it is not stored here. `gone`: it was, and is being removed.
+   * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is left to do for this reference.
+   * @returns also what became of it at each service
+   */
+  async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedHome[] }>> {
+    const { cid, service } = reference;
+    return await this.#interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
+      if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
+      const { rows, isLast } = this.ctx.storage.transactionSync(() => {
+        this.#rows.removeReference(reference);
+        const isLast = !this.#rows.isReferenced(cid);
+        const rows = this.#rows.ofCid(cid);
+        const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now() } as const;
+        if (isLast) for (const row of rows) this.#rows.change(row, removed);
+        return { rows, isLast };
+      });
+      await this.#wake();
+      const pins = await Promise.all(
+        rows.map(async (row): Promise<RemovedHome> => {
+          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }) : 'unpinned';
+          return { service: row.service, status };
+        }),
+      );
+      const status = pins.map((pin) => pin.status).reduce(leastDone, 'unpinned');
+      return { ok: true, status, pins: pins.length === 0 ? [{ service, status }] : pins };
+    });
+  }
+
+  /**
+   * The services that hold a CID with references, in the order in which they are to be asked; none: it is not stored here.
+   * `gone`: it was, and is being removed.
    * @returns `content_denied`
    */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
-    if (!this.#exists) return { ok: true, services: [], gone: false };
-    if (this.#deniedAt(cid) !== undefined) return err('content_denied');
-    const rows = this.#sql.exec<{ service: string }>(
-      `SELECT service FROM pin WHERE cid = ?1 AND state = 'live' AND EXISTS
-       (SELECT 1 FROM reference WHERE reference.cid = ?1 AND reference.service = pin.service)`,
-      cid,
-    );
-    const services = rows.toArray().map((row) => row.service);
-    const gone =
-      services.length === 0 &&
-      this.#sql.exec(`SELECT 1 FROM pin WHERE cid = ? AND state = 'unpinning'`, cid).toArray().length > 0;
-    return { ok: true, services, gone };
+    if (!this.#rows.exists) return { ok: true, services: [], gone: false };
+    if (this.#denylist.since(cid) !== undefined) return err('content_denied');
+    const rows = this.#rows.ofCid(cid);
+    const isStored = rows.length > 0 && this.#rows.isReferenced(cid);
+    const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
+    const services = isStored ? held.toSorted((a, b) => trust(a) - trust(b)).map((row) => row.service) : [];
+    return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
   }
 
   /**
@@ -184,81 +181,167 @@ export class Pin extends DurableObject<Env> {
    * @returns the accounts that have a reference to it, whose files are to be denied as well
    */
   async deny(cid: string, denied: boolean): Promise<Result<{ accounts: string[] }>> {
-    return await this.#serialize<{ accounts: string[] }>(cid, async () => {
-      if (!denied && !this.#exists) return { ok: true, accounts: [] };
-      this.#create();
-      if (denied) this.#sql.exec('INSERT OR IGNORE INTO denied (cid, created_at) VALUES (?, ?)', cid, this.now());
-      else this.#sql.exec('DELETE FROM denied WHERE cid = ?', cid);
-      const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
-      return { ok: true, accounts: rows.toArray().map(({ account }) => account) };
+    return await this.#interrupt<{ accounts: string[] }>(cid, async () => {
+      if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
+      if (!this.#rows.exists) await this.#create();
+      if (denied) this.#denylist.add(cid, this.now());
+      else this.#denylist.remove(cid);
+      return { ok: true, accounts: this.#rows.accountsOf(cid) };
     });
   }
 
   /** When a CID was put on the denylist, in ms. @returns `not_found` */
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
-    const createdAt = this.#exists ? this.#deniedAt(cid) : undefined;
+    const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
-  /** Retries the removals that a service did not acknowledge. */
+  /** What is known of a CID at each service. */
+  async homes(cid: string): Promise<Result<{ homes: Home[] }>> {
+    return { ok: true, homes: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => homeOf(row)) : [] };
+  }
+
+  /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
+  async suspect(cid: string, service: string): Promise<Result> {
+    if (!this.#rows.exists) return { ok: true };
+    this.#work.suspect(cid, service);
+    await this.#wake();
+    return { ok: true };
+  }
+
+  /**
+   * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
+   */
+  async verify(cid: string): Promise<Result<{ homes: Home[]; isDone: boolean }>> {
+    const held = () => this.#rows.ofCid(cid).filter(({ state }) => state === 'live');
+    if (!this.#rows.exists) return { ok: true, homes: [], isDone: true };
+    for (const row of held()) {
+      this.#work.readAll(row);
+      this.#rows.change(row, { attempts: 0 });
+    }
+    await this.#wake();
+    const until = Date.now() + verifyMs;
+    const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
+      from !== null && due !== null && due <= this.now() && this.#breakers.openUntil(service) <= this.now();
+    for (let row = held().find(isPending); row !== undefined && Date.now() < until; row = held().find(isPending))
+      await this.#step(row);
+    const isDone = held().every(({ read_from: from }) => from === null);
+    return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
+  }
+
+  /** A page of pins in a state. */
+  async survey(o: {
+    state: SurveyState | undefined;
+    after: SurveyCursor | undefined;
+    limit: number;
+  }): Promise<Result<{ pins: SurveyedPin[] }>> {
+    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, o) : [] };
+  }
+
+  /** Has every pin looked at, as soon as services respond. @returns how many there are by what was last seen of them */
+  async repair(): Promise<Result<{ counts: Partial<Record<SurveyState, number>> }>> {
+    if (!this.#rows.exists) return { ok: true, counts: {} };
+    this.#breakers.reset();
+    makeAllDue(this.#sql, this.now());
+    await this.#wake();
+    return { ok: true, counts: countedPins(this.#sql) };
+  }
+
+  /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
+  async migrate(from: string, to: string): Promise<Result> {
+    if (!this.#rows.exists && !this.#isFirst()) return { ok: true };
+    this.ctx.storage.transactionSync(() => this.#migrations.begin(from, to));
+    await this.#wake();
+    return { ok: true };
+  }
+
+  /** Ends a migration. What has moved stays where it is now; the rest stays where it was. */
+  async cancelMigration(from: string, to: string): Promise<Result<{ found: boolean }>> {
+    const found = this.ctx.storage.transactionSync(() => this.#migrations.cancel(from, to));
+    await this.#wake();
+    return { ok: true, found };
+  }
+
+  async migrations(): Promise<Result<{ migrations: Migration[] }>> {
+    return { ok: true, migrations: this.#migrations.list() };
+  }
+
+  /** Copies, checks and removes what is due, as much as one event can. */
   override async alarm(): Promise<void> {
     try {
-      const due = this.#sql
-        .exec<PinRow>(`SELECT * FROM pin WHERE state = 'unpinning' AND due <= ?`, this.now())
-        .toArray();
-      for (const { cid, service } of due) {
-        await this.#serialize(cid, async () => {
-          const row = this.#row(cid, service);
-          if (row?.state === 'unpinning') await this.#unpin(row);
-          return { ok: true };
-        });
+      const until = Date.now() + turn.ms;
+      for (let steps = 0; steps < turn.steps && Date.now() < until; steps += 1) {
+        const row = this.#nextDue();
+        if (row === undefined) break;
+        await this.#step(row);
       }
-      const [next] = this.#sql
-        .exec<{ due: number | null }>(`SELECT min(due) AS due FROM pin WHERE state = 'unpinning'`)
-        .toArray();
-      await this.#alarm.reset(next?.due ?? undefined);
+      await this.#alarm.reset(this.#nextTime());
     } catch (error) {
       log({ event: 'pin.alarm', error: errorText(error) });
       await this.#alarm.reset(this.now() + backoffMs(1));
     }
   }
 
-  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
-  async #unpin(row: PinRow): Promise<Removal> {
-    const { cid, service } = row;
-    const attempts = row.attempts + 1;
-    const due = this.now() + backoffMs(attempts);
-    // Before the request goes out: an object that dies while it waits must find the row due.
-    this.#sql.exec(`UPDATE pin SET attempts = ?, due = ? WHERE cid = ? AND service = ?`, attempts, due, cid, service);
-    await this.#alarm.by(due);
-    let kept: boolean;
-    try {
-      kept = await this.#removeOurs(row);
-    } catch (error) {
-      log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
-      return 'scheduled';
-    }
-    this.#sql.exec(`DELETE FROM pin WHERE cid = ? AND service = ? AND state = 'unpinning'`, cid, service);
-    return kept ? 'kept' : 'unpinned';
+  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  async #create(): Promise<void> {
+    const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
+    this.ctx.storage.transactionSync(() => {
+      this.#rows.create();
+      this.#denylist.create();
+      const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
+      for (const { from, to } of running) this.#migrations.begin(from, to);
+    });
   }
 
-  /** Removes our part of a pin. @returns whether a pin that is not ours remains */
-  async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
-    const service = serviceOf(this.env, id);
-    if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
-    const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
-    // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
-    if (wasThere === 1) return beside !== 'absent';
-    return (await service.unpin(cid, AbortSignal.timeout(requestMs))) === 'foreign';
+  /** Whether this is the object that knows of every migration. */
+  #isFirst(): boolean {
+    return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
   }
 
-  #deniedAt(cid: string): number | undefined {
-    const rows = this.#sql.exec<{ created_at: number }>('SELECT created_at FROM denied WHERE cid = ?', cid);
-    return rows.toArray()[0]?.created_at;
+  /** The row that has been due for the longest, of the services that may be asked. */
+  #nextDue(): PinRow | undefined {
+    if (!this.#rows.exists) return undefined;
+    const now = this.now();
+    const [first] = this.#rows
+      .dues()
+      .filter(({ service, due }) => due <= now && this.#breakers.openUntil(service) <= now)
+      .toSorted((a, b) => a.due - b.due);
+    return first && this.#rows.firstDue(first.service, now);
   }
 
-  #row(cid: string, service: string): PinRow | undefined {
-    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
+  /** When there is something to do, in ms. */
+  #nextTime(): number | undefined {
+    if (!this.#rows.exists) return undefined;
+    const times = this.#rows.dues().map(({ service, due }) => Math.max(due, this.#breakers.openUntil(service)));
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  async #wake(): Promise<void> {
+    const next = this.#nextTime();
+    if (next !== undefined) await this.#alarm.by(next);
+  }
+
+  /** Does what is due next for a row, unless somebody is at work on the CID. */
+  async #step({ cid, service }: PinRow): Promise<void> {
+    const done = await this.#serialize(cid, async () => {
+      const row = this.#rows.find(cid, service);
+      if (row === undefined || row.due === null || row.due > this.now()) return { ok: true };
+      const stop = new AbortController();
+      this.#interruptible.set(cid, stop);
+      try {
+        await this.#work.next(row, stop.signal);
+      } finally {
+        this.#interruptible.delete(cid);
+      }
+      return { ok: true };
+    });
+    if (!done.ok) this.#rows.change({ cid, service }, { due: this.now() + waitMs });
+  }
+
+  /** Runs an operation that somebody waits for, before what the alarm does. */
+  async #interrupt<T extends object>(cid: string, operation: () => Promise<Result<T>>): Promise<Result<T>> {
+    this.#interruptible.get(cid)?.abort(new Error('a request comes first'));
+    return await this.#serialize(cid, operation);
   }
 
   /** Runs the operations on a CID one after the other. */
@@ -279,21 +362,13 @@ export class Pin extends DurableObject<Env> {
       if (this.#queues.get(cid) === mine) this.#queues.delete(cid);
     }
   }
+}
 
-  /** Creates the tables with the first row: a question about an unknown CID writes nothing. */
-  #create(): void {
-    if (this.#exists) return;
-    this.#sql.exec(`
-      CREATE TABLE IF NOT EXISTS pin (
-        cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
-        other TEXT, anchored INTEGER NOT NULL DEFAULT 0,
-        PRIMARY KEY (cid, service)) WITHOUT ROWID;
-      CREATE INDEX IF NOT EXISTS pin_due ON pin (due) WHERE state = 'unpinning';
-      CREATE TABLE IF NOT EXISTS reference (
-        cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
-        PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
-      ${denylist};
-    `);
-    this.#exists = true;
-  }
+/** The order in which services are asked for blocks. */
+function trust({ state, suspect }: PinRow): number {
+  return (state === 'live' ? 0 : 2) + suspect;
+}
+
+function homeOf({ service, state, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
+  return { service, state, checkedAt, verifiedAt };
 }

@@ -1,7 +1,7 @@
 /** What became of files that are deleted, as rows: of the files themselves nothing is left. */
 import type { EndedShare } from './account-shares.ts';
 import type { Beginning, FileRecord } from './file-rows.ts';
-import type { Removal } from './pin.ts';
+import type { RemovedHome } from './pin.ts';
 
 /** How long a receipt is kept, in ms: 90 days. */
 const receiptMs = 90 * 86_400_000;
@@ -15,13 +15,12 @@ export type DeletionReason = 'deleted' | 'expired';
  */
 type KeyFate = 'destroyed' | 'in-container' | 'elsewhere' | 'none';
 
-/** The receipt of a deleted file; `deletedAt` in ms, `pin`: what became of the one at `service`. */
+/** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
 export type ReceiptRecord = {
   fileId: string;
   reason: DeletionReason;
   key: KeyFate;
-  service: string;
-  pin: Removal;
+  pins: RemovedHome[];
   shares: EndedShare[];
   deletedAt: number;
 };
@@ -30,8 +29,7 @@ type ReceiptRow = {
   file_id: string;
   reason: DeletionReason;
   key_fate: KeyFate;
-  service: string;
-  pin: Removal;
+  pins: string;
   shares: string;
   deleted_at: number;
 };
@@ -54,21 +52,21 @@ export class Receipts {
   /** Writes the receipt of a file in the transaction that deletes it. @param shares the IDs of those that end with it */
   add(file: FileRecord, reason: DeletionReason, shares: readonly string[], nowMs: number): void {
     this.#sql.exec(
-      `INSERT INTO receipt (file_id, reason, key_fate, service, pin, shares, deleted_at, due)
-       VALUES (?, ?, ?, ?, 'scheduled', ?, ?, ?)`,
+      `INSERT INTO receipt (file_id, reason, key_fate, pins, shares, deleted_at, due)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
       file.fileId,
       reason,
       file.mode === 'encrypted' ? 'destroyed' : keyPlaces[file.beginning],
-      file.service,
+      JSON.stringify([{ service: file.service, status: 'scheduled' } satisfies RemovedHome]),
       JSON.stringify(shares),
       nowMs,
       nowMs + receiptMs,
     );
   }
 
-  /** Records what became of the pin of a deleted file; of anything else nothing is recorded. */
-  setPin(fileId: string, pin: Removal): void {
-    this.#sql.exec('UPDATE receipt SET pin = ? WHERE file_id = ?', pin, fileId);
+  /** Records what became of the pins of a deleted file; of anything else nothing is recorded. */
+  setPins(fileId: string, pins: readonly RemovedHome[]): void {
+    this.#sql.exec('UPDATE receipt SET pins = ? WHERE file_id = ?', JSON.stringify(pins), fileId);
   }
 
   /** A receipt. The record of a share is destroyed once the message that says so is delivered. */
@@ -77,9 +75,10 @@ export class Receipts {
       .exec<ReceiptRow>('SELECT * FROM receipt WHERE file_id = ? AND due > ?', fileId, nowMs)
       .toArray();
     if (row === undefined) return undefined;
-    const { reason, key_fate: key, service, pin, shares, deleted_at: deletedAt } = row;
+    const { reason, key_fate: key, shares, deleted_at: deletedAt } = row;
+    const pins = JSON.parse(row.pins) as RemovedHome[];
     const ended = (JSON.parse(shares) as string[]).map((id): EndedShare => ({ id, record: this.#recordOf(id, nowMs) }));
-    return { fileId, reason, key, service, pin, shares: ended, deletedAt };
+    return { fileId, reason, key, pins, shares: ended, deletedAt };
   }
 
   /** Forgets the receipts that were kept long enough. */

@@ -156,7 +156,7 @@ export class ResumableUploads extends RpcTarget {
     // Until it is committed, and long enough for a pin that is on its way.
     parts.intend(part, now() + pendingMs);
     await alarmBy(now() + pendingMs);
-    const result = await refer({ ...part, fileId: part.id, account: caller.account.id });
+    const result = await refer({ ...part, fileId: part.id, account: caller.account.id, isPart: true });
     if (!result.ok) {
       storage.transactionSync(() => parts.withdraw(part.id, now()));
       await flushSoon();

@@ -15,5 +15,28 @@ export async function pinOf(env: PinBinding, cid: string): Promise<DurableObject
  */
 export async function shardName(cid: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid));
-  return new DataView(digest).getUint8(0).toString(16).padStart(2, '0');
+  return hex(new DataView(digest).getUint8(0));
+}
+
+function hex(byte: number): string {
+  return byte.toString(16).padStart(2, '0');
+}
+
+/** The names of all objects. */
+export const shardNames: readonly string[] = Array.from({ length: 256 }, (_, byte) => hex(byte));
+
+/** How many objects are asked at once. */
+const batch = 32;
+
+/** Asks objects, some at once. @returns the answers in the order of the names; stops after the batch in which `isEnough` holds */
+export async function askShards<T>(
+  env: PinBinding,
+  names: readonly string[],
+  ask: (pin: DurableObjectStub<Pin>, name: string) => Promise<T>,
+  isEnough: (answers: readonly T[]) => boolean = () => false,
+): Promise<T[]> {
+  const answers: T[] = [];
+  for (let at = 0; at < names.length && !isEnough(answers); at += batch)
+    answers.push(...(await Promise.all(names.slice(at, at + batch).map((name) => ask(env.PIN.getByName(name), name)))));
+  return answers;
 }

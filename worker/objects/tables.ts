@@ -28,8 +28,8 @@
  * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it is deleted; `version`
  *   counts its changes; `description` is JSON, for plain files only. Files of accounts that are older than the table have no row.
  * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored nowhere.
- * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pin` of
- *   its pin at `service`, `shares` the IDs of those that ended with it, as JSON. The alarm removes a row at `due`.
+ * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pins`
+ *   of its pins, `shares` the IDs of those that ended with it, both as JSON. The alarm removes a row at `due`.
  * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
  *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
  *   has been entered in the operator's list.
@@ -97,7 +97,7 @@ const additions = `
   CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
   CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
   CREATE TABLE IF NOT EXISTS receipt (
-    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, service TEXT NOT NULL, pin TEXT NOT NULL,
+    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, pins TEXT NOT NULL,
     shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);

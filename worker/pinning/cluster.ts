@@ -135,6 +135,10 @@ export function cluster(o: ClusterOptions): PinningService {
     // Each Kubo says at once what it does not have: a search of the network would not end.
     block: (cid, signal) => peers.first((peer) => peer.kubo.block(cid, signal)),
 
+    async discard(cid, signal) {
+      for (const peer of peers.places) await peer.kubo.discard?.(cid, signal);
+    },
+
     read: (cid, offset, length, signal) =>
       failoverStream(peers, { offset, length, signal }, (peer, at, left) => peer.kubo.read(cid, at, left, signal)),
 

@@ -83,6 +83,12 @@ export interface PinningService {
   /** One block, at most 2 MiB, not verified; `pinning_lost` when the service does not have it. */
   block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
 
+  /**
+   * Removes a block whose bytes are not those of its CID, and which nothing pins any more. Left out by a service where an import
+   * replaces it: Kubo keeps what it has. @throws pinning_failed when something of somebody else's pins it
+   */
+  discard?(cid: string, signal: AbortSignal): Promise<void>;
+
   /** `length` bytes of the file from byte `offset`, not verified. The signal also ends the stream. */
   read(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 

@@ -112,6 +112,13 @@ export function kubo(o: KuboOptions): PinningService {
         readBody(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
       ),
 
+    async discard(cid, signal) {
+      const result = await ask('block/rm', { arg: cid, force: 'true' }, signal);
+      if ('message' in result) throw refused(result.message);
+      const { Error: problem } = result.first;
+      if (typeof problem === 'string' && problem !== '') throw refused(problem);
+    },
+
     read: (cid, offset, length, signal) =>
       withTimeout(signal, responseMs, async (limited) => {
         const { body } = await fetched('cat', { arg: cid, offset: String(offset), length: String(length) }, limited);

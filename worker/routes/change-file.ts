@@ -11,6 +11,7 @@ import { parseFutureTime } from '../http/validation.ts';
 import type { FileRecord, FileUpdate } from '../objects/file-rows.ts';
 import type { KeyMaterial } from '../objects/account.ts';
 import { unwrap } from '../objects/result.ts';
+import { askPins } from './homes.ts';
 import { aboutPlain, etagOf, forms, openRecord, parseFileId, storedFile, type About } from './file-view.ts';
 
 /** How often a change starts again that another one came before. */
@@ -25,15 +26,16 @@ export async function changeFile(c: Ctx, principal: Principal): Promise<Response
   for (let attempt = 1; ; attempt += 1) {
     const found = await unwrap(account.files.find(key.hash, fileId, { sealed: true }));
     const { file } = found;
+    const pins = await askPins(c.env, file);
     checkMatch(
       c.req.raw.headers,
-      forms.map((form) => etagOf(file, form)),
+      forms.map((form) => etagOf(file, form, pins)),
     );
     const { update, about } = await updateOf(principal, found, change);
     try {
       const changed = await unwrap(account.files.change(key.hash, fileId, update));
-      const body: StoredFile = storedFile(changed.file, about);
-      return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file') });
+      const body: StoredFile = storedFile(changed.file, about, pins);
+      return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file', pins) });
     } catch (error) {
       if (attempt === attempts || !isSealpinError(error, 'conflict')) throw error;
     }

@@ -1,6 +1,6 @@
 /** Files in the shape of the API. */
 import * as v from 'valibot';
-import { FileId, type StoredFile } from '../../shared/api.ts';
+import { FileId, type StoredFile, type StoredPin } from '../../shared/api.ts';
 import { openDetached, plaintextBytes, type FileInfo, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
@@ -26,16 +26,29 @@ export function parseFileId(c: Ctx): string {
 
 /** The forms of a file that responses have, each with an ETag of its own. */
 export const forms = ['json', 'file', 'raw', 'container'] as const;
+export type Form = (typeof forms)[number];
 
-/** The ETag of a form of a file. Only its description ever changes, so the tag needs no hash. */
-export function etagOf({ fileId, version }: FileRecord, form: (typeof forms)[number]): string {
-  return `"${fileId}-${form}${version === 0 ? '' : `-${version}`}"`;
+/** The pins that are in a form of a file. */
+export function pinsIn(form: Form, pins: readonly StoredPin[]): readonly StoredPin[] {
+  return form === 'json' || form === 'file' ? pins : [];
+}
+
+/**
+ * The ETag of a form of a file. Only its description and its pins ever change, so the tag needs no hash.
+ * @param pins of the file, of which forms without them ignore what is given
+ */
+export function etagOf({ fileId, version }: FileRecord, form: Form, pins: readonly StoredPin[]): string {
+  const seen = pinsIn(form, pins).map(({ service, status, checkedAt = '', verifiedAt = '' }) =>
+    [service, status, checkedAt, verifiedAt].join('.'),
+  );
+  return `"${[fileId, form, ...(version === 0 ? [] : [version]), ...seen].join('-')}"`;
 }
 
 /** A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read it. */
 export function storedFile(
   record: FileRecord,
   about: Omit<About, 'filename'> & { filename: string | null | undefined },
+  pins: StoredPin[],
 ): StoredFile {
   return {
     fileId: record.fileId,
@@ -50,7 +63,7 @@ export function storedFile(
     ...(record.changedAt === null ? {} : { changedAt: new Date(record.changedAt).toISOString() }),
     ...(about.metadata === undefined ? {} : { metadata: { ...about.metadata } }),
     ...(about.tags === undefined ? {} : { tags: [...about.tags] }),
-    pins: [{ service: record.service, status: 'pinned' }],
+    pins,
   };
 }
 

@@ -15,6 +15,7 @@ import { identityOf, needsSealed, privateKeyOf, type Principal } from '../auth/a
 import type { Env } from '../env.ts';
 import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
+import { knownPins } from './homes.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
@@ -28,9 +29,10 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
-      if (record.mode === 'plain') return storedFile(record, aboutPlain(record));
+      const pins = await knownPins(c.env, record);
+      if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
       identity ??= identityOf(principal, result);
-      return storedFile(record, (await openRecord(record, await identity)).file);
+      return storedFile(record, (await openRecord(record, await identity)).file, pins);
     }),
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);
@@ -74,14 +76,14 @@ export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<
   return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 
-function receiptView(env: Env, { fileId, reason, key, service, pin, shares, deletedAt }: ReceiptRecord): Receipt {
+function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt }: ReceiptRecord): Receipt {
   return {
     fileId,
     reason,
     deletedAt: new Date(deletedAt).toISOString(),
     key,
     ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, deletedAt) : {}),
-    pins: [{ service, status: pin }],
+    pins,
     ...(shares.length > 0 ? { shares } : {}),
   };
 }

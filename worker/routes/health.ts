@@ -1,6 +1,7 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
+import { web } from 'sealpin:web';
 import { version } from '../../package.json';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
@@ -10,6 +11,7 @@ import { errorText, log } from '../log.ts';
 import { pinOf } from '../objects/shard.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import type { PinningService } from '../pinning/contract.ts';
+import { migrationsOf } from './pins.ts';
 
 /** How long a pinning service or an object may take to respond. */
 const pingMs = 5_000;
@@ -32,12 +34,12 @@ type State = { storage: 'ok' | 'failing'; services: Service[] };
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
   const limits = { maxUploadBytes: maxUploadBytes(c.env) ?? null, maxFileBytes: maxFileBytes(c.env) };
-  const body: Health = { status: 'ok', version, ...limits };
+  const body: Health = { status: 'ok', version, pages: web.hash, ...limits };
   if (live === undefined) {
     const state = await stateOf(c.env);
     const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
     if (!isHealthy) body.status = 'degraded';
-    if (await isOperator(c)) Object.assign(body, state);
+    if (await isOperator(c)) Object.assign(body, state, await migrationsNow(c));
   }
   const headers = { 'Cache-Control': 'no-store' };
   return body.status === 'ok'
@@ -76,6 +78,17 @@ async function stateOf(env: Bindings): Promise<State> {
     return last.state;
   } finally {
     last.runningSince = 0;
+  }
+}
+
+/** How far migrations are, where there are any and the objects respond. */
+async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
+  try {
+    const migrations = await migrationsOf(c.env);
+    return migrations.length === 0 ? {} : { migrations };
+  } catch (error) {
+    log({ event: 'health.migrations', requestId: c.var.requestId, error: errorText(error) });
+    return {};
   }
 }
 

@@ -21,8 +21,8 @@ import { attachment } from '../http/content-disposition.ts';
 import { isNotModified } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
 import { pinOf } from '../objects/shard.ts';
-import { serviceOf, servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
+import { configuredHomes, homeOptions } from './homes.ts';
 
 const types = {
   bytes: 'application/octet-stream',
@@ -72,16 +72,17 @@ export async function readGateway(c: Ctx): Promise<Response> {
 
 async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockSource[]): Promise<Response> {
   const { signal, started } = abortable(c);
+  const options = { signal, ...homeOptions(c, cid) };
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
   if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   if (form === 'raw') {
-    const block = once(() => readBlock(cid, sources, { signal }));
+    const block = once(() => readBlock(cid, sources, options));
     const bytes = await sizeOf(etag, async () => (await block()).length);
     const body = async () => concatStreams([await block()]);
     return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
   }
-  const file = once(() => openFile(cid, sources, { signal }));
+  const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);
   const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
   return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
@@ -101,7 +102,9 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(await started(carOf(cid, sources, { ...selection, signal })), { headers });
+  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, cid) })), {
+    headers,
+  });
 }
 
 /**
@@ -143,7 +146,7 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
 /** The pinning services that hold a CID for a file here. */
 async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
   const { services, gone } = await unwrap((await pinOf(c.env, cid)).services(cid));
-  if (services.length > 0) return configured(c, services);
+  if (services.length > 0) return configuredHomes(c.env, services);
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
   if (gone) throw new SealpinError('gone');
@@ -154,13 +157,6 @@ async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
       hint: 'ask for the root CID of a whole file: format=car gives all of its blocks, entity-bytes those of a part',
     },
   );
-}
-
-/** The sources with these ids. One that is not configured now is skipped as long as there is another one. */
-function configured(c: Ctx, ids: readonly string[]): BlockSource[] {
-  const known = new Set(servicesOf(c.env).map(({ id }) => id));
-  const usable = ids.filter((id) => known.has(id));
-  return (usable.length > 0 ? usable : ids).map((id) => serviceOf(c.env, id));
 }
 
 /** The ETag of a form of a CID, and the headers of a response with it. */

@@ -2,7 +2,7 @@
  * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens
  * offline; `/v1/storage/:fileId/content`: as bytes.
  */
-import { ReadQuery } from '../../shared/api.ts';
+import { ReadQuery, type StoredPin } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { digestOfBytes, openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
@@ -13,10 +13,21 @@ import { respond, type OpenBody, type Representation } from '../http/representat
 import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
-import { serviceOf } from '../pinning/configured.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
+import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { aboutPlain, etagOf, openRecord, parseFileId, storedFile, type About, type Opened } from './file-view.ts';
+import {
+  aboutPlain,
+  etagOf,
+  openRecord,
+  parseFileId,
+  pinsIn,
+  storedFile,
+  type About,
+  type Form,
+  type Opened,
+} from './file-view.ts';
+import { askPins, homesOf, homeOptions } from './homes.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
@@ -50,7 +61,7 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const [essence = ''] = about.contentType.split(';');
   const form = negotiate(accept, [json, raw, container, essence.trim().toLowerCase()]);
   if (form !== json) return await respond(c, asBytes(record, about, body(opened)));
-  return await respond(c, inJson(record, about, body(opened), o.alone));
+  return await respond(c, inJson(record, about, await askPins(c.env, record), body(opened), o.alone));
 }
 
 /**
@@ -66,20 +77,24 @@ export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<
 /** The bytes of a file, decrypted when it is `opened`. */
 function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
   return async (span) => {
+    const homes = await homesOf(c.env, record);
     try {
-      return await openBytes(c, record, opened, span);
+      return await openBytes(c, record, homes, opened, span);
     } catch (error) {
       // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
       await ask();
-      throw atServices(error, [record.service]);
+      throw atServices(
+        error,
+        homes.map(({ id }) => id),
+      );
     }
   };
 }
 
-function inJson(record: FileRecord, about: About, data: OpenBody, alone: boolean): Representation {
+function inJson(record: FileRecord, about: About, pins: StoredPin[], data: OpenBody, alone: boolean): Representation {
   const encoder = new TextEncoder();
-  const file = JSON.stringify(storedFile(record, about));
-  const meta = metaOf(record, alone ? 'file' : 'json', json);
+  const file = JSON.stringify(storedFile(record, about, pins));
+  const meta = metaOf(record, alone ? 'file' : 'json', json, undefined, pins);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
   if (alone)
     return { ...meta, bytes: before.length, body: () => Promise.resolve(concatStreams([before])), ranges: false };
@@ -113,20 +128,23 @@ function wholeContainer(record: FileRecord, sealed: OpenBody): Representation {
   };
 }
 
-/** The ETag of a form of a file, and the headers of a response with it. */
+/** The ETag of a form of a file, and the headers of a response with it. @param pins of the file */
 function metaOf(
   record: FileRecord,
-  form: Parameters<typeof etagOf>[1],
+  form: Form,
   type: string,
   filename?: string | null,
+  pins: readonly StoredPin[] = [],
 ): { etag: string; headers: Headers } {
+  const times = pinsIn(form, pins).flatMap(({ checkedAt, verifiedAt }) => [checkedAt, verifiedAt]);
+  const seen = times.filter((time) => time !== undefined).map((time) => Date.parse(time));
   const headers = new Headers({
     ...fileHeaders,
     'Content-Type': type,
-    'Last-Modified': new Date(record.changedAt ?? record.createdAt).toUTCString(),
+    'Last-Modified': new Date(Math.max(record.changedAt ?? record.createdAt, ...seen)).toUTCString(),
   });
   if (filename !== undefined) headers.set('Content-Disposition', attachment(filename));
-  return { etag: etagOf(record, form), headers };
+  return { etag: etagOf(record, form, pins), headers };
 }
 
 /**
@@ -136,13 +154,14 @@ function metaOf(
 async function openBytes(
   c: Ctx,
   record: FileRecord,
+  homes: PinningService[],
   opened: Opened | undefined,
   span?: Span,
 ): Promise<ReadableStream<Uint8Array>> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   try {
-    const file = await openFile(record.cid, [serviceOf(c.env, record.service)], { signal });
+    const file = await openFile(record.cid, homes, { signal, ...homeOptions(c, record.cid) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
     return await awaitFirstChunk(await readSpan(file, opened, span), (reason) => abort.abort(reason));
   } catch (error) {

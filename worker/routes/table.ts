@@ -43,6 +43,7 @@ import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { openapi } from './openapi.ts';
+import { pinRoutes } from './pins-table.ts';
 import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
@@ -340,6 +341,7 @@ export const routes: readonly Route[] = [
     codes: ['not_found'],
     handler: readReceipt,
   },
+  ...pinRoutes,
   ...shareRoutes,
   ...signedRoutes({
     store: uploadRoute('encrypted'),

@@ -28,6 +28,7 @@ import type { KeyRecord } from '../objects/key-registry.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
+import { knownPins } from './homes.ts';
 
 type Mode = NewFile['mode'];
 
@@ -95,7 +96,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
       body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
     });
-    return created(c, key, record, { ...about, digest });
+    return await created(c, key, record, { ...about, digest });
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
     const cause = body?.cause();
@@ -142,11 +143,16 @@ async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   }
 }
 
-function created(c: Ctx, key: KeyRecord, record: FileRecord, about: About & { digest?: string | undefined }): Response {
+async function created(
+  c: Ctx,
+  key: KeyRecord,
+  record: FileRecord,
+  about: About & { digest?: string | undefined },
+): Promise<Response> {
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
-    ...storedFile(record, known),
+    ...storedFile(record, known, await knownPins(c.env, record)),
     ...(digest === undefined ? {} : { digest }),
   };
   return c.json(body, 201, {
@@ -164,11 +170,16 @@ async function replay(
   announced: Announced,
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
-  if (record.mode === 'plain') return created(c, material.key, record, aboutPlain(record));
+  if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
   if (principal !== undefined && material.key.scopes.includes('read'))
-    return created(c, material.key, record, (await openRecord(record, await identityOf(principal, material))).file);
+    return await created(
+      c,
+      material.key,
+      record,
+      (await openRecord(record, await identityOf(principal, material))).file,
+    );
   // Without `read`, or the key itself, the header stays closed. The type is part of the fingerprint, so this one is that one.
-  return created(c, material.key, record, {
+  return await created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
     size: plaintextBytes(record.bytes) ?? 0,

@@ -105,6 +105,17 @@ export class Pin extends RealPin {
     await this.alarm();
   }
 
+  /** Writes that many rows of CIDs that nobody has, live at a service and due. */
+  fill(count: number, service: string): void {
+    const { sql } = this.ctx.storage;
+    sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       INSERT INTO pin (cid, service, state, was_there, due, attempts) SELECT 'bafkreicid' || i, ?, 'live', 0, 0, 0 FROM n`,
+      count,
+      service,
+    );
+  }
+
   rows(table: 'pin' | 'reference'): Row[] {
     return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

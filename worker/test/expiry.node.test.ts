@@ -56,7 +56,7 @@ describe.each(modes)('a file in %s mode that expires', (mode) => {
     await own.object.ring(2 * minuteMs);
     expect([await own.object.rows('file'), await own.object.rows('file_detail')]).toEqual([[], []]);
     expect(await pinned(service)).not.toContain(cid);
-    expect((await (await shareObject(service, share.id)).rows(''))[0]?.['record']).toBeNull();
+    expect((await (await shareObject(service, share.id)).rows('share'))[0]?.['record']).toBeNull();
     const { deletedAt, ...receipt } = await jsonOf<Receipt>(receiptOf(fileId, own));
     expect(receipt).toEqual({
       fileId,

@@ -7,6 +7,8 @@ import { startPeer, type Peer } from './peer.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
 const { version } = manifest;
+/** A service shows the hash of its pages. */
+const pages: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
 const maxFileBytes = 32 * 2 ** 30;
 let service: Service;
 let peer: Peer;
@@ -40,7 +42,7 @@ it('is 200 while the service can store and read, and asks the pinning service on
   peer.seen.length = 0;
   const responses = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
   for (const response of responses)
-    expect(response).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
+    expect(response).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
   expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
 });
 
@@ -50,10 +52,16 @@ it('is 503 and degraded while a pinning service fails, and still alive', async (
   await expect.poll(status, wait).toBe(503);
   const response = await health();
   expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
-  expect(await jsonOf(response, 503)).toEqual({ status: 'degraded', version, maxUploadBytes: null, maxFileBytes });
+  expect(await jsonOf(response, 503)).toEqual({
+    status: 'degraded',
+    version,
+    pages,
+    maxUploadBytes: null,
+    maxFileBytes,
+  });
   for (const path of ['/v1/health?live', '/v1/health?live=true']) {
     peer.seen.length = 0;
-    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
+    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
     expect(peer.seen).toEqual([]);
   }
   expect(await jsonOf<Health>(health('/v1/health', adminToken), 503)).toMatchObject({
@@ -73,7 +81,7 @@ it('shows the operator more, and ignores any other Authorization', async () => {
   });
   for (const Authorization of ['Bearer wrong', 'Basic bG9hZDpiYWxhbmNlcg==', 'Bearer sp_x', 'x']) {
     const response = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));
-    expect(Object.keys(response)).toEqual(['status', 'version', 'maxUploadBytes', 'maxFileBytes']);
+    expect(Object.keys(response)).toEqual(['status', 'version', 'pages', 'maxUploadBytes', 'maxFileBytes']);
   }
 });
 

@@ -15,6 +15,8 @@ export type Turn = {
   answer(status: number, body: string | Buffer, headers?: Record<string, string>): void;
   /** Sends the answer's beginning with a length, and then nothing more, or the end of the connection. */
   begin(body: Buffer, bytes: number, then: 'hang' | 'cut'): void;
+  /** Sends an answer so slowly. */
+  trickle(body: Buffer, bytesPerSecond: number): Promise<void>;
   cut(): void;
 };
 
@@ -103,6 +105,14 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
         response.write(body, () => {
           if (then === 'cut') request.socket.destroy();
         });
+      },
+      async trickle(body, bytesPerSecond) {
+        response.writeHead(200, { 'content-length': body.length });
+        for (let at = 0; at < body.length && !response.destroyed; at += bytesPerSecond / 10) {
+          response.write(body.subarray(at, at + bytesPerSecond / 10));
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+        response.end();
       },
       cut() {
         onward.destroy();

@@ -13,7 +13,8 @@ import { concat } from '../../shared/streams/concat.ts';
 import type { Route } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { bytesOf, client, jsonOf } from './client.ts';
-import { adminToken, startService } from '../../testkit/service.ts';
+import { startNode } from '../../testkit/node.ts';
+import { adminToken, rpcToken, startService } from '../../testkit/service.ts';
 
 function has(program: string): boolean {
   try {
@@ -64,8 +65,11 @@ it('lists every route with its access, and no other', () => {
 it.skipIf(!runnable)(
   'every example of the manual works, and every route has one (needs curl, bash and python3)',
   async () => {
-    const service = await startService();
     const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
+    const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+    const entry = (id: string) => ({ id, type: 'kubo', url: node.url, tokenSecret: 'KUBO_TOKEN' });
+    const PINNING_SERVICES = JSON.stringify([entry('node'), entry('old')]);
+    const service = await startService({ node, vars: { PINNING_SERVICES } });
     try {
       const pair = await generateKeyPair();
       const { account, apiKey } = await jsonOf<NewAccountResponse>(
@@ -124,6 +128,7 @@ it.skipIf(!runnable)(
       expect(needed.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
     } finally {
       await service.close();
+      await node.close();
       rmSync(dir, { recursive: true, force: true });
     }
   },

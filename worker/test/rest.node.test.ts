@@ -51,8 +51,10 @@ async function loot(service: Service): Promise<Loot> {
   const found: Loot = { sealed: [], headers: [], spki: new Uint8Array(0) };
   const kv = await service.miniflare.getKVNamespace('API_KEYS');
   for (const { name } of (await kv.list()).keys) {
-    const record = JSON.parse((await kv.get(name, 'text'))!) as { id: string; sealed?: string };
-    if (record.sealed !== undefined) found.sealed.push({ id: record.id, sealed: Buffer.from(record.sealed, 'base64') });
+    // An entry of the list of accounts is empty.
+    const record = JSON.parse((await kv.get(name, 'text')) || '{}') as { id?: string; sealed?: string };
+    if (record.id !== undefined && record.sealed !== undefined)
+      found.sealed.push({ id: record.id, sealed: Buffer.from(record.sealed, 'base64') });
   }
   await service.close();
   for (const path of filesBelow(dir).filter((each) => each.endsWith('.sqlite'))) {

@@ -258,7 +258,13 @@ it('serves what is stored here to anybody, and nothing else', async () => {
 
 it('reports its version and its limit', async () => {
   const response = await fetch(`${service.url}/v1/health`);
-  expect(await response.json()).toEqual({ status: 'ok', version, maxUploadBytes: null, maxFileBytes });
+  expect(await response.json()).toEqual({
+    status: 'ok',
+    version,
+    maxUploadBytes: null,
+    maxFileBytes,
+    pages: expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
 });
 
 it('lets only the operator create accounts', async () => {

@@ -14,6 +14,7 @@ type Rows = {
   fail(call: string, fault: Fault): Promise<void>;
   wait(ms: number): Promise<void>;
   fill(count: number): Promise<void>;
+  fill(count: number, service: string): Promise<void>;
 };
 
 /** An account with its first key. */

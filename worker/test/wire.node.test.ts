@@ -9,6 +9,8 @@ import { startPeer, type Peer, type Turn } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 let service: Service;
 let peer: Peer;
 let owner: Owner;
@@ -68,7 +70,7 @@ const kuboError = JSON.stringify({ Message: 'no such thing', Code: 0, Type: 'err
 describe.each(['encrypted', 'plain'] as const)(
   'S62 S63 S64: a pinning service lies about the bytes of a file in %s mode',
   (mode) => {
-    const sizes = [10_000, 1_500_000];
+    const sizes = long || mode === 'encrypted' ? [10_000, 1_500_000] : [1_500_000];
     const forms = [
       { Accept: 'application/octet-stream' },
       {},
@@ -240,7 +242,7 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
   });
 });
 
-describe.runIf(process.env['SEALPIN_LONG'] === '1')('S64: a pinning service hangs', () => {
+describe.runIf(long)('S64: a pinning service hangs', () => {
   it('before it answers to a read', async () => {
     const file = await owner.call.store('plain', 'x');
     peer.onCommand = () => undefined;
@@ -325,8 +327,10 @@ describe('S69 S79: a client leaves in the middle of an upload', () => {
       ['plain', 'encrypted'].map((mode) => ({ way, leave, framing, frame, mode })),
     ),
   );
+  // Each pair of two of them.
+  const pairs = cases.filter((_, index) => long || [0, 3, 5, 6].includes(index));
 
-  it.each(cases)('by $way, with $framing, in $mode mode: nothing is kept', async ({ leave, frame, mode }) => {
+  it.each(pairs)('by $way, with $framing, in $mode mode: nothing is kept', async ({ leave, frame, mode }) => {
     const before = await pinned(service);
     peer.aborted.length = 0;
     const { lines, body } = frame(randomBytes(2_500_000));

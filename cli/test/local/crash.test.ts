@@ -6,10 +6,10 @@ import { workerdsOf } from '../../local/leftover.ts';
 import { isRunning } from '../../local/process.ts';
 import type { ProcessMark } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { call, removeAll, sealpin, startLocal, store } from './harness.ts';
-import type { Running } from './harness.ts';
+import { call, here, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
+import type { Running, RunningHere } from './harness.ts';
 
-const services: Running[] = [];
+const services: RunningHere[] = [];
 afterEach(async () => {
   await removeAll(services.splice(0));
 });
@@ -19,7 +19,7 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   return service;
 }
 
-const rounds = process.env['SEALPIN_LONG'] === '1' ? 40 : 3;
+const rounds = process.env['SEALPIN_LONG'] === '1' ? 40 : 2;
 
 async function workerdOf({ dataDir }: Running): Promise<ProcessMark> {
   const [mark] = (await loadRun(dataDir))!.workerd;
@@ -96,12 +96,12 @@ describe('the workerd that a killed service left', () => {
     const { service, left } = await orphan();
     try {
       const flag = `--data-dir=${service.dataDir}`;
-      const status = await sealpin(['status', flag]);
+      const status = await here(['status', flag]);
       expect(status).toMatchObject({ code: 1, stdout: '' });
       expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
-      expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
+      expect(await here(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
-      expect((await sealpin(['stop', flag])).stderr).toContain('No local service is running');
+      expect((await here(['stop', flag])).stderr).toContain('No local service is running');
     } finally {
       killed(left);
     }
@@ -111,7 +111,7 @@ describe('the workerd that a killed service left', () => {
     const { service, left } = await orphan();
     try {
       await rm(localPaths(service.dataDir).run);
-      await started({ dataDir: service.dataDir });
+      services.push(await startHere({ dataDir: service.dataDir }));
       expect(isRunning(left)).toBe(false);
     } finally {
       killed(left);

@@ -6,15 +6,17 @@ import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
-import { call, everyFile, helper, removeAll, startLocal, store, wrappedKey } from './harness.ts';
-import type { Running } from './harness.ts';
+import { call, everyFile, helper, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
+import type { RunningHere } from './harness.ts';
 
-const services: Running[] = [];
+const long = process.env['SEALPIN_LONG'] === '1';
+
+const services: RunningHere[] = [];
 afterEach(async () => {
   await removeAll(services.splice(0));
 });
-async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
-  const service = await startLocal(o);
+async function started(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
+  const service = await startHere(o);
   services.push(service);
   return service;
 }
@@ -22,7 +24,7 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
 const bytes = new Uint8Array(1000).fill(7);
 
 /** Stores encrypted files, several at a time, so that the pages of the database are split and filled again. */
-async function storeMany(service: Running, count: number): Promise<string[]> {
+async function storeMany(service: RunningHere, count: number): Promise<string[]> {
   const files: string[] = [];
   for (let left = count; left > 0; left -= 6) {
     const some = await Promise.all(Array.from({ length: 6 }, () => store(service, 'encrypted', bytes)));
@@ -31,12 +33,12 @@ async function storeMany(service: Running, count: number): Promise<string[]> {
   return files;
 }
 
-async function destroy(service: Running, fileId: string): Promise<void> {
+async function destroy(service: RunningHere, fileId: string): Promise<void> {
   const answer = await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' });
   expect(await answer.json()).toMatchObject({ fileId, key: 'destroyed' });
 }
 
-async function accountFiles(service: Running): Promise<string[]> {
+async function accountFiles(service: RunningHere): Promise<string[]> {
   return (await readdir(join(localPaths(service.dataDir).state, 'do/sealpin-Account'))).filter(
     (name) => name.endsWith('.sqlite') && name !== 'metadata.sqlite',
   );
@@ -44,8 +46,9 @@ async function accountFiles(service: Running): Promise<string[]> {
 
 describe('the local service', () => {
   test('holds a destroyed header in none of its files when the receipt comes, nor after a crash', async () => {
-    const service = await started();
-    const files = await storeMany(service, 60);
+    const service = await startLocal();
+    services.push(service);
+    const files = await storeMany(service, long ? 60 : 30);
     const gone: string[] = [];
     for (const fileId of files.filter((_, index) => index % 6 === 2)) {
       const wrapped = await wrappedKey(service, fileId);

@@ -42,11 +42,15 @@ export type Running = {
   end(signal?: NodeJS.Signals): Promise<number | null>;
 };
 
+async function newDataDir(): Promise<string> {
+  return await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
+}
+
 /** Starts the service of a data directory (a fresh temporary one by default) on a free port and waits until it is ready. */
 export async function startLocal(
   o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<Running> {
-  const dataDir = o.dataDir ?? (await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-'))));
+  const dataDir = o.dataDir ?? (await newDataDir());
   const port = o.args?.some((arg) => arg.startsWith('--port')) === true ? [] : ['--port=0'];
   const child = spawn(
     process.execPath,
@@ -87,33 +91,35 @@ export async function startLocal(
 }
 
 /** A service in this process. */
-export type RunningHere = Omit<Running, 'pid' | 'stderr'>;
+export type RunningHere = Omit<Running, 'pid'>;
 
-/** Starts the service in this process, at half the cost: for tests whose subject is not the process. */
-export async function startHere(o: {
-  dataDir: string;
-  args?: readonly string[];
-  env?: Record<string, string>;
-}): Promise<RunningHere> {
+/** As `startLocal`, but in this process, at half the cost: for tests whose subject is not the process. */
+export async function startHere(
+  o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
+): Promise<RunningHere> {
+  const dataDir = o.dataDir ?? (await newDataDir());
   const stop = new AbortController();
   const { promise: ready, resolve } = Promise.withResolvers<string>();
   const stdout = new Collector();
+  const stderr = new Collector();
   stdout.onWrite = () => resolve(stdout.text);
-  const ended = run(['start', '--port=0', '--json', `--data-dir=${o.dataDir}`, ...(o.args ?? [])], o.dataDir, {
+  const ended = run(['start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])], dataDir, {
     env: o.env ?? {},
     signal: stop.signal,
     stdout,
+    stderr,
   });
-  const failed = ended.then(({ exit, stderr }): never => {
-    throw new Error(`sealpin start ended with ${exit}: ${stderr}`);
+  const failed = ended.then(({ exit }): never => {
+    throw new Error(`sealpin start ended with ${exit}: ${stderr.text}`);
   });
   const { url, keyFile } = JSON.parse(await Promise.race([ready, failed])) as { url: string; keyFile: string };
   failed.catch(() => undefined);
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   return {
-    dataDir: o.dataDir,
+    dataDir,
     url,
     apiKey,
+    stderr: () => stderr.text,
     async end() {
       stop.abort();
       return (await ended).exit;
@@ -128,8 +134,8 @@ export async function remove(service: RunningHere): Promise<void> {
 }
 
 /** What a start says that is refused; one that is not refused is ended. */
-export async function refusal(o: Parameters<typeof startLocal>[0]): Promise<string> {
-  return await startLocal(o).then(
+export async function refusal(o: Parameters<typeof startHere>[0]): Promise<string> {
+  return await startHere(o).then(
     async (local) => {
       await local.end();
       return 'it started';
@@ -139,13 +145,13 @@ export async function refusal(o: Parameters<typeof startLocal>[0]): Promise<stri
 }
 
 /** Ends services, which may share a data directory, and removes what they kept. */
-export async function removeAll(services: readonly Running[]): Promise<void> {
+export async function removeAll(services: readonly RunningHere[]): Promise<void> {
   await Promise.all(services.map((service) => service.end()));
   for (const { dataDir } of services) await rm(dataDir, { recursive: true, force: true });
 }
 
 /** A request with the API key of the account. */
-export function call(service: Running, path: string, init: RequestInit = {}): Promise<Response> {
+export function call(service: RunningHere, path: string, init: RequestInit = {}): Promise<Response> {
   return fetch(service.url + path, {
     ...init,
     headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
@@ -154,7 +160,7 @@ export function call(service: Running, path: string, init: RequestInit = {}): Pr
 
 /** Stores bytes as `a file.bin`. */
 export async function store(
-  service: Running,
+  service: RunningHere,
   mode: 'plain' | 'encrypted',
   body: Uint8Array<ArrayBuffer>,
 ): Promise<{ fileId: string; cid: string }> {
@@ -171,7 +177,7 @@ export async function store(
 }
 
 /** The wrapped file key of an encrypted file, as its header spells it. */
-export async function wrappedKey(service: Running, fileId: string): Promise<string> {
+export async function wrappedKey(service: RunningHere, fileId: string): Promise<string> {
   const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
   const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
   return /-> p256 (\S{40})/.exec(text)![1]!;

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { call, removeAll, sealpin, startLocal, store } from './harness.ts';
-import type { Running } from './harness.ts';
+import { call, here, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
+import type { Running, RunningHere } from './harness.ts';
 
-const services: Running[] = [];
+const services: RunningHere[] = [];
 afterEach(async () => {
   await removeAll(services.splice(0));
 });
@@ -17,8 +17,13 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   services.push(service);
   return service;
 }
+async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
+  const service = await startHere(o);
+  services.push(service);
+  return service;
+}
 
-async function fetched(service: Running, fileId: string): Promise<Buffer> {
+async function fetched(service: RunningHere, fileId: string): Promise<Buffer> {
   const answer = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
   expect(answer.status).toBe(200);
   return Buffer.from(await answer.arrayBuffer());
@@ -28,14 +33,14 @@ const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
   new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
 
 test('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
-  const first = await startLocal();
+  const first = await startHere();
   const { dataDir } = first;
   const data = bytes(2_500_000);
   const file = await store(first, 'encrypted', data);
   await first.end();
   const { ipfs } = localPaths(dataDir);
   for (const name of await readdir(ipfs)) if (name.startsWith('node.db')) await rm(join(ipfs, name));
-  const second = await started({ dataDir });
+  const second = await startedHere({ dataDir });
   expect(second.stderr()).toContain('node.db did not know 1 file in data/');
   expect((await fetched(second, file.fileId)).equals(Buffer.from(data))).toBe(true);
   const receipt = await call(second, `/v1/storage/${file.fileId}`, { method: 'DELETE' });
@@ -44,19 +49,19 @@ test('without the index of its node it starts, says so, reads every file, and de
 });
 
 test('its id for pins is made once, also in a data directory of an earlier version', async () => {
-  const first = await startLocal();
+  const first = await startHere();
   const { dataDir } = first;
   const { secrets } = localPaths(dataDir);
   const idIn = async () => (JSON.parse(await readFile(secrets, 'utf8')) as { serviceId?: string }).serviceId;
   const id = await idIn();
   expect(id).toMatch(/^[0-9a-f]{32}$/);
   await first.end();
-  const again = await startLocal({ dataDir });
+  const again = await startHere({ dataDir });
   expect(await idIn()).toBe(id);
   await again.end();
   const { serviceId, ...earlier } = JSON.parse(await readFile(secrets, 'utf8')) as Record<string, unknown>;
   await writeFile(secrets, JSON.stringify(earlier));
-  const upgraded = await started({ dataDir });
+  const upgraded = await startedHere({ dataDir });
   expect(upgraded.apiKey).toBe(first.apiKey);
   expect(await idIn()).toMatch(/^[0-9a-f]{32}$/);
   expect(await idIn()).not.toBe(serviceId);
@@ -69,7 +74,7 @@ describe('the local service', () => {
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
     expect(await first.end()).toBe(0);
     expect(await loadRun(first.dataDir)).toBeUndefined();
-    const second = await started({ dataDir: first.dataDir });
+    const second = await startedHere({ dataDir: first.dataDir });
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
   });
@@ -84,7 +89,7 @@ describe('the local service', () => {
   });
 
   test('is not started twice on one data directory', async () => {
-    const service = await started();
+    const service = await startedHere();
     const second = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
     expect(second).toMatchObject({ code: 1, stdout: '' });
     expect(second.stderr).toContain('already');
@@ -99,7 +104,7 @@ describe('the local service', () => {
     await first.end('SIGKILL');
     expect(isRunning(orphan!)).toBe(true);
     expect(await localService(first.dataDir)).toBeUndefined();
-    const second = await started({ dataDir: first.dataDir });
+    const second = await startedHere({ dataDir: first.dataDir });
     expect(isRunning(orphan!)).toBe(false);
     expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
   });
@@ -109,7 +114,7 @@ describe('the local service', () => {
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as { port: number };
     const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
-    const ran = await sealpin(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
+    const ran = await here(['start', `--port=${port}`, `--data-dir=${dataDir}`]);
     await new Promise((resolve) => other.close(resolve));
     expect(ran).toMatchObject({ code: 1, stdout: '' });
     expect(ran.stderr).toBe(
@@ -120,24 +125,24 @@ describe('the local service', () => {
   });
 
   test('S58: does not start over secrets that are damaged, and leaves them as they are', async () => {
-    const service = await started();
+    const service = await startedHere();
     await service.end();
     const { secrets } = localPaths(service.dataDir);
     await writeFile(secrets, '{"v":1');
-    const ran = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    const ran = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain(`${secrets} is damaged`);
     expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
   });
 
   test('S58: does not start over a damaged database of an account, and leaves it as it is', async () => {
-    const service = await started();
+    const service = await startedHere();
     await service.end();
     const dir = join(localPaths(service.dataDir).state, 'do/sealpin-Account');
     const name = (await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))!;
     const damaged = (await readFile(join(dir, name))).fill(0x5a, 0, 4096);
     await writeFile(join(dir, name), damaged);
-    const ran = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    const ran = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
     expect(ran).toMatchObject({ code: 1, stdout: '' });
     expect(ran.stderr).toContain(`${name} is damaged`);
     expect(Buffer.compare(await readFile(join(dir, name)), damaged)).toBe(0);
@@ -152,7 +157,7 @@ describe('in the background', () => {
     expect(began).toMatchObject({ code: 0, stderr: '' });
     const { url } = JSON.parse(began.stdout) as { url: string };
     expect((await fetch(`${url}/v1/health`)).status).toBe(200);
-    const status = await sealpin(['status', '--json', flag]);
+    const status = await here(['status', '--json', flag]);
     expect(JSON.parse(status.stdout)).toMatchObject({ url, running: 0 });
     expect((await stat(localPaths(dataDir).log)).mode & 0o777).toBe(0o600);
     const again = await sealpin(['start', '--detach', '--port=0', flag]);
@@ -164,13 +169,13 @@ describe('in the background', () => {
     expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
     for (const command of ['stop', 'status']) {
-      const none = await sealpin([command, flag]);
+      const none = await here([command, flag]);
       expect(none.code).toBe(1);
       expect(none.stderr).toBe(
         'sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n',
       );
     }
-    const built = await sealpin(['rebuild', '--json', flag]);
+    const built = await here(['rebuild', '--json', flag]);
     expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
     await rm(dataDir, { recursive: true });
   });
@@ -201,7 +206,7 @@ describe('in the background', () => {
   });
 
   test('rebuild waits for an upload that runs, which goes through', async () => {
-    const service = await started();
+    const service = await startedHere();
     const body = Buffer.from(bytes(256 * 1024));
     const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
       const outgoing = request(

@@ -5,28 +5,28 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, expect, test } from 'vitest';
 import { newShareId } from '../../../shared/link/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
-import { call, everyFile, removeAll, startLocal, store } from './harness.ts';
-import type { Running } from './harness.ts';
+import { call, everyFile, removeAll, startHere, startLocal, store } from './harness.ts';
+import type { RunningHere } from './harness.ts';
 
-const services: Running[] = [];
+const services: RunningHere[] = [];
 afterEach(async () => {
   await removeAll(services.splice(0));
 });
-async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
-  const service = await startLocal(o);
+async function started(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
+  const service = await startHere(o);
   services.push(service);
   return service;
 }
 
 /** Miniflare's files for the objects of a class. */
-async function filesOf(service: Running, className: string): Promise<string[]> {
+async function filesOf(service: RunningHere, className: string): Promise<string[]> {
   const names = await readdir(join(localPaths(service.dataDir).state, `do/sealpin-${className}`)).catch(() => []);
   return names.filter((name) => name !== 'metadata.sqlite' && !name.startsWith('metadata.sqlite-'));
 }
 
 type Made = { id: string; record: Buffer };
 
-async function share(service: Running, fileId: string, o: Record<string, unknown> = {}): Promise<Made> {
+async function share(service: RunningHere, fileId: string, o: Record<string, unknown> = {}): Promise<Made> {
   const record = Buffer.from(crypto.getRandomValues(new Uint8Array(50_000)));
   const response = await call(service, '/v1/shares', {
     method: 'POST',
@@ -37,11 +37,11 @@ async function share(service: Running, fileId: string, o: Record<string, unknown
   return { id, record };
 }
 
-const open = (service: Running, id: string): Promise<Response> =>
+const open = (service: RunningHere, id: string): Promise<Response> =>
   fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 
 /** How many pieces of a record the files of the data directory hold. */
-async function piecesLeft(service: Running, { record }: Made): Promise<number> {
+async function piecesLeft(service: RunningHere, { record }: Made): Promise<number> {
   const all = await everyFile(service.dataDir);
   let found = 0;
   for (let at = 0; at + 16 <= record.length; at += 500) if (all.includes(record.subarray(at, at + 16))) found += 1;
@@ -49,7 +49,8 @@ async function piecesLeft(service: Running, { record }: Made): Promise<number> {
 }
 
 test('a share that has ended is in no file when the response comes, nor after a crash', async () => {
-  const service = await started();
+  const service = await startLocal();
+  services.push(service);
   const bytes = new Uint8Array(10).fill(7);
   const { fileId } = await store(service, 'encrypted', bytes);
   const { fileId: doomed } = await store(service, 'encrypted', bytes);

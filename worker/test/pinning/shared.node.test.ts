@@ -10,11 +10,14 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { askNode, newOwner, type Owner } from '../stored-state.ts';
+import { askNode, newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
 type Node = { url: string; close(): Promise<void> };
 type User = { service: Service; owner: Owner };
+type World = { a: User; b: User; peer: Peer; bytes: Buffer };
+
+const long = process.env['SEALPIN_LONG'] === '1';
 
 async function embedded(): Promise<Node> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
@@ -28,17 +31,14 @@ async function embedded(): Promise<Node> {
   };
 }
 
-/** Starts a node, a peer before it, and two services with ids of their own. */
-function onOneNode(
-  start: () => Promise<Node>,
-  tests: (world: { a: User; b: User; peer: Peer; bytes: Buffer }) => void,
-) {
-  const world = {} as { a: User; b: User; peer: Peer; bytes: Buffer };
+/** Starts a node, a peer before it, and services with these ids. */
+function onOneNode(start: () => Promise<Node>, ids: readonly ('a' | 'b')[], tests: (world: World) => void) {
+  const world = {} as World;
   let node: Node;
   beforeAll(async () => {
     node = await start();
     world.peer = await startPeer(node.url);
-    for (const id of ['a', 'b'] as const) {
+    for (const id of ids) {
       const service = await startService({
         node,
         entry: 'worker/test/clock.ts',
@@ -49,7 +49,7 @@ function onOneNode(
     }
   });
   afterAll(async () => {
-    await Promise.all([world.a.service.close(), world.b.service.close()]);
+    await Promise.all(ids.map((id) => world[id].service.close()));
     await world.peer.close();
     await node.close();
   });
@@ -97,80 +97,78 @@ async function addByHand({ service }: User, bytes: Buffer, name: string): Promis
 }
 
 /** Names and pins, on any node. */
-function ownPins(start: () => Promise<Node>): void {
-  onOneNode(start, (world) => {
-    test('a pin carries the id of its service, and is removed with the file', async () => {
-      const file = await store(world.a, world.bytes);
-      expect((await names(world.a))[file.cid]).toBe('sealpin:a');
-      expect(await remove(world.a, file)).toBe('unpinned');
-      expect(await names(world.a)).toEqual({});
-    });
+function ownPins(world: World): void {
+  test('a pin carries the id of its service, and is removed with the file', async () => {
+    const file = await store(world.a, world.bytes);
+    expect((await names(world.a))[file.cid]).toBe('sealpin:a');
+    expect(await remove(world.a, file)).toBe('unpinned');
+    expect(await names(world.a)).toEqual({});
+  });
 
-    test.each(['my-backup', ''])(
-      'a pin of the user’s, named "%s", that was there before stays, and so does its name at every moment',
-      async (name) => {
-        const pinnedByUs: (string | null)[] = [];
-        world.peer.onCommand = async (turn) => {
-          if (turn.command === 'pin/add') pinnedByUs.push(turn.cid);
-          (await turn.pass()).deliver();
-        };
-        await addByHand(world.a, world.bytes, name);
-        const files = [await store(world.a, world.bytes), await store(world.a, world.bytes)];
-        expect((await names(world.a))[files[0]!.cid]).toBe(name);
-        expect(pinnedByUs).not.toHaveLength(0);
-        expect(pinnedByUs).not.toContain(files[0]!.cid);
-        expect(await remove(world.a, files[0]!)).toBe('unpinned');
-        expect(await reads(world.a, files[1]!, world.bytes)).toBe(true);
-        expect(await remove(world.a, files[1]!)).toBe('kept');
-        expect(await names(world.a)).toEqual({ [files[0]!.cid]: name });
-        await askNode(world.a.service, 'pin/rm', { arg: files[0]!.cid });
-      },
-    );
-
-    test('a service that tells no names: the pin that was there before stays', async () => {
+  test.each(['my-backup', ''])(
+    'a pin of the user’s, named "%s", that was there before stays, and so does its name at every moment',
+    async (name) => {
+      const pinnedByUs: (string | null)[] = [];
       world.peer.onCommand = async (turn) => {
-        const { body, deliver } = await turn.pass();
-        deliver(turn.command === 'pin/ls' ? Buffer.from(body.toString().replace(/,"Name":"[^"]*"/, '')) : body);
+        if (turn.command === 'pin/add') pinnedByUs.push(turn.cid);
+        (await turn.pass()).deliver();
       };
-      const ours = await store(world.a, world.bytes);
-      expect(await remove(world.a, await store(world.a, world.bytes))).toBe('unpinned');
-      expect(await remove(world.a, ours)).toBe('unpinned');
-      expect(await names(world.a)).toEqual({});
-      await addByHand(world.a, world.bytes, 'my-backup');
-      const file = await store(world.a, world.bytes);
-      expect(await remove(world.a, file)).toBe('kept');
-      expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
-      await askNode(world.a.service, 'pin/rm', { arg: file.cid });
-    });
+      await addByHand(world.a, world.bytes, name);
+      const files = [await store(world.a, world.bytes), await store(world.a, world.bytes)];
+      expect((await names(world.a))[files[0]!.cid]).toBe(name);
+      expect(pinnedByUs).not.toHaveLength(0);
+      expect(pinnedByUs).not.toContain(files[0]!.cid);
+      expect(await remove(world.a, files[0]!)).toBe('unpinned');
+      expect(await reads(world.a, files[1]!, world.bytes)).toBe(true);
+      expect(await remove(world.a, files[1]!)).toBe('kept');
+      expect(await names(world.a)).toEqual({ [files[0]!.cid]: name });
+      await askNode(world.a.service, 'pin/rm', { arg: files[0]!.cid });
+    },
+  );
 
-    test('bytes that are there already are not pinned again', async () => {
-      const file = await store(world.a, world.bytes);
-      world.peer.seen.length = 0;
-      const again = await store(world.a, world.bytes);
-      expect(world.peer.seen).not.toContain('pin/add');
-      expect(await remove(world.a, file)).toBe('unpinned');
-      expect(await reads(world.a, again, world.bytes)).toBe(true);
-      expect(await remove(world.a, again)).toBe('unpinned');
-      expect(await names(world.a)).toEqual({});
-    });
+  test('a service that tells no names: the pin that was there before stays', async () => {
+    world.peer.onCommand = async (turn) => {
+      const { body, deliver } = await turn.pass();
+      deliver(turn.command === 'pin/ls' ? Buffer.from(body.toString().replace(/,"Name":"[^"]*"/, '')) : body);
+    };
+    const ours = await store(world.a, world.bytes);
+    expect(await remove(world.a, await store(world.a, world.bytes))).toBe('unpinned');
+    expect(await remove(world.a, ours)).toBe('unpinned');
+    expect(await names(world.a)).toEqual({});
+    await addByHand(world.a, world.bytes, 'my-backup');
+    const file = await store(world.a, world.bytes);
+    expect(await remove(world.a, file)).toBe('kept');
+    expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
+    await askNode(world.a.service, 'pin/rm', { arg: file.cid });
+  });
 
-    test('a pin that the user makes of a stored file stays, and so does its name', async () => {
-      const file = await store(world.a, world.bytes);
-      await pinByHand(world.a, file.cid, 'my-backup');
-      const again = await store(world.a, world.bytes);
-      expect((await names(world.a))[file.cid]).toBe('my-backup');
-      await remove(world.a, again);
-      expect(await remove(world.a, file)).toBe('kept');
-      expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
-      await askNode(world.a.service, 'pin/rm', { arg: file.cid });
-    });
+  test('bytes that are there already are not pinned again', async () => {
+    const file = await store(world.a, world.bytes);
+    world.peer.seen.length = 0;
+    const again = await store(world.a, world.bytes);
+    expect(world.peer.seen).not.toContain('pin/add');
+    expect(await remove(world.a, file)).toBe('unpinned');
+    expect(await reads(world.a, again, world.bytes)).toBe(true);
+    expect(await remove(world.a, again)).toBe('unpinned');
+    expect(await names(world.a)).toEqual({});
+  });
 
-    test('a pin with the name of earlier versions counts as ours', async () => {
-      const file = await store(world.a, world.bytes);
-      await pinByHand(world.a, file.cid, 'sealpin');
-      expect(await remove(world.a, file)).toBe('unpinned');
-      expect(await names(world.a)).toEqual({});
-    });
+  test('a pin that the user makes of a stored file stays, and so does its name', async () => {
+    const file = await store(world.a, world.bytes);
+    await pinByHand(world.a, file.cid, 'my-backup');
+    const again = await store(world.a, world.bytes);
+    expect((await names(world.a))[file.cid]).toBe('my-backup');
+    await remove(world.a, again);
+    expect(await remove(world.a, file)).toBe('kept');
+    expect(await names(world.a)).toEqual({ [file.cid]: 'my-backup' });
+    await askNode(world.a.service, 'pin/rm', { arg: file.cid });
+  });
+
+  test('a pin with the name of earlier versions counts as ours', async () => {
+    const file = await store(world.a, world.bytes);
+    await pinByHand(world.a, file.cid, 'sealpin');
+    expect(await remove(world.a, file)).toBe('unpinned');
+    expect(await names(world.a)).toEqual({});
   });
 }
 
@@ -197,7 +195,8 @@ async function afterEarlierVersion(
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   const vars = { SERVICE_ID: 'a' };
-  let service = await startService({ dir, node, vars });
+  const entry = 'worker/test/clock.ts';
+  let service = await startService({ dir, node, vars, entry });
   try {
     const owner = await newOwner(service);
     const bytes = randomBytes(1000);
@@ -205,7 +204,7 @@ async function afterEarlierVersion(
     const file = await owner.call.store('plain', bytes);
     await service.close();
     await changePins(dir, o.sql);
-    service = await startService({ dir, node, vars });
+    service = await startService({ dir, node, vars, entry });
     await then({ service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } }, file, bytes);
   } finally {
     await service.close();
@@ -214,17 +213,40 @@ async function afterEarlierVersion(
   }
 }
 
-test('rows of the first version are taken over', async () => {
-  const sql = 'ALTER TABLE pin DROP COLUMN other; ALTER TABLE pin DROP COLUMN anchored';
-  await afterEarlierVersion({ sql }, async (user, file, bytes) => {
+/** What rows lack that were written before a file could be at several services. */
+const beforeHomes = [
+  'DROP INDEX pin_next',
+  'DROP TABLE breaker',
+  'DROP TABLE migration',
+  ...'wanted reason cursor bytes checked_at verified_at absences read_from read_to part suspect losses damaged moved_from'
+    .split(' ')
+    .map((name) => `ALTER TABLE pin DROP COLUMN ${name}`),
+  'ALTER TABLE reference DROP COLUMN is_part',
+  'UPDATE pin SET due = NULL',
+];
+
+test.each(
+  (
+    [
+      [
+        'the first version',
+        [...beforeHomes, 'ALTER TABLE pin DROP COLUMN other', 'ALTER TABLE pin DROP COLUMN anchored'],
+      ],
+      ['the version before a file could be at several services', beforeHomes],
+    ] as const
+  ).slice(0, long ? 2 : 1),
+)('rows of %s are taken over', async (_, statements) => {
+  await afterEarlierVersion({ sql: statements.join(';') }, async (user, file, bytes) => {
     expect(await reads(user, file, bytes)).toBe(true);
+    const pin = await pinObject(user.service, file.cid);
+    expect(await pin.rows('pin')).toMatchObject([{ state: 'live', wanted: 1, due: expect.any(Number) as unknown }]);
     expect(await remove(user, await store(user, bytes))).toBe('unpinned');
     expect(await remove(user, file)).toBe('unpinned');
     expect(await names(user)).toEqual({});
   });
 });
 
-test.each(['at once', 'after the same bytes were stored again'])(
+test.each(['at once', 'after the same bytes were stored again'].slice(long ? 0 : 1))(
   'a name that an earlier version overwrote is given back with the removal, %s',
   async (when) => {
     const before = (user: User, bytes: Buffer) => addByHand(user, bytes, 'my-backup');
@@ -238,16 +260,17 @@ test.each(['at once', 'after the same bytes were stored again'])(
   },
 );
 
-describe('the embedded node', () => ownPins(embedded));
+describe('the embedded node', () => onOneNode(embedded, ['a'], ownPins));
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);
 } else {
   const kubo = () => startKubo({ token: rpcToken });
-  describe('a real Kubo', () => ownPins(kubo));
 
   describe('a real Kubo with two services', () => {
-    onOneNode(kubo, (world) => {
+    onOneNode(kubo, ['a', 'b'], (world) => {
+      ownPins(world);
+
       test.each([
         ['the first', 0],
         ['the second', 1],

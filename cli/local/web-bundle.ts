@@ -1,0 +1,145 @@
+/** The pages, built from `web/` into a module that the Worker imports as `sealpin:web`. The same source gives the same bytes. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type * as Esbuild from 'esbuild';
+import type { Plugin } from 'esbuild';
+import { packageRoot, requireLocal } from './package-root.ts';
+
+/** Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`, `ArrayBuffer.prototype.transfer`. */
+const target = ['chrome119', 'firefox124', 'safari17.4'];
+
+/** The documents: where they are served, their states, and their script; all paths are relative to the service's root. */
+const documents = [{ paths: ['', 's', 'b'], states: 'receive.html', script: 'web/receive-page.js' }] as const;
+
+/** The scripts and their entries. A service worker may only control addresses below its own folder, and has to control `dl/`. */
+const scripts = {
+  'web/receive-page.js': 'receive-page.ts',
+  'web/engine.js': 'workers/engine.ts',
+  'dl/sw.js': 'workers/sw.ts',
+} as const;
+
+/** A file that a document loads. */
+type WebFile = { readonly path: string; readonly type: string; readonly text: string };
+/** A document; `scriptHash` is what a Content-Security-Policy admits: `sha256-…`. */
+type WebDocument = {
+  readonly paths: readonly string[];
+  readonly html: string;
+  readonly scriptPath: string;
+  readonly scriptHash: string;
+};
+/** All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it. */
+type Web = {
+  readonly hash: string;
+  readonly documents: readonly WebDocument[];
+  readonly files: readonly WebFile[];
+};
+
+/**
+ * Builds the pages.
+ * @param o.words the module of a catalogue that is used instead of the English one, for tests
+ */
+export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
+  const room = join(packageRoot(), 'web');
+  const { build } = requireLocal('esbuild') as typeof Esbuild;
+  const source = (name: string): Promise<string> => readFile(join(room, name), 'utf8');
+  const compile = async (entry: string): Promise<string> => {
+    const { outputFiles } = await build({
+      absWorkingDir: room,
+      entryPoints: [entry],
+      bundle: true,
+      minify: true,
+      format: 'iife',
+      target,
+      charset: 'utf8',
+      legalComments: 'none',
+      logLevel: 'silent',
+      write: false,
+      plugins: [withoutWriter, ...(words === undefined ? [] : [replaceEnglish(words)])],
+    });
+    return outputFiles.map(({ text }) => text.trim()).join('\n');
+  };
+  const compiled = Object.entries(scripts).map(async ([path, entry]) => ({
+    path,
+    type: 'text/javascript; charset=utf-8',
+    text: await compile(entry),
+  }));
+  const style = compile('style.css').then((text) => ({ path: 'web/style.css', type: 'text/css; charset=utf-8', text }));
+  const [layout, ...files] = await Promise.all([source('layout.html'), style, ...compiled]);
+  const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
+  const drafts = documents.map(async ({ paths, states, script }) => {
+    const html = fill(layout, {
+      states: await source(states),
+      script,
+      scriptIntegrity: integrityOf(script),
+      styleIntegrity: integrityOf('web/style.css'),
+    });
+    return { paths, html: compact(html), scriptPath: script, scriptHash: integrityOf(script) };
+  });
+  const unsigned = await Promise.all(drafts);
+  const parts = [...files.map(({ path, text }) => [path, text]), ...unsigned.map(({ paths, html }) => [paths, html])];
+  const hash = digest(JSON.stringify(parts)).toString('hex');
+  return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fill(each.html, { hash }) })) };
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+function textOf(files: readonly WebFile[], path: string): string {
+  const file = files.find((each) => each.path === path);
+  if (file === undefined) throw new TypeError(`there is no part ${path}`);
+  return file.text;
+}
+
+/** Replaces `{{name}}`, where a value has that name. */
+function fill(template: string, values: Record<string, string>): string {
+  return template.replace(/\{\{(\w+)\}\}/g, (place, name: string) => values[name] ?? place);
+}
+
+/** Leaves out comments and indentation; no element of the pages keeps white space. */
+function compact(html: string): string {
+  return html
+    .replace(/<!--[^]*?-->/g, '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join('\n');
+}
+
+/**
+ * Pages read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer brings every base of
+ * multiformats along, 6 KB compressed in all.
+ */
+const withoutWriter: Plugin = {
+  name: 'without protobuf writer',
+  setup({ onLoad }) {
+    const contents = "export function createWriter() { throw new TypeError('pages write no protobuf'); }";
+    onLoad({ filter: /protons-runtime\/dist\/src\/utils\/writer\.js$/ }, () => ({ contents }));
+  },
+};
+
+function replaceEnglish(words: string): Plugin {
+  return {
+    name: 'words of a test',
+    setup: ({ onResolve }) =>
+      onResolve({ filter: /\/en\.ts$/ }, ({ importer }) => (importer === words ? undefined : { path: words })),
+  };
+}
+
+/** What the Worker imports the pages as. */
+export const webModule = 'sealpin:web';
+
+/** The module's source. */
+export async function webModuleText(): Promise<string> {
+  return `export const web = ${JSON.stringify(await bundleWeb())};`;
+}
+
+/** Lets esbuild find the pages. */
+export const webPlugin: Plugin = {
+  name: webModule,
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^sealpin:web$/ }, ({ path }) => ({ path, namespace: webModule }));
+    onLoad({ filter: /.*/, namespace: webModule }, async () => ({ contents: await webModuleText(), loader: 'js' }));
+  },
+};

@@ -1,0 +1,81 @@
+/** The wire shapes of pins: where files are, for their owners and for the operator. */
+import * as v from 'valibot';
+import { AccountId, Cid, Count, FileId, ServiceId, Timestamp } from './fields.ts';
+import { ListQuery, StoredPin } from './files-shapes.ts';
+
+/** The pins of a file after a verification. `done: false`: it is large, and the reading goes on. */
+export const Verification = v.object({ fileId: FileId, done: v.boolean(), pins: v.array(StoredPin) });
+export type Verification = v.InferOutput<typeof Verification>;
+
+/** What was last seen of a pin; `damaged`: lost, and no other service has it. */
+export const pinStates = ['wanted', 'copying', 'live', 'lost', 'failed', 'unpinning', 'damaged'] as const;
+export type SurveyState = (typeof pinStates)[number];
+
+/** A page of the pins of all accounts. */
+export const PinsQuery = v.object({
+  state: v.optional(v.pipe(v.picklist(pinStates), v.description('only pins in this state'))),
+  limit: ListQuery.entries.limit,
+  cursor: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^[0-9a-f]{2}(\.b[a-z2-7]{1,100}\.[a-z0-9][a-z0-9-]{0,31})?$/,
+        'cursor is not one that this service gave out',
+      ),
+      v.description('from the previous page'),
+    ),
+  ),
+});
+
+/** A pin as the operator sees it. `files` has the first 100 that need it; `reason` is the code of the last error. */
+export const SurveyedPin = v.object({
+  cid: Cid,
+  service: ServiceId,
+  state: v.picklist(pinStates.slice(0, -1)),
+  reason: v.optional(v.string()),
+  attempts: Count,
+  dueAt: v.optional(Timestamp),
+  checkedAt: v.optional(Timestamp),
+  verifiedAt: v.optional(Timestamp),
+  files: v.array(v.object({ account: AccountId, fileId: FileId })),
+});
+export type SurveyedPin = v.InferOutput<typeof SurveyedPin>;
+
+export const PinPage = v.object({ pins: v.array(SurveyedPin), cursor: v.optional(v.string()) });
+export type PinPage = v.InferOutput<typeof PinPage>;
+
+/** How many pins there are by what was last seen of them, of all that are looked at now. */
+export const Repair = v.object({
+  pins: v.partial(
+    v.object({
+      wanted: Count,
+      copying: Count,
+      live: Count,
+      lost: Count,
+      failed: Count,
+      unpinning: Count,
+      damaged: Count,
+    }),
+  ),
+});
+export type Repair = v.InferOutput<typeof Repair>;
+
+export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });
+
+/**
+ * How far a migration is. `total`: the CIDs that `from` held when it began; `left`: those that it still holds; `failed`: those that
+ * could not be copied so far. `done`: it holds nothing of ours.
+ */
+export const Migration = v.object({
+  from: ServiceId,
+  to: ServiceId,
+  state: v.picklist(['running', 'done', 'cancelled']),
+  startedAt: Timestamp,
+  total: Count,
+  left: Count,
+  failed: Count,
+});
+export type Migration = v.InferOutput<typeof Migration>;
+
+export const MigrationList = v.object({ migrations: v.array(Migration) });
+export type MigrationList = v.InferOutput<typeof MigrationList>;

@@ -1,0 +1,44 @@
+/** Sizes, times and dates as people of a language and region write them. */
+
+const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
+
+/** A size in the unit that suits it: 2.9 MB. */
+export function sizeText(bytes: number, locale: string): string {
+  const power = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+  const number = new Intl.NumberFormat(locale, {
+    style: 'unit',
+    unit: units[power] ?? 'byte',
+    unitDisplay: power === 0 ? 'long' : 'short',
+    maximumFractionDigits: power < 2 ? 0 : 1,
+  });
+  return number.format(bytes / 1000 ** power);
+}
+
+/** A rough duration: 4 min. */
+export function durationText(seconds: number, locale: string): string {
+  const { unit, count } =
+    seconds < 60
+      ? { unit: 'second', count: 1 }
+      : seconds < 3600
+        ? { unit: 'minute', count: 60 }
+        : { unit: 'hour', count: 3600 };
+  const number = new Intl.NumberFormat(locale, { style: 'unit', unit, unitDisplay: 'short' });
+  return number.format(Math.ceil(seconds / count));
+}
+
+/** A day: 28 November, with the year where it is another one. @param time as RFC 3339 has it */
+export function dayText(time: string, locale: string, now = new Date()): string {
+  const date = new Date(time);
+  const isSoon = date.getTime() - now.getTime() < 86_400_000;
+  return new Intl.DateTimeFormat(locale, {
+    day: 'numeric',
+    month: 'long',
+    ...(date.getFullYear() === now.getFullYear() ? {} : { year: 'numeric' }),
+    ...(isSoon ? { hour: 'numeric', minute: '2-digit' } : {}),
+  }).format(date);
+}
+
+/** A part of a whole: 57 %. */
+export function percentText(fraction: number, locale: string): string {
+  return new Intl.NumberFormat(locale, { style: 'percent' }).format(fraction);
+}

@@ -1,0 +1,40 @@
+/** What a failure is called in the reader's words. */
+import { EngineError } from './engine-client.ts';
+import { NoRoom } from './save.ts';
+import type { Words } from './words/en.ts';
+
+/** Which words a code has; the rest are faults of the page or of the service. */
+const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
+  aborted: 'aborted',
+  not_encrypted: 'not_encrypted',
+  password_invalid: 'wrong_password',
+  key_invalid: 'key_invalid',
+  decrypt_failed: 'damaged',
+  header_invalid: 'damaged',
+  container_invalid: 'damaged',
+  content_mismatch: 'damaged',
+  parcel_invalid: 'damaged',
+  cid_mismatch: 'damaged',
+  invalid_filename: 'damaged',
+  unsupported_version: 'unsupported',
+  wrong_kind: 'needs_link',
+  not_found: 'absent',
+  gone: 'absent',
+  service_unreachable: 'unreachable',
+  pinning_unavailable: 'unreachable',
+  pinning_timeout: 'unreachable',
+  service_answer: 'unreachable',
+  rate_limited: 'busy',
+  overloaded: 'busy',
+  disk_full: 'disk_full',
+};
+
+/** A sentence about a failure, and whether another password or key could help. */
+export function describeFailure(error: unknown, { errors }: Words): { text: string; isCredential: boolean } {
+  if (error instanceof NoRoom) return { text: errors.no_room, isCredential: false };
+  if (!(error instanceof EngineError)) return { text: errors.other, isCredential: false };
+  const { code, reason } = error;
+  if (reason === 'wrong_password' || reason === 'no_key') return { text: errors[reason], isCredential: true };
+  const isCredential = code === 'password_invalid' || code === 'key_invalid';
+  return { text: errors[byCode[code] ?? 'other'], isCredential };
+}

@@ -1,0 +1,223 @@
+/**
+ * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID or a container file, and shows what
+ * became of it. Loading it uses nothing up: a share is opened by a click.
+ */
+import { dayText } from './amounts.ts';
+import { EngineError, startEngine } from './engine-client.ts';
+import { describeFailure } from './failure-words.ts';
+import { fileRow, type FileRow } from './file-row.ts';
+import type { Credentials, Found, Opened } from './protocol.ts';
+import { announce, byId, locale, setText, show, translate, words } from './states.ts';
+
+const engine = startEngine();
+/** The service that this page belongs to, as links name it. */
+const root = new URL('.', document.baseURI).href;
+
+/** What the buttons do that several states share. */
+let tryAgain: (() => void) | undefined;
+let rows: readonly FileRow[] = [];
+
+type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
+
+function showProblem({ title, text, retry, go }: Problem): void {
+  byId('problem-title', HTMLHeadingElement).textContent = title;
+  byId('problem-text', HTMLParagraphElement).textContent = text;
+  byId('retry', HTMLButtonElement).hidden = retry === undefined;
+  tryAgain = retry;
+  const link = byId('elsewhere', HTMLAnchorElement);
+  setText(link, go?.label);
+  if (go !== undefined) link.href = go.address;
+  show('problem');
+}
+
+/** The problem that a failure is. @param again tries once more */
+function problemOf(error: unknown, again: () => void): Problem {
+  const { code, reason } = error instanceof EngineError ? error : { code: undefined, reason: undefined };
+  if (code === 'link_invalid' && reason === 'incomplete')
+    return { title: words.incompleteTitle, text: words.incompleteText };
+  if (code === 'link_invalid') return { title: words.notALinkTitle, text: words.notALinkText };
+  if (code === 'not_found' || code === 'gone') return { title: words.goneTitle, text: words.goneText };
+  return { title: words.problemTitle, text: describeFailure(error, words).text, retry: again };
+}
+
+async function find(look: () => Promise<Found>): Promise<void> {
+  show('wait');
+  try {
+    showFound(await look());
+  } catch (error) {
+    showProblem(problemOf(error, () => void find(look)));
+  }
+}
+
+function showFound(found: Found): void {
+  if (found.kind === 'inbox') return showProblem({ title: words.inboxTitle, text: words.inboxText });
+  if (found.kind === 'elsewhere') {
+    const { host, address } = found;
+    const go = { label: words.elsewhereGo(host), address };
+    return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(host), go });
+  }
+  if (found.kind === 'share' && found.state !== 'active')
+    return showProblem(
+      {
+        used_up: { title: words.usedUpTitle, text: words.usedUpText },
+        expired: { title: words.expiredTitle, text: words.expiredText },
+        revoked: { title: words.revokedTitle, text: words.revokedText },
+      }[found.state],
+    );
+  showAsked(found);
+}
+
+type Asked = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
+
+function showAsked(found: Asked): void {
+  const { title, text } = {
+    share: { title: words.askedTitle, text: '' },
+    blob: { title: words.askedTitleBlob, text: words.blobText },
+    container: { title: words.askedTitleContainer, text: words.containerText },
+  }[found.kind];
+  byId('asked-title', HTMLHeadingElement).textContent = title;
+  byId('asked-text', HTMLParagraphElement).textContent = found.kind === 'share' ? opensText(found) : text;
+  byId('exposed', HTMLParagraphElement).hidden = !('exposed' in found && found.exposed);
+  byId('password-field', HTMLDivElement).hidden = found.needs !== 'password';
+  byId('password-hint', HTMLParagraphElement).textContent =
+    found.kind === 'share' ? words.passwordHint : words.passwordHintContainer;
+  byId('password', HTMLInputElement).required = found.needs === 'password';
+  byId('key-field', HTMLDivElement).hidden = found.needs !== 'keys';
+  byId('key', HTMLInputElement).required = found.needs === 'keys';
+  setText(byId('open-error', HTMLParagraphElement), undefined);
+  byId('open', HTMLFormElement).reset();
+  show('asked');
+}
+
+function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>): string {
+  const until = dayText(expiresAt, locale);
+  return opensLeft === 1 ? words.opensOnce(until) : words.opensTimes(opensLeft, until);
+}
+
+async function open(): Promise<void> {
+  const button = byId('open-button', HTMLButtonElement);
+  if (button.disabled) return;
+  const errorText = byId('open-error', HTMLParagraphElement);
+  const password = byId('password', HTMLInputElement);
+  const keyFile = byId('key', HTMLInputElement);
+  setText(errorText, undefined);
+  password.removeAttribute('aria-invalid');
+  button.disabled = true;
+  button.textContent = words.opening;
+  announce(words.opening);
+  try {
+    const opened = await engine.call('open', await credentialsIn(password, keyFile));
+    password.value = '';
+    showOpened(opened);
+  } catch (error) {
+    if (error instanceof EngineError && error.reason === 'needs_key') return askForKey();
+    const { text, isCredential } = describeFailure(error, words);
+    if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
+    setText(errorText, text);
+    announce(text);
+    const input = keyFile.required ? keyFile : password;
+    input.setAttribute('aria-invalid', 'true');
+    input.focus();
+    password.select();
+  } finally {
+    button.disabled = false;
+    button.textContent = words.open;
+  }
+}
+
+async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
+  const [file] = keyFile.files ?? [];
+  return {
+    ...(password.required ? { password: password.value } : {}),
+    ...(keyFile.required && file !== undefined ? { keys: await file.text() } : {}),
+  };
+}
+
+/** A share may be sealed to keys, too, which only its record says. */
+function askForKey(): void {
+  byId('key-field', HTMLDivElement).hidden = false;
+  const keyFile = byId('key', HTMLInputElement);
+  keyFile.required = true;
+  keyFile.focus();
+  announce(words.keyFileHint);
+}
+
+function showOpened({ files, note, from }: Opened): void {
+  byId('opened-title', HTMLHeadingElement).textContent = words.openedTitle(files.length);
+  byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
+  setText(byId('note', HTMLQuoteElement), note);
+  setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
+  rows = files.map((file, index) => fileRow(engine, file, index));
+  byId('files', HTMLUListElement).replaceChildren(...rows.map(({ element }) => element));
+  byId('blob-ids', HTMLUListElement).replaceChildren(
+    ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
+  );
+  byId('save-all', HTMLButtonElement).hidden = files.length < 2;
+  show('opened');
+}
+
+async function saveAll(): Promise<void> {
+  const button = byId('save-all', HTMLButtonElement);
+  button.disabled = true;
+  for (const row of rows) if (!row.isSaved()) await row.save({ mayAsk: false });
+  button.disabled = false;
+}
+
+function blobId(cid: string): HTMLLIElement {
+  const item = document.createElement('li');
+  const code = document.createElement('code');
+  code.textContent = cid;
+  item.append(`${words.blobId}: `, code);
+  return item;
+}
+
+function start(): void {
+  translate();
+  byId('find', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    const text = byId('link', HTMLInputElement).value;
+    byId('find', HTMLFormElement).reset();
+    void find(() => engine.call('find', { text, root }));
+  });
+  const chooser = byId('container', HTMLInputElement);
+  const findFile = (files: FileList | null | undefined): void => {
+    const file = files?.[0];
+    if (file !== undefined) void find(() => engine.call('findFile', { file }));
+  };
+  chooser.addEventListener('change', () => findFile(chooser.files));
+  addEventListener('dragover', (event) => event.preventDefault());
+  addEventListener('drop', (event) => {
+    event.preventDefault();
+    if (!byId('home', HTMLElement).hidden) findFile(event.dataTransfer?.files);
+  });
+  byId('open', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    void open();
+  });
+  const reveal = byId('reveal', HTMLButtonElement);
+  const setRevealed = (isRevealed: boolean): void => {
+    byId('password', HTMLInputElement).type = isRevealed ? 'text' : 'password';
+    reveal.setAttribute('aria-pressed', String(isRevealed));
+    reveal.setAttribute('aria-label', words.showPassword);
+  };
+  setRevealed(false);
+  reveal.addEventListener('click', () => setRevealed(byId('password', HTMLInputElement).type === 'password'));
+  byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
+  byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
+  byId('start-over', HTMLButtonElement).addEventListener('click', () => show('home'));
+  // A link that is opened while this page is shown changes nothing but the fragment.
+  addEventListener('hashchange', readAddress);
+  readAddress();
+}
+
+/** Reads the link in the address, and takes it out: address bar and back button do not need the key. */
+function readAddress(): void {
+  const text = location.href;
+  const page = text.slice(root.length);
+  if (page === '' || page.startsWith('#') || page.startsWith('?')) return show('home');
+  history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
+  if (!/%23|#./.test(page)) return showProblem({ title: words.noKeyTitle, text: words.noKeyText });
+  void find(() => engine.call('find', { text, root }));
+}
+
+start();

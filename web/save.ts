@@ -1,0 +1,143 @@
+/** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
+import type { CallOptions, Engine } from './engine-client.ts';
+import type { FileView, Sink, ToServiceWorker } from './protocol.ts';
+import { trustedAddress } from './trusted-addresses.ts';
+
+/** A browser has no place for a file of this size. */
+export class NoRoom extends Error {}
+
+/** The user closed the browser's dialog. */
+export class Dismissed extends Error {}
+
+/** `picked`: in the file that the user chose; `downloads`: among the browser's downloads. */
+export type Place = 'picked' | 'downloads';
+
+/** A Blob of this size fits into the memory of every device that opens pages. */
+const smallBytes = 32 * 1024 * 1024;
+/** The most that is held in memory where there is no other way. */
+const memoryBytes = 256 * 1024 * 1024;
+/** How often the service worker is kept alive, in ms; Firefox stops an idle one after 30 s. */
+const aliveMs = 10_000;
+/** How long a service worker may take to start, in ms. */
+const startMs = 15_000;
+
+type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
+const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
+
+/**
+ * Saves a file that the engine has opened. It resolves once all of the file was authenticated and handed over.
+ * @param o.index of the file in the engine's list
+ * @param o.mayAsk whether this follows a click of its own, which a dialog needs
+ * @throws EngineError, `Dismissed`, `NoRoom`
+ */
+export async function save(
+  engine: Engine,
+  file: FileView,
+  o: CallOptions & { readonly index: number; readonly mayAsk: boolean },
+): Promise<Place> {
+  const { index, mayAsk, ...options } = o;
+  const write = (sink: Sink, transfer: Transferable[] = []): Promise<Blob | undefined> =>
+    engine.call('save', { file: index, sink }, { ...options, transfer });
+
+  const showPicker = picker();
+  if (mayAsk && showPicker !== undefined) {
+    const handle = await showPicker({ suggestedName: file.name }).catch((error: unknown) => {
+      throw error instanceof DOMException && error.name === 'AbortError' ? new Dismissed() : error;
+    });
+    await write({ kind: 'handle', handle });
+    return 'picked';
+  }
+  const bytes = file.size ?? Infinity;
+  if (bytes <= smallBytes) {
+    download(await write({ kind: 'memory' }), file.name);
+    return 'downloads';
+  }
+  if (await hasDisk(2 * bytes)) {
+    download(await write({ kind: 'disk' }), file.name);
+    return 'downloads';
+  }
+  const registration = file.size === undefined ? undefined : await serviceWorker();
+  if (registration !== undefined && file.size !== undefined) {
+    await stream(registration, { name: file.name, size: file.size }, write);
+    return 'downloads';
+  }
+  if (bytes <= memoryBytes || file.size === undefined) {
+    download(await write({ kind: 'memory' }), file.name);
+    return 'downloads';
+  }
+  throw new NoRoom();
+}
+
+/** Hands a whole file to the browser, which copies it. */
+function download(blob: Blob | undefined, name: string): void {
+  if (blob === undefined) throw new TypeError('there is no file');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  // As long as it lives the browser can read from it: copying takes time, and no event tells its end.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000 + blob.size / 4_000);
+}
+
+/** Whether the private files of this origin have so much room; private windows of Firefox have none. */
+async function hasDisk(bytes: number): Promise<boolean> {
+  try {
+    await navigator.storage.getDirectory();
+    const { quota = 0, usage = 0 } = await navigator.storage.estimate();
+    return quota - usage >= bytes;
+  } catch {
+    return false;
+  }
+}
+
+/** The service worker of `/dl/`; undefined where it does not start. */
+async function serviceWorker(): Promise<ServiceWorkerRegistration | undefined> {
+  try {
+    const registration = await navigator.serviceWorker.register(trustedAddress('dl/sw.js'), { updateViaCache: 'none' });
+    const worker = registration.active ?? registration.waiting ?? registration.installing;
+    if (worker === null) return undefined;
+    if (worker.state !== 'activated') await activation(worker);
+    return registration;
+  } catch {
+    return undefined;
+  }
+}
+
+function activation(worker: ServiceWorker): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => reject(new Error('it did not start')), startMs);
+  worker.addEventListener('statechange', () => {
+    if (worker.state === 'activated') resolve();
+    if (worker.state === 'redundant') reject(new Error('it was replaced'));
+  });
+  return promise.finally(() => clearTimeout(timer));
+}
+
+/** Lets the service worker pull from the engine, and the browser download from the service worker. */
+async function stream(
+  registration: ServiceWorkerRegistration,
+  file: { name: string; size: number },
+  write: (sink: Sink, transfer: Transferable[]) => Promise<unknown>,
+): Promise<void> {
+  const id = crypto.randomUUID();
+  const channel = new MessageChannel();
+  const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
+    registration.active?.postMessage(message, transfer);
+  const leave = (): void => tell({ kind: 'gone', id });
+  const alive = setInterval(() => tell({ kind: 'alive' }), aliveMs);
+  const frame = document.createElement('iframe');
+  frame.hidden = true;
+  // An address without a name: those of pages end up in histories.
+  frame.src = `dl/${id}`;
+  addEventListener('pagehide', leave);
+  try {
+    const written = write({ kind: 'stream', port: channel.port1 }, [channel.port1]);
+    tell({ kind: 'offer', id, ...file, port: channel.port2 }, [channel.port2]);
+    document.body.append(frame);
+    await written;
+  } finally {
+    clearInterval(alive);
+    removeEventListener('pagehide', leave);
+    frame.remove();
+  }
+}

@@ -1,0 +1,57 @@
+/** The states of a document: sections of which one is shown, with the words of the reader's language. */
+import { wordsFor } from './words/catalogue.ts';
+import type { Word, Words } from './words/en.ts';
+
+/** The words of this page's reader. */
+export const words: Words = wordsFor(navigator.languages);
+
+/** Which form of that language sizes and dates have: `en-GB`, for example. */
+export const locale =
+  navigator.languages.find((each) => each.toLowerCase().startsWith(words.language)) ?? words.language;
+
+/** An element of the document by its ID, and of a kind. */
+export function byId<E extends HTMLElement>(id: string, kind: new () => E): E {
+  const element = document.getElementById(id);
+  if (!(element instanceof kind)) throw new TypeError(`the document has no ${id}`);
+  return element;
+}
+
+/** Sets every text with `data-word` below a node. */
+export function speak(below: ParentNode): void {
+  for (const element of below.querySelectorAll<HTMLElement>('[data-word]'))
+    element.textContent = words[element.dataset['word'] as Word];
+}
+
+/** Sets the language, its direction and all of its fixed texts. */
+export function translate(): void {
+  document.documentElement.lang = words.language;
+  document.documentElement.dir = words.direction;
+  speak(document);
+}
+
+let isFirst = true;
+
+/** Shows one section. The focus goes to its heading, so that it is read out, but for the first one of a page. */
+export function show(id: string): void {
+  for (const section of document.querySelectorAll('main > section'))
+    (section as HTMLElement).hidden = section.id !== id;
+  if (!isFirst) byId(`${id}-title`, HTMLHeadingElement).focus();
+  isFirst = false;
+}
+
+/** Sets a text, or hides its element. */
+export function setText(element: HTMLElement, text: string | undefined): void {
+  element.textContent = text ?? '';
+  element.hidden = text === undefined;
+}
+
+/** How long progress is not read out again, in ms. */
+const statusMs = 5_000;
+let toldAt = -Infinity;
+
+/** Reads a text out. @param o.isProgress whether it may be left out because another one was read out just now */
+export function announce(text: string, { isProgress = false } = {}): void {
+  if (isProgress && performance.now() - toldAt < statusMs) return;
+  toldAt = performance.now();
+  byId('status', HTMLParagraphElement).textContent = text;
+}

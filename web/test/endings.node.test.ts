@@ -1,0 +1,173 @@
+/** How saving ends in Chromium: each way to the disk, and that no file is called complete that is not. */
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { equal } from '../../testkit/assertions.ts';
+import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import type { ParcelFile } from '../../shared/link/index.ts';
+import { downloaded, Receiver, type Ability, type OpenOptions, type Watched } from './receiver.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+/** Too large for memory, so that it takes the other ways. */
+const bytes = new Uint8Array(33 * 1024 * 1024);
+for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536));
+
+const ways: Record<'picked' | 'memory' | 'disk' | 'stream', readonly Ability[]> = {
+  picked: [],
+  memory: ['picker', 'disk', 'service worker'],
+  disk: ['picker'],
+  stream: ['picker', 'disk'],
+};
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  let large: ParcelFile;
+  let small: ParcelFile;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+    large = await receiver.store({ name: 'film.mkv', bytes });
+    small = await receiver.store({ name: 'small.bin', bytes: bytes.slice(0, 3_000_000) });
+  });
+  afterAll(() => receiver.close());
+
+  /** Opens a share with one file in the page. @param root another address of the service, such as that of a proxy */
+  async function opened(file: ParcelFile, o: OpenOptions, root = receiver.root): Promise<Watched> {
+    const link = await receiver.shareParcel({ files: [file] });
+    const watched = await receiver.open(link.replace(receiver.root, root), o);
+    onTestFinished(() => watched.close());
+    await watched.page.getByRole('button', { name: 'Open' }).click();
+    await watched.page.getByText('A file for you').waitFor();
+    return watched;
+  }
+
+  const proxied = async (fault: (count: number) => Fault | undefined): Promise<string> => {
+    let count = 0;
+    const { url } = await faultyProxy(
+      () => receiver.service.url,
+      ({ path }) => (path.startsWith('/ipfs/') ? fault((count += 1)) : undefined),
+    );
+    return `${url}/`;
+  };
+
+  /** The files in the private storage of the page's origin, and their sizes. */
+  const privateFiles = (page: Page): Promise<Record<string, number>> =>
+    page.evaluate(async () => {
+      const found: Record<string, number> = {};
+      const list = async (directory: FileSystemDirectoryHandle): Promise<void> => {
+        for await (const [name, handle] of directory as unknown as AsyncIterable<[string, FileSystemHandle]>)
+          if (handle.kind === 'directory') await list(handle as FileSystemDirectoryHandle);
+          else found[name] = (await (handle as FileSystemFileHandle).getFile()).size;
+      };
+      await list(await navigator.storage.getDirectory());
+      return found;
+    });
+
+  const failed = ({ page }: Watched): Promise<void> => page.locator('[data-state=failed]').waitFor();
+  const nothingIsComplete = async ({ page }: Watched): Promise<void> => {
+    expect(await page.getByText(/complete\b/i).count()).toBe(0);
+  };
+
+  test.runIf(long)('a picked file has all bytes', async () => {
+    const { page } = await opened(large, { without: ways.picked });
+    await page.getByRole('button', { name: 'Save film.mkv' }).click();
+    await page.getByText('Saved and complete.', { exact: true }).waitFor();
+    expect(await privateFiles(page)).toEqual({ 'picked film.mkv': bytes.length });
+  });
+
+  test.runIf(long).each(['disk', 'stream', 'memory'] as const)('%s: the download has all bytes', async (way) => {
+    const watched = await opened(large, { without: ways[way] });
+    const file = await downloaded(watched.page, 'Save film.mkv');
+    equal(new Uint8Array(file!.bytes), bytes);
+    expect(file!.name).toBe('film.mkv');
+    await watched.page.getByText('Complete. It is in your downloads.').waitFor();
+    expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
+    expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
+    expect(watched.complaints).toEqual([]);
+  });
+
+  test.runIf(long)('sizes around a part and 300 MB arrive as they were sent', async () => {
+    const mebibyte = 1024 * 1024;
+    for (const size of [16 * mebibyte - 1, 16 * mebibyte, 16 * mebibyte + 1, 300_000_000]) {
+      const sent = new Uint8Array(size);
+      for (let at = 0; at < size; at += bytes.length) sent.set(bytes.subarray(0, size - at), at);
+      const { page } = await opened(await receiver.store({ name: 'a', bytes: sent }), { without: ways.stream });
+      equal(new Uint8Array((await downloaded(page, 'Save a'))!.bytes), sent);
+    }
+  });
+
+  test.runIf(long)('a file that this thread left behind is removed when the next page loads', async () => {
+    const { page } = await opened(large, { without: ways.disk });
+    await downloaded(page, 'Save film.mkv');
+    expect(Object.values(await privateFiles(page))).toEqual([bytes.length]);
+    await page.goto(receiver.root);
+    await expect.poll(() => privateFiles(page)).toEqual({});
+  });
+
+  test('a connection that breaks is continued where it stopped', async () => {
+    const root = await proxied((count) => (count < 4 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
+    const { page } = await opened(large, { without: ways.stream }, root);
+    equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
+  });
+
+  test.each(long ? (['picked', 'disk', 'stream'] as const) : (['stream'] as const))(
+    '%s: a gateway that lies in the middle leaves no file',
+    async (way) => {
+      const watched = await opened(large, { without: ways[way] });
+      const { page } = watched;
+      await page.context().route('**/ipfs/**', async (route) => {
+        const response = await route.fetch();
+        const body = await response.body();
+        if (body.length > 10_000_000) body[10_000_000]! ^= 1;
+        await route.fulfill({ response, body });
+      });
+      await page.getByRole('button', { name: 'Save film.mkv' }).click();
+      await failed(watched);
+      await nothingIsComplete(watched);
+      expect(await privateFiles(page)).toEqual({});
+    },
+  );
+
+  test('a stored file that is damaged is refused, although its blob ID is right', async () => {
+    const stored = await receiver.connection.put('sealpin/v1 detached\nnot what was sent', { mode: 'plain' });
+    const watched = await opened({ ...small, cid: stored.cid }, { without: ways.memory });
+    await watched.page.getByRole('button', { name: 'Save small.bin' }).click();
+    await failed(watched);
+    await nothingIsComplete(watched);
+  });
+
+  test('saving that is cancelled leaves nothing, and can begin again', async () => {
+    let isOpen = false;
+    const root = await proxied(() => (isOpen ? undefined : { kind: 'stall', afterBytes: 2_000_000 }));
+    const watched = await opened(large, { without: ways.picked }, root);
+    await watched.page.getByRole('button', { name: 'Save film.mkv' }).click();
+    await watched.page.getByRole('button', { name: 'Cancel film.mkv' }).click();
+    await watched.page.getByText('Cancelled. Nothing was kept.', { exact: true }).waitFor();
+    expect(await privateFiles(watched.page)).toEqual({});
+    isOpen = true;
+    await watched.page.getByRole('button', { name: 'Save film.mkv' }).click();
+    await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
+  });
+
+  test.each(long ? ['reloaded', 'left for another page', 'without its service worker'] : ['reloaded'])(
+    'a download whose page is %s fails',
+    async (what) => {
+      const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+      const { page } = await opened(large, { without: ways.stream }, root);
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Save film.mkv' }).click(),
+      ]);
+      await page.waitForTimeout(500);
+      page.on('dialog', (dialog) => void dialog.accept());
+      if (what === 'reloaded') await page.reload();
+      else if (what === 'left for another page') await page.goto(`${root}v1/health`);
+      else {
+        const session = await page.context().newCDPSession(page);
+        await session.send('ServiceWorker.enable');
+        await session.send('ServiceWorker.stopAllWorkers');
+      }
+      expect(await download.failure()).not.toBeNull();
+    },
+  );
+});

@@ -1,0 +1,207 @@
+/** What the pages receive, in Chromium, from the real service. */
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { generateKeys } from '../../client/index.ts';
+import { equal } from '../../testkit/assertions.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import { ageFile, downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
+
+const noPicker = { without: ['picker'] } as const;
+const pattern = (length: number): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 10)) % 251);
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  const keys = generateKeys();
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  /** Opens an address; whatever the page complained about fails the test. */
+  async function open(address: string, o: OpenOptions = noPicker): Promise<Watched> {
+    const watched = await receiver.open(address, o);
+    onTestFinished(async () => {
+      await watched.close();
+      expect(watched.complaints).toEqual([]);
+    });
+    return watched;
+  }
+
+  /** Loads an address as a new tab does, also where only its fragment is another one. */
+  async function visit({ page }: Watched, address: string): Promise<void> {
+    await page.goto('about:blank');
+    await page.goto(address);
+  }
+
+  const title = ({ page }: Watched): Promise<string> =>
+    page.locator('main > section:not([hidden], #wait) h1').innerText();
+  const click = ({ page }: Watched, name: string): Promise<void> => page.getByRole('button', { name }).click();
+  async function shows(watched: Watched, text: string): Promise<void> {
+    await watched.page.getByText(text).first().waitFor();
+  }
+
+  describe('a share', () => {
+    test('opens by a click, and every file arrives under its name', async () => {
+      const sent = [
+        { name: 'report.pdf', bytes: pattern(2_500_000) },
+        { name: 'empty', bytes: pattern(0) },
+        { name: 'one.bin', bytes: pattern(1) },
+        { name: '<img src=x onerror=alert(1)>.html', bytes: pattern(9) },
+        { name: 'Übersicht "Straße" ‪.txt'.replace('‪', ''), bytes: pattern(10) },
+      ];
+      const link = await receiver.share(sent, { note: '<b>Here</b>\nthey are.', from: 'Anna' });
+      const watched = await open(link);
+      await shows(watched, 'This link opens 5 more times');
+      expect(watched.requests.filter((each) => each.includes('/open'))).toEqual([]);
+      await click(watched, 'Open');
+      await shows(watched, '5 files for you');
+      await shows(watched, '<b>Here</b>\nthey are.');
+      for (const { name, bytes } of sent) {
+        const file = await downloaded(watched.page, `Save ${name}`);
+        equal(new Uint8Array(file!.bytes), bytes);
+        // Chromium keeps out of a file's name what file systems refuse.
+        expect(file!.name).toBe(name.replace(/[<>"]/g, '_'));
+      }
+      expect(await watched.page.getByText('Complete. It is in your downloads.').count()).toBe(sent.length);
+    });
+
+    test('is used up by opening it, and by nothing else', async () => {
+      const link = await receiver.share([{ name: 'a', bytes: pattern(5) }], { opens: 1 });
+      const watched = await open(link);
+      for (let count = 0; count < 3; count += 1) {
+        await shows(watched, 'This link opens once more');
+        await visit(watched, link);
+      }
+      await click(watched, 'Open');
+      await shows(watched, 'A file for you');
+      await visit(watched, link);
+      expect(await title(watched)).toBe('This link is used up');
+    });
+
+    test('with a password takes wrong ones first, without another open', async () => {
+      const link = await receiver.share([{ name: 'a', bytes: pattern(5) }], { opens: 1, password: 'violet anchor' });
+      const watched = await open(link);
+      for (const wrong of ['no', 'violet']) {
+        await watched.page.getByLabel('Password', { exact: true }).fill(wrong);
+        await watched.page.keyboard.press('Enter');
+        await shows(watched, 'This password does not open it.');
+      }
+      await watched.page.getByLabel('Password', { exact: true }).fill('violet anchor');
+      await watched.page.keyboard.press('Enter');
+      await shows(watched, 'A file for you');
+      equal(new Uint8Array((await downloaded(watched.page, 'Save a'))!.bytes), pattern(5));
+      expect(watched.requests.filter((each) => each.includes('/open'))).toHaveLength(1);
+    });
+
+    test('that is sealed to a key asks for it, without another open', async () => {
+      const pair = await keys;
+      const link = await receiver.share([{ name: 'a', bytes: pattern(5) }], { opens: 1, keys: pair.publicKey });
+      const watched = await open(link);
+      await click(watched, 'Open');
+      await shows(watched, 'The file has the key that it was encrypted to.');
+      const buffer = Buffer.from(pair.privateKey);
+      await watched.page.getByLabel('Private key').setInputFiles({ name: 'key.pem', mimeType: 'text/plain', buffer });
+      await click(watched, 'Open');
+      await shows(watched, 'A file for you');
+    });
+
+    test('that ended, is unknown, incomplete or changed says so', async () => {
+      const revoked = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
+      await receiver.revoke(revoked);
+      const link = await receiver.share([{ name: 'a', bytes: pattern(5) }]);
+      const unknown = 'http://x/s#1000SYW7RiJxkEgOGusQGwp003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2IXq88';
+      const titles: [string, string][] = [
+        [revoked, 'This link was taken back'],
+        [unknown.replace('http://x/', receiver.root), 'There is nothing behind this link'],
+        [link.slice(0, -1), 'This link is incomplete'],
+        [`${receiver.root}s`, 'The key is missing'],
+      ];
+      const watched = await receiver.open(receiver.root);
+      onTestFinished(watched.close);
+      for (const [address, expected] of titles) {
+        await visit(watched, address);
+        expect(await title(watched)).toBe(expected);
+      }
+      await visit(watched, `${link}&utm_source=mail`);
+      await shows(watched, 'This link opens 5 more times');
+      await visit(watched, link.replace('#', '%23'));
+      await shows(watched, 'The # of this link had been turned into %23');
+    });
+  });
+
+  describe('a blob', () => {
+    test('of age opens by the file key in its link, by a password, and by a key file', async () => {
+      const bytes = pattern(1_500_000);
+      const pair = await keys;
+      const byLink = await open(await receiver.blobLink(bytes, pair));
+      await click(byLink, 'Open');
+      const byPassword = await open(`${receiver.root}b#${await receiver.storeContainer(bytes, { password: 'pw' })}`);
+      await byPassword.page.getByLabel('Password', { exact: true }).fill('pw');
+      await click(byPassword, 'Open');
+      const cid = await receiver.storeContainer(bytes, { keys: pair.publicKey });
+      const byKey = await open(receiver.root);
+      await byKey.page.getByLabel('Link or blob ID').fill(` ipfs://${cid}\n`);
+      await click(byKey, 'Open');
+      await byKey.page.locator('#asked:not([hidden])').waitFor();
+      await byKey.page.getByLabel('Private key').setInputFiles({
+        name: 'key.pem',
+        mimeType: 'text/plain',
+        buffer: Buffer.from(pair.privateKey),
+      });
+      await click(byKey, 'Open');
+      for (const watched of [byLink, byPassword, byKey]) {
+        await shows(watched, 'A file for you');
+        equal(
+          new Uint8Array(
+            (await downloaded(watched.page, `Save ${await watched.page.locator('#name-0').innerText()}`))!.bytes,
+          ),
+          bytes,
+        );
+      }
+    });
+
+    test('that is not encrypted, or is not here, is refused', async () => {
+      const { cid } = await receiver.connection.put('plain', { mode: 'plain' });
+      const watched = await receiver.open(`${receiver.root}b#${cid}`);
+      onTestFinished(watched.close);
+      await shows(watched, 'These bytes are not encrypted');
+      const absent = 'bafkreiaaaebagbafaydqqcikbmga2dqpcaireeyuculbogazdinryhi6d4';
+      await visit(watched, `${receiver.root}b#${absent}`);
+      expect(await title(watched)).toBe('There is nothing behind this link');
+    });
+  });
+
+  describe('the page at /', () => {
+    test('opens a file of this computer without a network', async () => {
+      const sealed = await ageFile(new TextEncoder().encode('from this computer'), { password: 'pw' });
+      const buffer = Buffer.from(await sealed.arrayBuffer());
+      const watched = await open(receiver.root);
+      await watched.page.context().setOffline(true);
+      await watched.page
+        .getByLabel('Choose an encrypted file')
+        .setInputFiles({ name: 'letter.txt.age', mimeType: 'application/octet-stream', buffer });
+      await watched.page.getByLabel('Password', { exact: true }).fill('wrong');
+      await click(watched, 'Open');
+      await shows(watched, 'This password does not open it.');
+      await watched.page.getByLabel('Password', { exact: true }).fill('pw');
+      await click(watched, 'Open');
+      await shows(watched, 'letter.txt');
+      const file = await downloaded(watched.page, 'Save letter.txt');
+      expect(file!.bytes.toString()).toBe('from this computer');
+    });
+
+    test('sends to where a link of another service is opened, and nothing to that service', async () => {
+      const watched = await open(receiver.root);
+      const link = 'https://sealpin.example/s#1000SYW7RiJxkEgOGusQGwp003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2IXq88';
+      await watched.page.getByLabel('Link or blob ID').fill(`“${link}”`);
+      await click(watched, 'Open');
+      await shows(watched, 'It is opened at sealpin.example.');
+      expect(await watched.page.getByRole('link', { name: 'Go to' }).getAttribute('href')).toBe(link);
+      expect(watched.requests.filter((each) => each.includes('sealpin.example'))).toEqual([]);
+      await click(watched, 'Open something else');
+      await watched.page.getByLabel('Link or blob ID').fill('https://example.org/');
+      await click(watched, 'Open');
+      await shows(watched, 'This is not a link of Sealpin');
+    });
+  });
+});

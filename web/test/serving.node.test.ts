@@ -1,0 +1,70 @@
+/** The pages over HTTP, as every deployment serves them. */
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startService, type Service } from '../../testkit/service.ts';
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.close());
+
+const get = (path: string, init: RequestInit = {}): Promise<Response> => fetch(service.url + path, init);
+
+test('a document has one policy, which admits its script by its hash', async () => {
+  for (const path of ['/', '/s', '/b', '/s%231abc', '/b%23bafk?utm_source=mail']) {
+    const response = await get(path);
+    expect(response.status).toBe(200);
+    const { headers } = response;
+    expect(headers.get('Content-Type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('Referrer-Policy')).toBe('no-referrer');
+    expect(headers.get('Cache-Control')).toBe('no-cache, no-transform');
+    expect(headers.get('Cross-Origin-Opener-Policy')).toBe('same-origin');
+    expect(headers.get('Cross-Origin-Resource-Policy')).toBe('same-origin');
+    expect(headers.get('X-Content-Type-Options')).toBe('nosniff');
+    expect(headers.get('X-Robots-Tag')).toBe('noindex');
+    expect(headers.get('Set-Cookie')).toBeNull();
+    const html = await response.text();
+    const [, script = '', integrity = ''] = /<script src="([^"]+)" integrity="([^"]+)" defer>/.exec(html) ?? [];
+    const sha256 = createHash('sha256').update(await (await get(`/${script}`)).text());
+    expect(integrity).toBe(`sha256-${sha256.digest('base64')}`);
+    const policy = headers.get('Content-Security-Policy')!;
+    expect(policy).toContain(`default-src 'none'; script-src '${integrity}';`);
+    expect(policy).toContain("require-trusted-types-for 'script'");
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/unsafe|https?:|\*/);
+  }
+});
+
+test('the parts have policies of their own, and an old one is asked for again', async () => {
+  for (const path of ['/web/engine.js', '/dl/sw.js']) {
+    const response = await get(path);
+    expect(response.headers.get('Content-Type')).toBe('text/javascript; charset=utf-8');
+    expect(response.headers.get('Content-Security-Policy')).toContain("default-src 'none'; connect-src 'self'");
+    const again = await get(path, { headers: { 'If-None-Match': response.headers.get('ETag')! } });
+    expect(again.status).toBe(304);
+  }
+});
+
+test('a download without its service worker leaves the page where it is', async () => {
+  expect((await get('/dl/0123')).status).toBe(204);
+});
+
+test('pages are read, and nothing else', async () => {
+  const response = await get('/s', { method: 'POST' });
+  expect(response.status).toBe(405);
+  expect(response.headers.get('Allow')).toBe('GET, HEAD');
+  expect((await get('/sx')).status).toBe(404);
+  expect((await get('/web/')).status).toBe(404);
+});
+
+test('health and footer show the same hash', async () => {
+  const { pages } = (await (await get('/v1/health?live')).json()) as { pages: string };
+  expect(await (await get('/')).text()).toContain(pages);
+});
+
+test('a key that a mail filter put into the path is in no line of the log', async () => {
+  await get('/s%231canary0SYW7RiJxkEgOGusQGwp');
+  expect(service.log.filter((line) => line.includes('canary'))).toEqual([]);
+  expect(service.log.at(-1)).toContain('"route":"/:page{s%23.*}"');
+});

@@ -1,0 +1,201 @@
+/** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import axe from 'axe-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import { ageFile, downloaded, Receiver } from './receiver.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+/** What axe finds wrong with what a page shows. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  return page.evaluate(async () => {
+    type Results = { violations: { id: string; nodes: { html: string }[] }[] };
+    const { axe } = globalThis as unknown as { axe: { run(): Promise<Results> } };
+    return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(', ')}`);
+  });
+}
+
+const bytes = new TextEncoder().encode('canary of the plaintext');
+const password = 'canary of the password';
+const name = 'canary of the name.txt';
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  test.each(long ? (['light', 'dark'] as const) : (['dark'] as const))(
+    'axe finds nothing in any state, %s',
+    async (colorScheme) => {
+      const link = await receiver.share(
+        [
+          { name, bytes },
+          { name: 'second', bytes },
+        ],
+        { password, note: 'canary of the note', from: 'Ann' },
+      );
+      const cid = await receiver.storeContainer(bytes, {
+        keys: 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj',
+      });
+      const { page, close, complaints } = await receiver.open(receiver.root, { colorScheme, without: ['picker'] });
+      onTestFinished(close);
+      const isClean = async (state: string): Promise<void> => {
+        await page.locator(`#${state}:not([hidden])`).waitFor();
+        expect(await violations(page), state).toEqual([]);
+      };
+      await isClean('home');
+      await page.goto(`${receiver.root}b#${cid}`);
+      await isClean('asked');
+      await page.goto(`${receiver.root}s#1abc`);
+      await isClean('problem');
+      await page.goto('about:blank');
+      await page.goto(link.replace('#', '%23'));
+      await isClean('asked');
+      await page.locator('#password').fill('wrong');
+      await page.keyboard.press('Enter');
+      await page.locator('#open-error').waitFor();
+      await isClean('asked');
+      await page.locator('#password').fill(password);
+      await page.keyboard.press('Enter');
+      await isClean('opened');
+      await downloaded(page, `Save ${name}`);
+      await page.context().route('**/ipfs/**', () => undefined);
+      await page.getByRole('button', { name: 'Save second' }).click();
+      await page.getByText('Details').click();
+      await page.locator('progress:not([hidden])').waitFor();
+      await isClean('opened');
+      expect(complaints).toEqual([]);
+    },
+  );
+
+  test('a share is opened and saved by keyboard alone, and the focus follows', async () => {
+    const link = await receiver.share([{ name, bytes }], { password });
+    const { page, close } = await receiver.open(receiver.root);
+    onTestFinished(close);
+    const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id ?? '');
+    const tabTo = async (target: string): Promise<void> => {
+      for (let count = 0; count < 12 && (await focused()) !== target; count += 1) await page.keyboard.press('Tab');
+      expect(await focused()).toBe(target);
+    };
+    await tabTo('link');
+    await page.keyboard.type(link);
+    await page.keyboard.press('Enter');
+    await page.locator('#asked:not([hidden])').waitFor();
+    expect(await focused()).toBe('asked-title');
+    await tabTo('password');
+    await page.keyboard.type('wrong');
+    await tabTo('reveal');
+    await page.keyboard.press('Space');
+    expect(await page.locator('#password').getAttribute('type')).toBe('text');
+    await tabTo('open-button');
+    await page.keyboard.press('Enter');
+    await page.locator('#open-error').waitFor();
+    expect(await focused()).toBe('password');
+    await page.keyboard.type(password);
+    await page.keyboard.press('Enter');
+    await page.locator('#opened:not([hidden])').waitFor();
+    expect(await focused()).toBe('opened-title');
+    await tabTo('save-0');
+    await page.keyboard.press('Enter');
+    await page.getByText('Saved and complete.', { exact: true }).waitFor();
+    expect(await focused()).toBe('save-0');
+    expect(await page.getByRole('status').innerText()).toBe(`${name} is saved and complete.`);
+  });
+
+  /** What the browser keeps for the page. */
+  const storageOf = (page: Page): Promise<Record<string, unknown>> =>
+    page.evaluate(async () => {
+      const files: string[] = [];
+      const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };
+      for await (const name of directory.keys()) files.push(name);
+      const { cookie } = document;
+      return {
+        local: Object.keys(localStorage),
+        session: Object.keys(sessionStorage),
+        cookie,
+        state: history.state as unknown,
+        databases: await indexedDB.databases(),
+        caches: await caches.keys(),
+        files,
+      };
+    });
+
+  test('secret, password, name, note and plaintext are in no request, log, address or storage', async () => {
+    const link = await receiver.share([{ name, bytes }], { password, note: 'canary of the note' });
+    const secret = link.split('#1')[1]!.slice(22, 65);
+    const { page, requests, close } = await receiver.open(link, { without: ['picker'] });
+    onTestFinished(close);
+    await page.locator('#asked:not([hidden])').waitFor();
+    expect(page.url()).toBe(`${receiver.root}s`);
+    await page.locator('#password').fill(password);
+    await page.keyboard.press('Enter');
+    await page.locator('#opened:not([hidden])').waitFor();
+    expect((await downloaded(page, `Save ${name}`))!.bytes.toString()).toBe('canary of the plaintext');
+    expect(await storageOf(page)).toEqual({
+      local: [],
+      session: [],
+      cookie: '',
+      state: null,
+      databases: [],
+      caches: [],
+      files: [],
+    });
+    expect(await page.locator('#password').inputValue()).toBe('');
+    expect(await page.context().cookies()).toEqual([]);
+    expect(requests.length).toBeGreaterThan(5);
+    const seen = [...requests.slice(1), ...receiver.service.log].join('\n');
+    for (const canary of [secret, 'canary', encodeURIComponent(password), encodeURIComponent(name)])
+      expect(seen).not.toContain(canary);
+    // The browser itself keeps the address that was opened, and sends none of its fragment.
+    expect(requests[0]).toMatch(/^GET \S+\/s(?:#\S+)? /);
+    expect(requests.filter((each) => !each.includes(` ${receiver.root}`))).toEqual([]);
+  });
+
+  test('a narrow page in a language from right to left has no part beside it', async () => {
+    const web = await bundleWeb({ words: new URL('words-rtl.ts', import.meta.url).pathname });
+    const server = createServer(({ url = '/' }, response) => {
+      const file = web.files.find(({ path }) => `/${path}` === url);
+      response.setHeader('Content-Type', file?.type ?? 'text/html; charset=utf-8');
+      response.end(file?.text ?? web.documents[0]?.html);
+    });
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const root = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const { page, close } = await receiver.open(root, { viewport: { width: 320, height: 640 } });
+    onTestFinished(close);
+    const fits = async (): Promise<void> => {
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
+      expect(await violations(page)).toEqual([]);
+    };
+    expect(await page.evaluate(() => document.documentElement.dir)).toBe('rtl');
+    await fits();
+    const buffer = Buffer.from(await (await ageFile(bytes, { password: 'pw' })).arrayBuffer());
+    const mimeType = 'application/octet-stream';
+    await page.locator('#container').setInputFiles({ name: `${'very-long-name'.repeat(9)}.age`, mimeType, buffer });
+    await page.locator('#asked:not([hidden])').waitFor();
+    await fits();
+    await page.locator('#password').fill('pw');
+    await page.keyboard.press('Enter');
+    await page.locator('#opened:not([hidden])').waitFor();
+    await fits();
+  });
+
+  test('speaks the language of its reader', async () => {
+    const { page, close } = await receiver.open(receiver.root, { locale: 'de-AT' });
+    onTestFinished(close);
+    await page.getByRole('heading', { name: 'Öffnen, was Sie bekommen haben' }).waitFor();
+    expect(await page.evaluate(() => document.documentElement.lang)).toBe('de');
+  });
+});

@@ -1,0 +1,64 @@
+/** The parts of the pages: their sizes, their words, and that the same source gives the same bytes. */
+import { readFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { wordsFor } from '../words/catalogue.ts';
+import { de } from '../words/de.ts';
+import { en, type Words } from '../words/en.ts';
+
+const web = await bundleWeb();
+const gzipBytes = (text: string): number => gzipSync(text, { level: 9 }).length;
+const fileOf = (path: string): string => web.files.find((each) => each.path === path)!.text;
+
+test('stay within their budgets', () => {
+  for (const { html, scriptPath } of web.documents)
+    expect(gzipBytes(html) + gzipBytes(fileOf('web/style.css')) + gzipBytes(fileOf(scriptPath))).toBeLessThan(
+      25 * 1024,
+    );
+  expect(gzipBytes(fileOf('web/engine.js'))).toBeLessThan(75 * 1024);
+});
+
+test('are the same bytes when they are built again, and show the hash of all of them', async () => {
+  expect(await bundleWeb()).toEqual(web);
+  expect(web.hash).toMatch(/^[0-9a-f]{64}$/);
+  for (const { html } of web.documents) expect(html).toContain(`>${web.hash}</code>`);
+  const other = await bundleWeb({ words: new URL('words-rtl.ts', import.meta.url).pathname });
+  expect(other.hash).not.toBe(web.hash);
+});
+
+test('name no path, have no script or style in the HTML, and every place is filled', () => {
+  for (const text of [...web.files.map((each) => each.text), ...web.documents.map((each) => each.html)])
+    expect(text).not.toMatch(/\/(?:home|root|work|Users)\//);
+  for (const { html } of web.documents) {
+    expect(html).not.toMatch(/<style|<script(?! src=)|\sstyle=|\son[a-z]+=/i);
+    expect(html).not.toMatch(/\{\{|innerHTML/);
+  }
+});
+
+test('never turn text into elements', () => {
+  for (const { text } of web.files) expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write/);
+});
+
+const html = readFileSync(new URL('../receive.html', import.meta.url), 'utf8');
+const layout = readFileSync(new URL('../layout.html', import.meta.url), 'utf8');
+
+test('have a word in every language for each place, and a place for each word', () => {
+  const places = [...(html + layout).matchAll(/data-word="(\w+)"/g)].map(([, word]) => word!);
+  for (const catalogue of [en, de])
+    for (const word of places) expect(catalogue[word as keyof Words], word).toBeTypeOf('string');
+  const scripts = ['receive-page.ts', 'file-row.ts', 'failure-words.ts', 'states.ts'].map((name) =>
+    readFileSync(new URL(`../${name}`, import.meta.url), 'utf8'),
+  );
+  for (const word of Object.keys(en))
+    expect(places.includes(word) || scripts.some((script) => new RegExp(`\\b${word}\\b`).test(script)), word).toBe(
+      true,
+    );
+  expect(Object.keys(de.errors)).toEqual(Object.keys(en.errors));
+});
+
+test('speak the first language that they have', () => {
+  expect(wordsFor(['fr-FR', 'de-AT', 'en'])).toBe(de);
+  expect(wordsFor(['fr'])).toBe(en);
+  expect(wordsFor([])).toBe(en);
+});

@@ -1,0 +1,147 @@
+/** Where the bytes of a file go. Nothing is complete before all bytes have arrived: what fails before is removed, or errors. */
+import { SealpinError } from '../../shared/errors.ts';
+import { heartbeatMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
+
+type Bytes = AsyncIterable<Uint8Array>;
+type Options = { readonly size: number | undefined; readonly signal: AbortSignal };
+
+/**
+ * Writes a file.
+ * @returns the file itself where the page still has to hand it to the browser
+ * @throws what `bytes` throws, the signal's reason, DOMException `QuotaExceededError`
+ */
+export function writeTo(sink: Sink, bytes: Bytes, o: Options): Promise<Blob | undefined> {
+  if (sink.kind === 'handle') return writeToHandle(sink.handle, bytes, o);
+  if (sink.kind === 'memory') return writeToMemory(bytes, o);
+  return sink.kind === 'disk' ? writeToDisk(bytes, o) : writeToPort(sink.port, bytes, o);
+}
+
+/** A file that was picked keeps its old content until `close`. */
+async function writeToHandle(handle: FileSystemFileHandle, bytes: Bytes, { signal }: Options): Promise<undefined> {
+  const isNew = (await handle.getFile()).size === 0;
+  const writable = await handle.createWritable();
+  try {
+    for await (const chunk of bytes) await writable.write(chunk as Uint8Array<ArrayBuffer>);
+    signal.throwIfAborted();
+    await writable.close();
+  } catch (error) {
+    await writable.abort(error).catch(() => undefined); // the first error is the one to report
+    // The picker creates an empty file; `remove` is in Chromium, which alone has the picker.
+    if (isNew) await (handle as { remove?(): Promise<void> }).remove?.().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function writeToMemory(bytes: Bytes, { signal }: Options): Promise<Blob> {
+  const chunks: BlobPart[] = [];
+  for await (const chunk of bytes) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+  signal.throwIfAborted();
+  return new Blob(chunks, { type: 'application/octet-stream' });
+}
+
+const folder = 'sealpin-received';
+
+/**
+ * How long a file of this origin is kept after it was handed to the browser, which says nowhere when it has copied it: a minute, and
+ * as long as the slowest disks take, at 4 MB/s.
+ */
+const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
+
+async function writeToDisk(bytes: Bytes, { signal }: Options): Promise<File> {
+  const name = crypto.randomUUID();
+  const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder, { create: true });
+  await holdLock(name);
+  const handle = await directory.getFileHandle(name, { create: true });
+  const remove = (): Promise<void> => directory.removeEntry(name).catch(() => undefined);
+  const access = await handle.createSyncAccessHandle();
+  try {
+    let at = 0;
+    for await (const chunk of bytes) {
+      for (let rest = chunk; rest.length > 0;) {
+        const written = access.write(rest, { at });
+        at += written;
+        rest = rest.subarray(written);
+      }
+    }
+    signal.throwIfAborted();
+    access.flush();
+    access.close();
+    setTimeout(() => void remove(), keptMs(at));
+    return await handle.getFile();
+  } catch (error) {
+    access.close();
+    await remove();
+    throw error;
+  }
+}
+
+/** Takes a lock that ends with this thread, and shows other pages that a file is in use. */
+async function holdLock(name: string): Promise<void> {
+  const { promise: held, resolve } = Promise.withResolvers<void>();
+  void navigator.locks.request(name, async () => {
+    resolve();
+    await new Promise(() => undefined);
+  });
+  await held;
+}
+
+/** Removes what pages that are closed have left behind. */
+export async function sweepDisk(): Promise<void> {
+  try {
+    const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder);
+    for await (const name of directory.keys())
+      await navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
+        if (lock !== null) await directory.removeEntry(name);
+      });
+  } catch {
+    // There is no such folder, or this browser has no private files.
+  }
+}
+
+/** How long a browser may take from the click to its first pull, in ms. */
+const startMs = 15_000;
+
+/** The service worker pulls, so nothing is read that the disk does not take; it compares the number of bytes with `size` itself. */
+function writeToPort(port: MessagePort, bytes: Bytes, { signal }: Options): Promise<undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<undefined>();
+  const chunks = bytes[Symbol.asyncIterator]();
+  const send = (message: ToPort, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
+  const start = setTimeout(
+    () => reject(new SealpinError('internal', 'the browser did not start the download')),
+    startMs,
+  );
+  const fail = (error: unknown): void => {
+    send('failed');
+    reject(error);
+  };
+  async function next(): Promise<void> {
+    const heartbeat = setInterval(() => send('wait'), heartbeatMs);
+    try {
+      const { done, value } = await chunks.next();
+      signal.throwIfAborted();
+      if (done === true) return send('end');
+      // A piece of its own, because a part of a buffer would take all of it along.
+      const piece = value.slice();
+      send(piece, [piece.buffer]);
+    } catch (error) {
+      fail(error);
+    } finally {
+      clearInterval(heartbeat);
+    }
+  }
+  signal.addEventListener('abort', () => fail(signal.reason), { once: true });
+  port.addEventListener('message', ({ data }: MessageEvent<FromServiceWorker>) => {
+    clearTimeout(start);
+    if (data === 'pull') void next();
+    else if (data === 'done') resolve(undefined);
+    else if (data === 'cancelled') reject(new DOMException('the download was cancelled in the browser', 'AbortError'));
+    else reject(new SealpinError('internal', 'the browser gave the download up'));
+  });
+  port.start();
+  return promise.finally(() => {
+    clearTimeout(start);
+    port.close();
+    // Ends the request behind it.
+    void chunks.return?.();
+  });
+}

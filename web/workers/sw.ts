@@ -1,0 +1,111 @@
+/**
+ * The service worker of `/dl/`: it turns what an engine sends over a port into a download of the browser. It has no other job and keeps
+ * nothing, so several pages and versions of pages do not meet here.
+ */
+import { attachment } from '../../client/attachment.ts';
+import { silenceMs, type FromServiceWorker, type ToPort, type ToServiceWorker } from '../protocol.ts';
+
+declare const self: ServiceWorkerGlobalScope;
+
+type Offer = Extract<ToServiceWorker, { kind: 'offer' }>;
+/** An offer, and how to fail it once the browser has taken it. */
+type Transfer = { readonly offer: Offer; isTaken: boolean; fail?: () => void };
+
+const transfers = new Map<string, Transfer>();
+
+self.addEventListener('install', () => void self.skipWaiting());
+
+self.addEventListener('message', ({ data }: ExtendableMessageEvent) => {
+  const message = data as ToServiceWorker;
+  if (message.kind === 'offer') transfers.set(message.id, { offer: message, isTaken: false });
+  else if (message.kind === 'gone') {
+    transfers.get(message.id)?.fail?.();
+    transfers.delete(message.id);
+  }
+});
+
+self.addEventListener('fetch', (event) => {
+  const id = new URL(event.request.url).pathname.split('/').at(-1) ?? '';
+  const transfer = transfers.get(id);
+  // Without content the page that asked stays as it is.
+  if (transfer === undefined || transfer.isTaken) event.respondWith(new Response(null, { status: 204 }));
+  else event.respondWith(take(transfer));
+});
+
+function take(transfer: Transfer): Response {
+  const { id, name, size, port } = transfer.offer;
+  transfer.isTaken = true;
+  const body = pulledFrom(port, size, { started: (fail) => (transfer.fail = fail), ended: () => transfers.delete(id) });
+  return new Response(body, {
+    headers: {
+      'Content-Type': 'application/octet-stream',
+      'Content-Disposition': attachment(name),
+      'Content-Length': String(size),
+      'Content-Security-Policy': "sandbox; default-src 'none'",
+      'X-Content-Type-Options': 'nosniff',
+      'Cache-Control': 'no-store',
+    },
+  });
+}
+
+/**
+ * The bytes that the other end of a port gives when it is asked. A browser takes the end of a stream for the end of the file, whatever
+ * length was announced: so the stream ends after exactly `size` bytes and `end`, and errors in every other case, silence included.
+ */
+function pulledFrom(
+  port: MessagePort,
+  size: number,
+  on: { started(fail: () => void): void; ended(): void },
+): ReadableStream<Uint8Array> {
+  let received = 0;
+  let isOver = false;
+  let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
+  let watchdog: ReturnType<typeof setTimeout> | undefined;
+  let answered: (() => void) | undefined;
+  const send = (message: FromServiceWorker): void => port.postMessage(message);
+  const end = (message: FromServiceWorker): void => {
+    if (isOver) return;
+    isOver = true;
+    clearTimeout(watchdog);
+    send(message);
+    on.ended();
+    answered?.();
+  };
+  const fail = (): void => {
+    stream?.error(new Error('the page stopped before the file was whole'));
+    end('broken');
+  };
+  const watch = (): void => {
+    clearTimeout(watchdog);
+    watchdog = setTimeout(fail, silenceMs);
+  };
+  port.addEventListener('message', ({ data }: MessageEvent<ToPort>) => {
+    if (isOver) return;
+    if (data === 'wait') watch();
+    else if (data === 'end' && received === size) {
+      stream?.close();
+      end('done');
+    } else if (typeof data === 'string' || received + data.length > size) fail();
+    else {
+      clearTimeout(watchdog);
+      received += data.length;
+      stream?.enqueue(data);
+      answered?.();
+    }
+  });
+  on.started(fail);
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      stream = controller;
+      port.start();
+    },
+    pull() {
+      watch();
+      send('pull');
+      return new Promise((resolve) => {
+        answered = resolve;
+      });
+    },
+    cancel: () => end('cancelled'),
+  });
+}

@@ -1,0 +1,64 @@
+/** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
+import type { ReceivedFile } from '../../client/index.ts';
+import { isSealpinError, type Code } from '../../shared/errors.ts';
+import { chunksOf } from '../../shared/streams/read-all.ts';
+
+/**
+ * Bytes of one request. Firefox reads a response into memory however slow its reader is (measured: 1,041 MiB in 15 s), so this is what
+ * it can take.
+ */
+const windowBytes = 64 * 1024 * 1024;
+
+/** Failures that may pass: the connection, or a service that is busy. */
+const passing: readonly Code[] = [
+  'service_unreachable',
+  'pinning_unavailable',
+  'pinning_timeout',
+  'rate_limited',
+  'overloaded',
+];
+
+/** How often reading is tried again without a new byte; the pauses add up to about a minute. */
+const maxRetries = 6;
+
+/**
+ * The bytes of a file, each authenticated. When the connection breaks, reading goes on where it stopped.
+ * @param size what the file must have in all; it ends normally after exactly so many bytes
+ * @throws what `open` of the file throws
+ */
+export async function* readInWindows(
+  file: ReceivedFile,
+  size: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  let offset = 0;
+  let retries = 0;
+  do {
+    try {
+      const end = Math.min(size, offset + windowBytes);
+      const { stream } = await file.open({ start: offset, end, signal });
+      for await (const chunk of chunksOf(stream)) {
+        offset += chunk.length;
+        retries = 0;
+        yield chunk;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!isSealpinError(error) || !passing.includes(error.code) || retries === maxRetries) throw error;
+      retries += 1;
+      await pause(error.retryAfterSeconds ?? 2 ** (retries - 1), signal);
+    }
+  } while (offset < size);
+}
+
+/** Waits; throws the signal's reason when it is aborted. */
+function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, Math.min(seconds, 60) * 1000);
+  const stop = (): void => {
+    clearTimeout(timer);
+    reject(signal.reason as Error);
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  return promise.finally(() => signal.removeEventListener('abort', stop));
+}

@@ -1,0 +1,31 @@
+/** The CIDs of a `Pin` object that the operator denies. Their bytes are neither served nor stored. */
+
+/** The denylist in an object's storage. */
+export class Denylist {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Creates the table, unless it is there. */
+  create(): void {
+    this.#sql.exec(
+      'CREATE TABLE IF NOT EXISTS denied (cid TEXT PRIMARY KEY, created_at INTEGER NOT NULL) WITHOUT ROWID',
+    );
+  }
+
+  add(cid: string, nowMs: number): void {
+    this.#sql.exec('INSERT OR IGNORE INTO denied (cid, created_at) VALUES (?, ?)', cid, nowMs);
+  }
+
+  remove(cid: string): void {
+    this.#sql.exec('DELETE FROM denied WHERE cid = ?', cid);
+  }
+
+  /** When a CID was put on it, in ms; undefined where it is not on it. */
+  since(cid: string): number | undefined {
+    const rows = this.#sql.exec<{ created_at: number }>('SELECT created_at FROM denied WHERE cid = ?', cid);
+    return rows.toArray()[0]?.created_at;
+  }
+}

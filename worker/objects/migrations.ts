@@ -1,0 +1,116 @@
+/**
+ * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that no
+ * progress has to be reported, and a rule also holds for uploads that end at the old service later.
+ */
+import type { PinRows } from './pin-table.ts';
+
+/** How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began; `startedAt` in ms. */
+export type Migration = {
+  from: string;
+  to: string;
+  state: 'running' | 'cancelled';
+  startedAt: number;
+  total: number;
+  /** CIDs that `from` still holds, and those of them that could not be copied so far. */
+  left: number;
+  failed: number;
+};
+
+/** The object that knows of every migration, so that one is asked where there is none. */
+export const firstShard = '00';
+
+type MigrationRow = { source: string; target: string; state: Migration['state']; started_at: number; total: number };
+
+type Options = { rows: PinRows; now(): number };
+
+/** The migrations in an object's storage; one for each service that is left. */
+export class Migrations {
+  readonly #sql: SqlStorage;
+  readonly #o: Options;
+
+  constructor(sql: SqlStorage, options: Options) {
+    this.#sql = sql;
+    this.#o = options;
+  }
+
+  /** Where to what a service holds moves; undefined where it stays. */
+  targetOf(service: string): string | undefined {
+    return this.#running().find(({ source }) => source === service)?.target;
+  }
+
+  /** Begins a migration, in a transaction of the caller's, or goes on with it. What is moving from `to` stays there. */
+  begin(from: string, to: string): void {
+    const { rows, now } = this.#o;
+    rows.create();
+    this.#sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
+    const [known] = this.#running().filter(({ source, target }) => source === from && target === to);
+    const cids = rows.wantedAt(from);
+    if (known === undefined)
+      this.#sql.exec(
+        `INSERT OR REPLACE INTO migration (source, target, state, started_at, total) VALUES (?, ?, 'running', ?, ?)`,
+        from,
+        to,
+        now(),
+        cids.length,
+      );
+    for (const cid of cids) this.move(cid, from, to);
+  }
+
+  /** Has a CID move. */
+  move(cid: string, from: string, to: string): void {
+    const { rows, now } = this.#o;
+    const existing = rows.find(cid, to);
+    rows.change({ cid, service: from }, { wanted: 0 });
+    rows.add(cid, to, 'wanted', now());
+    const target = { cid, service: to };
+    if (existing === undefined) rows.change(target, { moved_from: from });
+    // What it holds already has to be read as a whole before it is the only copy.
+    else rows.change(target, { wanted: 1, verified_at: null, due: now() });
+  }
+
+  /** Ends a migration: what has not moved stays, and is removed from where it was moving to. @returns whether there was one */
+  cancel(from: string, to: string): boolean {
+    const { rows, now } = this.#o;
+    if (this.targetOf(from) !== to) return false;
+    this.#sql.exec(`UPDATE migration SET state = 'cancelled' WHERE source = ?`, from);
+    for (const cid of rows.leaving(from)) {
+      rows.change({ cid, service: from }, { wanted: 1 });
+      const target = rows.find(cid, to);
+      if (target?.moved_from !== from) continue;
+      rows.change(target, { state: 'unpinning', wanted: 0, moved_from: null, attempts: 0, due: now() });
+    }
+    return true;
+  }
+
+  /** How far each is. */
+  list(): Migration[] {
+    if (!this.#o.rows.exists) return [];
+    return this.#rows().map(({ source, target, state, started_at: startedAt, total }) => {
+      const [counts] = this.#sql
+        .exec<{ left: number; failed: number | null }>(
+          `SELECT count(*) AS left, sum(there.state = 'failed') AS failed FROM pin AS here
+           LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
+          target,
+          source,
+        )
+        .toArray();
+      return {
+        from: source,
+        to: target,
+        state,
+        startedAt,
+        total,
+        left: counts?.left ?? 0,
+        failed: counts?.failed ?? 0,
+      };
+    });
+  }
+
+  #running(): MigrationRow[] {
+    return this.#rows().filter(({ state }) => state === 'running');
+  }
+
+  #rows(): MigrationRow[] {
+    return this.#o.rows.exists ? this.#sql.exec<MigrationRow>('SELECT * FROM migration').toArray() : [];
+  }
+}

@@ -1,0 +1,238 @@
+/** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
+
+import type { SurveyState } from '../../shared/api.ts';
+
+/**
+ * What was last seen of a CID at a service. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes; `live`: all of
+ * it; `lost`: it was live, and is missing or damaged; `failed`: it could not be copied, for a `reason`; `unpinning`: it is being
+ * removed, and what the service does with late requests of ours is unknown. The values are stored, so they never change.
+ */
+export type PinState = Exclude<SurveyState, 'damaged'>;
+
+/** A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. */
+export type Reference = { cid: string; service: string; account: string; fileId: string; isPart?: boolean };
+
+/** A CID at a service. */
+export type PinRow = {
+  cid: string;
+  service: string;
+  /** What was seen, see `PinState`. */
+  state: PinState;
+  /** What is desired: 1 where the service is to hold it, 0 where it is to be removed once other services hold it. */
+  wanted: number;
+  /** 1: a pin of somebody else's was there before ours. */
+  was_there: number;
+  /** The name of that pin, which the first version overwrote and which has to be given back. */
+  other: string | null;
+  /** 1: we may have a pin of our own besides it. */
+  anchored: number;
+  /** When the row is looked at next, in ms, and how often that has failed in a row. */
+  due: number | null;
+  attempts: number;
+  /** The code of the error that it failed with. */
+  reason: string | null;
+  /** Bytes of the file that are copied, and its length once that is known. */
+  cursor: number;
+  bytes: number | null;
+  /** When the service last said that it has the pin, and when all bytes were last read from it, in ms. */
+  checked_at: number | null;
+  verified_at: number | null;
+  /** How often in a row the service said that it has no such pin. */
+  absences: number;
+  /** The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive); null: none. */
+  read_from: number | null;
+  read_to: number | null;
+  /** Which of the parts that a check reads comes next. */
+  part: number;
+  /** 1: it gave a wrong block, and is asked last until it is verified. */
+  suspect: number;
+  /** How often in a row it was lost, since it was verified. */
+  losses: number;
+  /** The block that was wrong when it was lost, if one was. */
+  damaged: string | null;
+  /** The service that it replaces, where a migration made the row. */
+  moved_from: string | null;
+};
+
+type Key = Pick<PinRow, 'cid' | 'service'>;
+type Changes = Partial<Omit<PinRow, keyof Key>>;
+
+/** A service, and when the earliest of its rows is due, in ms. */
+type Due = { service: string; due: number };
+
+/** The columns that tables of earlier versions lack. Each has a default, so that old rows stay valid. */
+const columns = {
+  pin: [
+    ['other', 'TEXT'],
+    ['anchored', 'INTEGER NOT NULL DEFAULT 0'],
+    ['wanted', 'INTEGER NOT NULL DEFAULT 1'],
+    ['reason', 'TEXT'],
+    ['cursor', 'INTEGER NOT NULL DEFAULT 0'],
+    ['bytes', 'INTEGER'],
+    ['checked_at', 'INTEGER'],
+    ['verified_at', 'INTEGER'],
+    ['absences', 'INTEGER NOT NULL DEFAULT 0'],
+    ['read_from', 'INTEGER'],
+    ['read_to', 'INTEGER'],
+    ['part', 'INTEGER NOT NULL DEFAULT 0'],
+    ['suspect', 'INTEGER NOT NULL DEFAULT 0'],
+    ['losses', 'INTEGER NOT NULL DEFAULT 0'],
+    ['damaged', 'TEXT'],
+    ['moved_from', 'TEXT'],
+  ],
+  reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
+} as const;
+
+/** The tables of the first version. */
+const tables = `
+  CREATE TABLE IF NOT EXISTS pin (
+    cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
+    PRIMARY KEY (cid, service)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS reference (
+    cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
+    PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+`;
+
+/** What was added later. Each statement may run again. */
+const additions = `
+  DROP INDEX IF EXISTS pin_due;
+  CREATE INDEX IF NOT EXISTS pin_next ON pin (service, due);
+  CREATE TABLE IF NOT EXISTS breaker (
+    service TEXT PRIMARY KEY, failures INTEGER NOT NULL, open_until INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS migration (
+    source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL) WITHOUT ROWID;
+`;
+
+/** The rows in an object's storage. */
+export class PinRows {
+  readonly #sql: SqlStorage;
+  #exists: boolean;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#exists = sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
+  }
+
+  /** Whether there are tables: a question about an unknown CID writes nothing. */
+  get exists(): boolean {
+    return this.#exists;
+  }
+
+  /** Creates the tables with the first row. */
+  create(): void {
+    if (this.#exists) return;
+    this.#sql.exec(tables);
+    this.#exists = true;
+    this.upgrade(() => 0);
+  }
+
+  /** Adds to the tables of an earlier version what they lack. @param checkMs when a row is looked at that had no time for it */
+  upgrade(checkMs: () => number): void {
+    if (!this.#exists) return;
+    const added = (['pin', 'reference'] as const).flatMap((table) => {
+      const known = this.#sql.exec<{ name: string }>('SELECT name FROM pragma_table_info(?)', table).toArray();
+      const missing = columns[table].filter(([name]) => !known.some((column) => column.name === name));
+      for (const [name, type] of missing) this.#sql.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
+      return missing;
+    });
+    if (added.length === 0) return;
+    this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
+    for (const key of this.#sql.exec<Key>('SELECT cid, service FROM pin WHERE due IS NULL').toArray())
+      this.change(key, { due: checkMs() });
+    this.#sql.exec(additions);
+  }
+
+  find(cid: string, service: string): PinRow | undefined {
+    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
+  }
+
+  /** The rows of a CID, at all services. */
+  ofCid(cid: string): PinRow[] {
+    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ?', cid).toArray();
+  }
+
+  /** Writes a row, unless there is one. */
+  add(cid: string, service: string, state: PinState, due: number): void {
+    this.#sql.exec(
+      `INSERT INTO pin (cid, service, state, was_there, due, attempts) VALUES (?, ?, ?, 0, ?, 0) ON CONFLICT DO NOTHING`,
+      cid,
+      service,
+      state,
+      due,
+    );
+  }
+
+  change({ cid, service }: Key, changes: Changes): void {
+    const names = Object.keys(changes);
+    this.#sql.exec(
+      `UPDATE pin SET ${names.map((name) => `${name} = ?`).join(', ')} WHERE cid = ? AND service = ?`,
+      ...Object.values(changes),
+      cid,
+      service,
+    );
+  }
+
+  remove({ cid, service }: Key): void {
+    this.#sql.exec('DELETE FROM pin WHERE cid = ? AND service = ?', cid, service);
+  }
+
+  /** The earliest row of each service. */
+  dues(): Due[] {
+    return this.#sql
+      .exec<Due>('SELECT service, min(due) AS due FROM pin WHERE due IS NOT NULL GROUP BY service')
+      .toArray();
+  }
+
+  /** The row of a service that is due first. */
+  firstDue(service: string, nowMs: number): PinRow | undefined {
+    return this.#sql
+      .exec<PinRow>('SELECT * FROM pin WHERE service = ? AND due <= ? ORDER BY due LIMIT 1', service, nowMs)
+      .toArray()[0];
+  }
+
+  /** The CIDs that a service is to hold. */
+  wantedAt(service: string): string[] {
+    return this.#cids(`service = ? AND wanted = 1 AND state <> 'unpinning'`, service);
+  }
+
+  /** The CIDs that a service still holds, and is to hold no longer than another one does not. */
+  leaving(service: string): string[] {
+    return this.#cids(`service = ? AND wanted = 0 AND state <> 'unpinning'`, service);
+  }
+
+  #cids(condition: string, service: string): string[] {
+    const rows = this.#sql.exec<{ cid: string }>(`SELECT cid FROM pin WHERE ${condition}`, service);
+    return rows.toArray().map(({ cid }) => cid);
+  }
+
+  addReference({ cid, service, account, fileId, isPart = false }: Reference): void {
+    this.#sql.exec(
+      `INSERT INTO reference (cid, service, account, file_id, is_part) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+      cid,
+      service,
+      account,
+      fileId,
+      isPart ? 1 : 0,
+    );
+  }
+
+  /** Removes a reference, wherever its bytes were sent to: they may have moved since. */
+  removeReference({ cid, account, fileId }: Reference): void {
+    this.#sql.exec('DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ?', cid, account, fileId);
+  }
+
+  /** The accounts that have a reference to a CID. */
+  accountsOf(cid: string): string[] {
+    const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
+    return rows.toArray().map(({ account }) => account);
+  }
+
+  isReferenced(cid: string): boolean {
+    return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? LIMIT 1', cid).toArray().length > 0;
+  }
+
+  /** Whether a file needs the CID, and not only a part of an upload. */
+  isFile(cid: string): boolean {
+    return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? AND is_part = 0 LIMIT 1', cid).toArray().length > 0;
+  }
+}

@@ -1,0 +1,362 @@
+/** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
+import { isSealpinError, type SealpinError } from '../../shared/errors.ts';
+import { leafBytes, openFile, type BlockSource } from '../../shared/ipfs/index.ts';
+import { replicas, serviceId, type Env } from '../env.ts';
+import { errorText, log } from '../log.ts';
+import { heldBeside } from '../pinning/anchor.ts';
+import { serviceOf, servicesOf } from '../pinning/configured.ts';
+import type { PinningService } from '../pinning/contract.ts';
+import { backoffMs, withJitter } from './alarm.ts';
+import type { Breakers } from './breaker.ts';
+import { copyBlocks, drain, SourceError } from './copy-blocks.ts';
+import type { Migrations } from './migrations.ts';
+import { ownership } from './pin-ownership.ts';
+import type { PinRow, PinRows } from './pin-table.ts';
+
+/** How long one request to a pinning service may take here, in ms. */
+export const requestMs = 8_000;
+/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
+const renameMs = 60_000;
+/** How long one step may take that copies or reads, and how much it does; less where the last attempt failed: the source is slow. */
+const step = { ms: 60_000, bytes: 8 * leafBytes, slowBytes: leafBytes };
+/** The longest wait for one block, in ms. */
+const blockMs = 30_000;
+
+/** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
+const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
+/** When a pin is asked for again that was absent, and where every copy is gone, in ms. */
+const absentMs = 3_600_000;
+const damagedMs = 86_400_000;
+/** After so many answers that a pin is absent it is lost. */
+const absencesToLose = 2;
+/** Into how many parts a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has one. */
+const parts = { count: 16, wholeBytes: 16 * leafBytes };
+/** The end of a file whose length is not known yet. */
+const wholeFile = Number.MAX_SAFE_INTEGER;
+
+export type WorkContext = {
+  env: Env;
+  rows: PinRows;
+  breakers: Breakers;
+  migrations: Migrations;
+  /** The clock, in ms. */
+  now(): number;
+};
+
+/** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
+export type Removal = 'unpinned' | 'kept' | 'scheduled';
+
+/** What two removals amount to: the one that leaves more behind. */
+export function leastDone(a: Removal, b: Removal): Removal {
+  if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
+  return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';
+}
+
+/** The reads and requests to services that rows ask for. */
+export class PinWork {
+  readonly #o: WorkContext;
+
+  constructor(context: WorkContext) {
+    this.#o = context;
+  }
+
+  /** When a pin is checked that is in order now, in ms. */
+  nextCheck(): number {
+    return this.#o.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
+  }
+
+  /**
+   * Does what the row asks for next. It does not throw: the row says what became of it, and when it is looked at again.
+   * @param signal interrupts copying and reading, which then go on where they were
+   */
+  async next(row: PinRow, signal: AbortSignal): Promise<void> {
+    if (row.state === 'unpinning') return void (await this.remove(row));
+    if (row.state === 'lost' && row.wanted === 1 && this.#sources(row).length > 0)
+      return await this.#attempt(row, signal, () => this.clear(row));
+    const isCheck = row.state === 'live' || row.state === 'lost';
+    await this.#attempt(row, signal, () => (isCheck ? this.#check(row, signal) : this.#copy(row, signal)));
+  }
+
+  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
+  async remove(row: PinRow): Promise<Removal> {
+    const { rows, breakers, now } = this.#o;
+    const { service } = row;
+    const attempts = row.attempts + 1;
+    // Before the request goes out: an object that dies while it waits must find the row due.
+    rows.change(row, { attempts, due: now() + backoffMs(attempts) });
+    let kept: boolean;
+    try {
+      kept = await this.#removeOurs(row);
+      breakers.succeeded(service);
+    } catch (error) {
+      log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
+      if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
+      return 'scheduled';
+    }
+    // Somebody may want it again by now.
+    if (rows.find(row.cid, service)?.wanted === 1)
+      rows.change(row, { state: 'wanted', attempts: 0, cursor: 0, due: now() });
+    else rows.remove(row);
+    return kept ? 'kept' : 'unpinned';
+  }
+
+  /** Adds rows until as many services are to hold a file as `REPLICAS` says. @returns the services that were added */
+  addHomes(cid: string): string[] {
+    const { env, rows, now } = this.#o;
+    const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
+    const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;
+    const others = servicesOf(env).filter(({ id }) => isOpen(id));
+    const added = others.slice(0, Math.max(0, replicas(env) - held.length)).map(({ id }) => id);
+    for (const service of added) rows.add(cid, service, 'wanted', now());
+    return added;
+  }
+
+  /** Lets all bytes of a row be read and verified, from now on. */
+  readAll(row: PinRow): void {
+    this.#o.rows.change(row, { read_from: 0, read_to: wholeFile, due: this.#o.now() });
+  }
+
+  /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
+  async clear(row: PinRow): Promise<void> {
+    const { env, rows, now } = this.#o;
+    const service = serviceOf(env, row.service);
+    if (row.damaged !== null && service.discard !== undefined) {
+      await this.#removeOurs(row);
+      await service.discard(row.damaged, AbortSignal.timeout(requestMs));
+    }
+    const isCopied = this.#sources(row).length > 0;
+    const state = isCopied ? 'wanted' : 'lost';
+    rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : damagedMs) });
+  }
+
+  /** Marks a service that gave a wrong block: it is asked last until all of the file was read from it and found right. */
+  suspect(cid: string, service: string): void {
+    const row = this.#o.rows.find(cid, service);
+    if (row === undefined || row.suspect === 1 || row.state !== 'live') return;
+    this.#o.rows.change(row, { suspect: 1 });
+    this.readAll(row);
+  }
+
+  /** Makes an attempt, after which the row is due again, whatever happens. */
+  async #attempt(row: PinRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const { rows, breakers, now } = this.#o;
+    const { service } = row;
+    const attempts = row.attempts + 1;
+    const due = now() + withJitter(backoffMs(attempts));
+    rows.change(row, { attempts, due });
+    try {
+      await work();
+      breakers.succeeded(service);
+    } catch (error) {
+      if (signal.aborted) return rows.change(row, { attempts: row.attempts, due: now() });
+      log({ event: 'pin.attempt', service, state: row.state, attempts, error: errorText(error) });
+      const reason = reasonOf(error);
+      if (error instanceof SourceError || !isServiceFault(error)) {
+        const isCopying = row.state === 'wanted' || row.state === 'copying';
+        return rows.change(row, isCopying ? { state: 'failed', reason } : { reason });
+      }
+      breakers.failed(service, now(), error.retryAfterSeconds);
+      rows.change(row, { reason, due: Math.max(due, breakers.openUntil(service)) });
+    }
+  }
+
+  /** Copies the next piece of a file to a service, and pins it after the last one. */
+  async #copy(row: PinRow, signal: AbortSignal): Promise<void> {
+    const { env, rows, now } = this.#o;
+    const { cid } = row;
+    const sources = this.#sources(row);
+    if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
+    const target = serviceOf(env, row.service);
+    let { cursor, was_there: wasThere } = row;
+    if (row.state !== 'copying') {
+      const held = await target.stat(cid, AbortSignal.timeout(requestMs));
+      const isNew = row.checked_at === null && row.anchored === 0;
+      const { pinned: _, ...own } = ownership(held, isNew ? undefined : row);
+      ({ was_there: wasThere } = own);
+      if (row.state === 'wanted') cursor = 0;
+      rows.change(row, { ...own, state: 'copying', cursor });
+    }
+    const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
+    const onMismatch = (id: string) => this.suspect(cid, id);
+    const copied = await copyBlocks(cid, sources, target, {
+      start: cursor,
+      bytes,
+      signal: limited(signal),
+      onMismatch,
+    });
+    rows.change(row, { cursor: copied.end, bytes: copied.size, attempts: 0, due: now() });
+    if (copied.end < copied.size) return;
+    try {
+      // The service's own time limits end it. It is not interrupted: a pin must not come after its removal.
+      await target.pin(cid, { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal });
+    } catch (error) {
+      if (isMissing(error)) rows.change(row, { cursor: 0 });
+      throw error;
+    }
+    const live = { state: 'live', cursor: 0, absences: 0, reason: null, checked_at: now() } as const;
+    rows.change(row, { ...live, attempts: 0, due: this.nextCheck() });
+    // What was damaged here is read again: a service may keep the copy that it has.
+    if (row.suspect === 1) this.readAll(row);
+    this.settle(cid);
+  }
+
+  /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
+  async #check(row: PinRow, signal: AbortSignal): Promise<void> {
+    const { env, rows, now } = this.#o;
+    const { cid } = row;
+    const service = serviceOf(env, row.service);
+    let { read_from: from, read_to: to } = row;
+    if (from === null || to === null || to === wholeFile) {
+      if (await this.#isAbsent(row, service)) {
+        const absences = row.absences + 1;
+        if (absences >= absencesToLose || row.state === 'lost') return this.#lose(row, 'pinning_lost');
+        return rows.change(row, { absences, checked_at: now(), attempts: 0, due: now() + absentMs });
+      }
+      rows.change(row, { absences: 0, checked_at: now() });
+      if (rows.isFile(cid)) this.addHomes(cid);
+    }
+    let damaged: string | null = null;
+    try {
+      const file = await openFile(cid, [service], {
+        signal: limited(signal),
+        limits: { idleMs: blockMs },
+        onMismatch: (_, block) => (damaged = block),
+      });
+      if (from === null || to === null) [from, to] = rangeOfPart(row.part, file.size);
+      to = Math.min(to, file.size);
+      const end = Math.min(to, from + (row.attempts > 0 ? step.slowBytes : step.bytes));
+      await drain(file.read(from, end));
+      rows.change(row, { bytes: file.size, read_from: end, read_to: to, attempts: 0, due: now() });
+      if (end < to) return;
+    } catch (error) {
+      if (isLost(error, row.attempts)) return this.#lose(row, error.code, damaged);
+      throw error;
+    }
+    this.#endCheck(row, to);
+  }
+
+  /** Records that the bytes up to `to` were read. The whole file is verified with its last part. */
+  #endCheck(row: PinRow, to: number): void {
+    const { rows, now } = this.#o;
+    const { bytes } = rows.find(row.cid, row.service) ?? row;
+    const isWhole = to === bytes;
+    const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
+    const part = isWhole ? 0 : row.part + 1;
+    const read = { read_from: null, read_to: null };
+    rows.change(row, { ...read, ...verified, part, state: 'live', reason: null, due: this.nextCheck() });
+    this.settle(row.cid);
+  }
+
+  async #isAbsent(row: PinRow, service: PinningService): Promise<boolean> {
+    const signal = AbortSignal.timeout(requestMs);
+    // Ours lies beside somebody else's, which may go at any time.
+    if (row.was_there === 1)
+      return (await heldBeside(service, row.cid, `sealpin:${serviceId(this.#o.env)}`, signal)) === 'absent';
+    return (await service.stat(row.cid, signal)).pin === 'absent';
+  }
+
+  /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
+  #lose(row: PinRow, reason: string, damaged: string | null = null): void {
+    const { rows, now } = this.#o;
+    log({ event: 'pin.lost', service: row.service, cid: row.cid, reason });
+    const losses = row.losses + 1;
+    const waitMs = this.#sources(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
+    const lost = { state: 'lost', reason, damaged, losses, checked_at: now(), absences: 0, suspect: 1 } as const;
+    const read = { read_from: 0, read_to: wholeFile, verified_at: null };
+    rows.change(row, { ...lost, ...read, attempts: 0, due: now() + waitMs });
+  }
+
+  /**
+   * Removes a CID from services that are not to hold it any more, once the one that takes their place has it, and every byte was read
+   * from there.
+   */
+  settle(cid: string): void {
+    const { rows, now } = this.#o;
+    const all = rows.ofCid(cid);
+    const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
+    for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
+      const replaces = all.filter(({ moved_from: from }) => from === row.service);
+      const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
+      if (successor === undefined) continue;
+      if (successor.verified_at !== null) rows.change(row, { state: 'unpinning', attempts: 0, due: now() });
+      else if (successor.read_from === null) this.readAll(successor);
+    }
+  }
+
+  /** The other services that hold a CID and may be asked; those that gave a wrong block last. */
+  #sources({ cid, service }: PinRow): BlockSource[] {
+    const { env, rows, breakers, now } = this.#o;
+    const configured = new Set(servicesOf(env).map(({ id }) => id));
+    const ids = rows
+      .ofCid(cid)
+      .filter((row) => row.service !== service && row.state === 'live' && configured.has(row.service))
+      .filter((row) => breakers.openUntil(row.service) <= now())
+      .toSorted((a, b) => a.suspect - b.suspect)
+      .map((row) => row.service);
+    return ids.map((id) => this.#watched(serviceOf(env, id)));
+  }
+
+  /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
+  #watched(service: PinningService): BlockSource {
+    const { breakers, now } = this.#o;
+    const watch = async <T>(work: Promise<T>): Promise<T> => {
+      try {
+        return await work;
+      } catch (error) {
+        if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
+        throw error;
+      }
+    };
+    return {
+      id: service.id,
+      block: (cid, signal) => watch(service.block(cid, signal)),
+      read: (cid, offset, length, signal) => watch(service.read(cid, offset, length, signal)),
+    };
+  }
+
+  /** Removes our part of a pin. @returns whether a pin that is not ours remains */
+  async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
+    const service = serviceOf(this.#o.env, id);
+    if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
+    const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
+    // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
+    if (wasThere === 1) return beside !== 'absent';
+    return (await service.unpin(cid, AbortSignal.timeout(requestMs))) === 'foreign';
+  }
+}
+
+/** Faults of a service, or of its configuration, that its other rows have as well. */
+const serviceFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'disk_full'] as const;
+
+function isServiceFault(error: unknown): error is SealpinError {
+  return !isMissing(error) && serviceFaults.some((code) => isSealpinError(error, code));
+}
+
+/** Whether a pin found a block missing: it was collected, and has to be sent again. */
+function isMissing(error: unknown): boolean {
+  return isSealpinError(error) && error.reason === 'blob_unavailable';
+}
+
+/** Whether a service that responds cannot give the file. A truncated block looks like a broken response, so that counts the third time. */
+function isLost(error: unknown, attempts: number): error is SealpinError {
+  if (isSealpinError(error, 'content_mismatch') || isSealpinError(error, 'pinning_lost')) return true;
+  return isSealpinError(error, 'pinning_failed') && attempts >= 2;
+}
+
+function reasonOf(error: unknown): string {
+  if (isSealpinError(error)) return error.code;
+  return error instanceof DOMException && error.name === 'TimeoutError' ? 'pinning_timeout' : 'internal';
+}
+
+/** The signal, with the time limit of a step. */
+function limited(signal: AbortSignal): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(step.ms)]);
+}
+
+/** The bytes of a part, of whole leaves. */
+function rangeOfPart(part: number, bytes: number): [from: number, to: number] {
+  const count = bytes <= parts.wholeBytes ? 1 : parts.count;
+  const leaves = Math.ceil(bytes / leafBytes / count);
+  const from = (part % count) * leaves * leafBytes;
+  return [Math.min(from, bytes), Math.min(from + leaves * leafBytes, bytes)];
+}

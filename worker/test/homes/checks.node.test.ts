@@ -1,0 +1,229 @@
+/** What is at the homes is asked, read and repaired: rows are not believed. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
+import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { adminToken } from '../../../testkit/service.ts';
+import { jsonOf, problemOf } from '../client.ts';
+import { pinObject } from '../stored-state.ts';
+import {
+  corrupt,
+  names,
+  readBack,
+  ring,
+  settle,
+  startTwoHomes,
+  statuses,
+  storeAtBoth,
+  weekMs,
+  type Home,
+  type World,
+} from './two-homes.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const hourMs = 3_600_000;
+const leafBytes = 1_048_576;
+const binary = { 'Content-Type': 'application/octet-stream' };
+const operator = { Authorization: `Bearer ${adminToken}` };
+
+let world: World;
+let bytes: Buffer;
+/** The second leaf, which is where blocks are damaged. */
+let leaf: Buffer;
+
+const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+
+async function pinOf(file: StoredFile, service: string) {
+  const { pins } = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
+  return pins.find((pin) => pin.service === service);
+}
+
+async function unpinBehindOurBack({ kubo }: Home, { cid }: StoredFile): Promise<void> {
+  await kubo.ipfs('pin', 'rm', cid);
+  await kubo.ipfs('repo', 'gc', '--quiet');
+}
+
+/** Reads a file while only one home responds. */
+async function readsFrom(home: 'a' | 'b', file: StoredFile): Promise<boolean> {
+  const other = world[home === 'a' ? 'b' : 'a'].peer;
+  other.onCommand = (turn) => turn.cut();
+  try {
+    return (await readBack(world, file)).equals(bytes);
+  } finally {
+    other.onCommand = undefined;
+  }
+}
+
+describe.skipIf(kuboProgram() === undefined)('two homes', () => {
+  beforeAll(async () => {
+    world = await startTwoHomes();
+  });
+  afterAll(() => world.close());
+  beforeEach(() => {
+    for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
+    bytes = randomBytes(1_500_000);
+    leaf = bytes.subarray(leafBytes);
+  });
+
+  test('each pin is asked for once in a week, and a small file is read as a whole', async () => {
+    const began = Date.now();
+    const file = await storeAtBoth(world, bytes);
+    expect(await pinOf(file, 'a')).not.toHaveProperty('checkedAt');
+    await ring(world, file, weekMs);
+    for (const service of ['a', 'b']) {
+      const { checkedAt = '', verifiedAt } = (await pinOf(file, service)) ?? {};
+      expect(Date.parse(checkedAt)).toBeGreaterThan(began + weekMs / 2);
+      expect(Date.parse(verifiedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(checkedAt));
+    }
+    const asked = world.b.peer.seen.length;
+    await ring(world, file, 5 * 24 * hourMs);
+    expect(world.b.peer.seen).toHaveLength(asked);
+  });
+
+  test.runIf(long)('a larger file is read in parts, one in each check', async () => {
+    bytes = randomBytes(17 * leafBytes);
+    const file = await storeAtBoth(world, bytes);
+    const object = await pinObject(world.service, file.cid);
+    const row = async () => (await object.rows('pin')).find((each) => each['service'] === 'b');
+    await ring(world, file, weekMs);
+    expect(await row()).toMatchObject({ part: 1, verified_at: null });
+    // Each part has two leaves, the last one has one.
+    for (let week = 1; week < 9; week += 1) await ring(world, file, weekMs);
+    expect(await row()).toMatchObject({ part: 0, verified_at: expect.any(Number) as unknown });
+  });
+
+  test('a damaged block is found, and replaced from the other home', async () => {
+    const file = await storeAtBoth(world, bytes);
+    expect(await corrupt(world.b, leaf)).toBe(1);
+    expect(await readsFrom('b', file).catch(() => false)).toBe(false);
+    await ring(world, file, 2 * weekMs);
+    await settle(world, file);
+    expect(await readsFrom('b', file)).toBe(true);
+    expect((await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
+  });
+
+  test('unpinned behind our back: lost after the second answer, and pinned again', async () => {
+    const file = await storeAtBoth(world, bytes);
+    await unpinBehindOurBack(world.b, file);
+    await ring(world, file, weekMs);
+    expect(await statuses(world, file)).toEqual({ a: 'pinned', b: 'pinned' });
+    expect(await names(world.b)).not.toHaveProperty(file.cid);
+    await ring(world, file, hourMs);
+    await settle(world, file);
+    expect((await names(world.b))[file.cid]).toBe('sealpin:us');
+    expect(await readsFrom('b', file)).toBe(true);
+  });
+
+  test('a home that does not respond for weeks has lost nothing', async () => {
+    const file = await storeAtBoth(world, bytes);
+    world.b.peer.onCommand = (turn) => turn.cut();
+    for (let week = 0; week < 3; week += 1) await ring(world, file, weekMs);
+    expect(await statuses(world, file)).toEqual({ a: 'pinned', b: 'pinned' });
+    world.b.peer.onCommand = undefined;
+    await ring(world, file, weekMs);
+    expect(Date.parse((await pinOf(file, 'b'))?.checkedAt ?? '')).toBeGreaterThan(Date.now() + 3 * weekMs);
+  });
+
+  test('no copy is left: it is listed with its files, until the same bytes are stored again', async () => {
+    const file = await storeAtBoth(world, bytes);
+    for (const home of [world.a, world.b]) await corrupt(home, leaf);
+    await ring(world, file, 2 * weekMs);
+    expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
+    const damaged = await jsonOf<PinPage>(ask('/v1/pins?state=damaged'));
+    expect(damaged.pins.filter(({ cid }) => cid === file.cid)).toMatchObject([
+      { service: 'a', state: 'lost', reason: 'content_mismatch', files: [{ fileId: file.fileId }] },
+      { service: 'b', state: 'lost', reason: 'content_mismatch', files: [{ account: world.owner.id }] },
+    ]);
+    const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
+    expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+    const again = await jsonOf<StoredFile>(store(), 201);
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    await ring(world, file, 24 * hourMs);
+    await settle(world, again);
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    expect(await readsFrom('b', file)).toBe(true);
+  });
+
+  test('a verification reads every byte at each home, now', async () => {
+    const file = await storeAtBoth(world, bytes);
+    const path = `/v1/storage/${file.fileId}/verification`;
+    const verified = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
+    expect(verified).toMatchObject({ fileId: file.fileId, done: true });
+    const verifiedAt = expect.any(String) as unknown;
+    for (const pin of verified.pins) expect(pin).toMatchObject({ status: 'pinned', verifiedAt });
+    await corrupt(world.b, leaf);
+    const second = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
+    expect(second.pins.map(({ status }) => status)).toEqual(['pinned', 'lost']);
+    const unknown = world.owner.call(`/v1/storage/${crypto.randomUUID()}/verification`, { method: 'POST' });
+    expect(await problemOf(unknown)).toEqual([404, 'not_found']);
+    await settle(world, file);
+  });
+
+  test('a home that gives a wrong block is not asked first again, and is repaired', async () => {
+    const file = await storeAtBoth(world, bytes);
+    await corrupt(world.a, leaf);
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    const object = await pinObject(world.service, file.cid);
+    await expect
+      .poll(async () => (await object.rows('pin')).filter((row) => row['cid'] === file.cid))
+      .toContainEqual(expect.objectContaining({ service: 'a', suspect: 1 }));
+    const first = world.a.peer.seen.length;
+    world.a.peer.onCommand = (turn) => turn.cut();
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    expect(world.a.peer.seen.slice(first)).not.toContain('cat');
+    world.a.peer.onCommand = undefined;
+    await ring(world, file, hourMs);
+    await settle(world, file);
+    expect(await readsFrom('a', file)).toBe(true);
+  });
+
+  test('a repair asks the homes for everything at once', async () => {
+    const file = await storeAtBoth(world, bytes);
+    await unpinBehindOurBack(world.b, file);
+    const { pins } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    expect(pins.live).toBeGreaterThanOrEqual(2);
+    await ring(world, file, 1);
+    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await settle(world, file);
+    await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
+  });
+
+  test('pins are listed in pages', async () => {
+    const files = [await storeAtBoth(world, bytes), await storeAtBoth(world, randomBytes(10))];
+    const found: string[] = [];
+    let cursor = '';
+    do {
+      const page = await jsonOf<PinPage>(ask(`/v1/pins?limit=3${cursor}`));
+      found.push(...page.pins.map(({ cid, service }) => `${cid} ${service}`));
+      cursor = page.cursor === undefined ? '' : `&cursor=${page.cursor}`;
+    } while (cursor !== '');
+    for (const { cid } of files) expect(found).toEqual(expect.arrayContaining([`${cid} a`, `${cid} b`]));
+    expect(new Set(found).size).toBe(found.length);
+    expect(await problemOf(ask('/v1/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
+  });
+
+  test.each([
+    ['a service that is not configured', { from: 'a', to: 'c' }],
+    ['the same service', { from: 'a', to: 'a' }],
+  ])('a migration to %s is refused', async (_, body) => {
+    const headers = { ...operator, 'Content-Type': 'application/json' };
+    const response = fetch(`${world.service.url}/v1/migrations`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    expect(await problemOf(response)).toEqual([400, 'invalid_request']);
+  });
+
+  test.each([
+    ['GET', '/v1/pins'],
+    ['POST', '/v1/repair'],
+    ['POST', '/v1/migrations'],
+    ['GET', '/v1/migrations'],
+    ['DELETE', '/v1/migrations/a/b'],
+  ])('%s %s is for the operator', async (method, path) => {
+    expect(await problemOf(fetch(`${world.service.url}${path}`, { method }))).toEqual([401, 'unauthorized']);
+  });
+});
+
+if (kuboProgram() === undefined) test.skip(noKubo);

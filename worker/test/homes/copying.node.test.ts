@@ -1,0 +1,202 @@
+/** Files at two homes: copied, read and deleted at both, whatever one of them does. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Receipt } from '../../../shared/api.ts';
+import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { jsonOf } from '../client.ts';
+import { pinObject } from '../stored-state.ts';
+import { names, readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, type World } from './two-homes.ts';
+
+/** A minute, and the longest that a service which is down is left alone, with its jitter. */
+const minuteMs = 60_000;
+const longestMs = 1.5 * 3_600_000;
+
+let world: World;
+let bytes: Buffer;
+
+async function remove(fileId: string): Promise<Receipt> {
+  return await jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+}
+
+describe.skipIf(kuboProgram() === undefined)('two homes', () => {
+  beforeAll(async () => {
+    world = await startTwoHomes();
+  });
+  afterAll(() => world.close());
+  beforeEach(() => {
+    for (const { peer } of [world.a, world.b]) {
+      peer.onCommand = undefined;
+      peer.onBody = undefined;
+    }
+    bytes = randomBytes(1_500_000);
+  });
+
+  test.each([0, 1, 1_048_576, 3_000_000])(
+    'a file of %i bytes is at the first at once, at the second soon',
+    async (n) => {
+      bytes = randomBytes(n);
+      const file = await world.owner.call.store('plain', bytes);
+      expect(file.pins).toEqual([
+        { service: 'a', status: 'pinned' },
+        { service: 'b', status: expect.stringMatching(/^pinn(ed|ing)$/) as unknown },
+      ]);
+      await settle(world, file);
+      expect(await names(world.b)).toMatchObject({ [file.cid]: 'sealpin:us' });
+      expect(await remove(file.fileId)).toMatchObject({
+        pins: [
+          { service: 'a', status: 'unpinned' },
+          { service: 'b', status: 'unpinned' },
+        ],
+      });
+      for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
+    },
+  );
+
+  test('the second is killed in the middle of a copy: it goes on where it was', async () => {
+    bytes = randomBytes(20 * 1_048_576);
+    let imports = 0;
+    let sent = 0;
+    const killed = new Promise<void>((resolve) => {
+      world.b.peer.onBody = (n, cut) => {
+        sent = n;
+        if (imports === 1 && n > 1_048_576) {
+          imports = 2;
+          void world.b.kubo.kill().then(resolve);
+          cut();
+        }
+      };
+    });
+    world.b.peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      deliver();
+      if (turn.command === 'dag/import') imports += 1;
+    };
+    const file = await world.owner.call.store('plain', bytes);
+    await killed;
+    await expect.poll(() => statuses(world, file)).toEqual({ a: 'pinned', b: 'pinning' });
+    const [row] = (await (await pinObject(world.service, file.cid)).rows('pin')).filter(
+      (each) => each['service'] === 'b',
+    );
+    expect(row).toMatchObject({ state: 'copying', cursor: 8 * 1_048_576 });
+    await world.b.kubo.start();
+    sent = 0;
+    let total = 0;
+    world.b.peer.onBody = (n) => {
+      total += n < sent ? sent : 0;
+      sent = n;
+    };
+    await settle(world, file);
+    expect(total + sent).toBeLessThan(13 * 1_048_576);
+    await world.a.kubo.stop();
+    try {
+      expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    } finally {
+      await world.a.kubo.start();
+    }
+    await remove(file.fileId);
+  });
+
+  test('a deletion wins over the copy: nothing is left at either', async () => {
+    bytes = randomBytes(20 * 1_048_576);
+    const copying = new Promise<void>((resolve) => {
+      world.b.peer.onBody = (n) => {
+        if (n > 1_048_576) resolve();
+      };
+    });
+    world.b.peer.onCommand = async (turn) => {
+      if (turn.command === 'dag/import') return;
+      (await turn.pass()).deliver();
+    };
+    const file = await world.owner.call.store('plain', bytes);
+    await copying;
+    const receipt = await remove(file.fileId);
+    expect(receipt.pins.map(({ status }) => status)).toEqual(['unpinned', 'unpinned']);
+    await ring(world, file, longestMs);
+    for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
+    expect(await (await pinObject(world.service, file.cid)).rows('pin')).not.toContainEqual(
+      expect.objectContaining({ cid: file.cid }),
+    );
+  });
+
+  test('one is down when a file is deleted: the receipt says so, and it is deleted there later', async () => {
+    const file = await storeAtBoth(world, bytes);
+    world.b.peer.onCommand = (turn) => turn.cut();
+    expect((await remove(file.fileId)).pins).toEqual([
+      { service: 'a', status: 'unpinned' },
+      { service: 'b', status: 'scheduled' },
+    ]);
+    world.b.peer.onCommand = undefined;
+    expect(await names(world.b)).toHaveProperty(file.cid);
+    await ring(world, file, longestMs);
+    expect(await names(world.b)).not.toHaveProperty(file.cid);
+  });
+
+  test('a pin of somebody else’s at the second stays, with its name', async () => {
+    const form = new FormData();
+    form.append('file', new Blob([new Uint8Array(bytes)]));
+    const query = 'cid-version=1&raw-leaves=true&chunker=size-1048576&pin-name=my-backup';
+    const headers = { Authorization: `Bearer ${world.b.kubo.token}` };
+    await fetch(`${world.b.kubo.url}/api/v0/add?${query}`, { method: 'POST', headers, body: form });
+    const file = await storeAtBoth(world, bytes);
+    expect((await names(world.b))[file.cid]).toBe('my-backup');
+    expect((await remove(file.fileId)).pins).toEqual([
+      { service: 'a', status: 'unpinned' },
+      { service: 'b', status: 'kept' },
+    ]);
+    expect((await names(world.b))[file.cid]).toBe('my-backup');
+  });
+
+  test('the first is down: the file is read from the second', async () => {
+    const file = await storeAtBoth(world, bytes);
+    world.a.peer.onCommand = (turn) => turn.cut();
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    const gateway = await fetch(`${world.service.url}/ipfs/${file.cid}`);
+    expect(Buffer.from(await gateway.arrayBuffer()).equals(bytes)).toBe(true);
+  });
+
+  test('the first gives 20 kB/s: a read is as fast as the second', async () => {
+    const file = await storeAtBoth(world, bytes);
+    world.a.peer.onCommand = async (turn) => await turn.trickle((await turn.pass()).body, 20_000);
+    const began = performance.now();
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+    // By the first alone it takes 75 s.
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  test('the second asks to wait: it is left alone for as long', async () => {
+    const asked = () => world.b.peer.seen.length;
+    const before = asked();
+    world.b.peer.onCommand = (turn) => turn.answer(429, 'busy', { 'Retry-After': '600' });
+    const file = await world.owner.call.store('plain', bytes);
+    await ring(world, file, 2000);
+    expect(asked()).toBeGreaterThan(before);
+    const first = asked();
+    for (let minute = 0; minute < 9; minute += 1) await ring(world, file, minuteMs);
+    expect(asked()).toBe(first);
+    world.b.peer.onCommand = undefined;
+    await ring(world, file, 2 * minuteMs);
+    await settle(world, file);
+  });
+
+  test('10,000 CIDs of a service that is down: at most 5 requests in the first minute, and soon less than one', async () => {
+    const file = await storeAtBoth(world, bytes);
+    const object = await pinObject(world.service, file.cid);
+    await object.fill(10_000, 'b');
+    world.b.peer.onCommand = (turn) => turn.cut();
+    const perMinute: number[] = [];
+    for (let minute = 0; minute < 40; minute += 1) {
+      const before = world.b.peer.seen.length;
+      for (let ringed = 0; ringed < 6; ringed += 1) await object.ring(minuteMs / 6);
+      perMinute.push(world.b.peer.seen.length - before);
+    }
+    expect(perMinute[0]).toBeGreaterThan(0);
+    expect(Math.max(...perMinute)).toBeLessThanOrEqual(5);
+    expect(perMinute.slice(10).reduce((sum, each) => sum + each)).toBeLessThanOrEqual(4);
+    const before = world.b.peer.seen.length;
+    world.b.peer.onCommand = undefined;
+    await object.ring(longestMs);
+    expect(world.b.peer.seen.length - before).toBeGreaterThan(50);
+  });
+});
+
+if (kuboProgram() === undefined) test.skip(noKubo);

@@ -1,0 +1,140 @@
+/** Everything moves from one service to another, without a moment at which a file has no verified copy. */
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Health, Migration, MigrationList, StoredFile } from '../../../shared/api.ts';
+import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { adminToken } from '../../../testkit/service.ts';
+import { jsonOf, problemOf } from '../client.ts';
+import { corrupt, names, readBack, ring, startTwoHomes, statuses, type Home, type World } from './two-homes.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const files = { short: 12, long: 5000, together: 8 };
+const minuteMs = 60_000;
+
+let world: World;
+
+async function ask(path: string, method = 'GET', body?: unknown): Promise<Response> {
+  const headers = { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' };
+  return await fetch(`${world.service.url}${path}`, {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+const begin = async () => await jsonOf<Migration>(ask('/v1/migrations', 'POST', { from: 'a', to: 'b' }), 202);
+
+async function progress(): Promise<Migration | undefined> {
+  return (await jsonOf<MigrationList>(ask('/v1/migrations'))).migrations[0];
+}
+
+async function isDone(): Promise<boolean> {
+  return (await progress())?.state === 'done';
+}
+
+/** The CIDs that we have pinned at a home. */
+async function ours(home: Home): Promise<string[]> {
+  const all = Object.entries(await names(home));
+  return all.filter(([, name]) => name.startsWith('sealpin')).map(([cid]) => cid);
+}
+
+async function store(count: number): Promise<{ file: StoredFile; bytes: Buffer }[]> {
+  const stored: { file: StoredFile; bytes: Buffer }[] = [];
+  while (stored.length < count) {
+    const group = Array.from({ length: Math.min(files.together, count - stored.length) }, () => randomBytes(2000));
+    const add = async (bytes: Buffer) => ({ file: await world.owner.call.store('plain', bytes), bytes });
+    stored.push(...(await Promise.all(group.map(add))));
+  }
+  return stored;
+}
+
+describe.skipIf(kuboProgram() === undefined)('a migration', () => {
+  beforeEach(async () => {
+    world = await startTwoHomes({ REPLICAS: '1' });
+  });
+  afterEach(() => world.close());
+
+  test(
+    'moves every file, survives a restart, and leaves nothing of ours',
+    async () => {
+      const stored = await store(long ? files.long : files.short);
+      const large = randomBytes(20 * 1_048_576);
+      stored.push({ file: await world.owner.call.store('plain', large), bytes: large });
+      const foreign = (await world.a.kubo.ipfs('add', '-Q', '--pin-name=my-backup', import.meta.filename)).trim();
+      const killed = new Promise<void>((resolve) => {
+        world.b.peer.onBody = (bytes) => {
+          if (bytes > 1_048_576) resolve();
+        };
+      });
+      expect(await begin()).toMatchObject({ from: 'a', to: 'b', state: 'running', total: stored.length });
+      await killed;
+      await world.restart();
+      const during = await world.owner.call.store('plain', 'during');
+      // It can be repeated, and goes on by itself: no clock is moved here.
+      await begin();
+      await expect.poll(isDone, { timeout: long ? 1_500_000 : 120_000, interval: 500 }).toBe(true);
+      expect(await progress()).toMatchObject({ left: 0, failed: 0 });
+      expect(await ours(world.a)).toEqual([]);
+      expect(await names(world.a)).toHaveProperty(foreign, 'my-backup');
+      expect(new Set(await ours(world.b))).toEqual(new Set([...stored.map(({ file }) => file.cid), during.cid]));
+      const health = await jsonOf<Health>(ask('/v1/health'));
+      expect(health.migrations).toMatchObject([{ from: 'a', state: 'done' }]);
+      await world.a.kubo.stop();
+      for (const { file, bytes } of stored.slice(-files.short)) {
+        expect(await statuses(world, file)).toEqual({ b: 'pinned' });
+        expect((await readBack(world, file)).equals(bytes)).toBe(true);
+      }
+      await world.a.kubo.start();
+    },
+    long ? 1_800_000 : 240_000,
+  );
+
+  test.runIf(long)('the source is left only once every byte was read from the target', async () => {
+    const bytes = randomBytes(1_500_000);
+    const file = await world.owner.call.store('plain', bytes);
+    // The target damages what it has pinned, before it is read.
+    world.b.peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      if (turn.command === 'pin/add') await corrupt(world.b, bytes.subarray(1_048_576));
+      deliver();
+    };
+    await begin();
+    for (let rings = 0; rings < 5; rings += 1) {
+      await ring(world, file, minuteMs);
+      expect(await ours(world.a)).toEqual([file.cid]);
+    }
+    world.b.peer.onCommand = undefined;
+    await expect
+      .poll(
+        async () => {
+          await ring(world, file, minuteMs);
+          return await statuses(world, file);
+        },
+        { timeout: 20_000 },
+      )
+      .toEqual({ b: 'pinned' });
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+  });
+
+  test.runIf(long)('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
+    const bytes = randomBytes(20 * 1_048_576);
+    const file = await world.owner.call.store('plain', bytes);
+    const copying = new Promise<void>((resolve) => {
+      world.b.peer.onCommand = async (turn) => {
+        if (turn.command === 'pin/add') return resolve();
+        (await turn.pass()).deliver();
+      };
+    });
+    await begin();
+    await copying;
+    world.b.peer.onCommand = undefined;
+    expect(await jsonOf<Migration>(ask('/v1/migrations/a/b', 'DELETE'))).toMatchObject({ state: 'cancelled' });
+    await ring(world, file, 60 * minuteMs);
+    await ring(world, file, 60 * minuteMs);
+    expect(await statuses(world, file)).toEqual({ a: 'pinned' });
+    expect(await ours(world.b)).toEqual([]);
+    expect(await problemOf(ask('/v1/migrations/a/b', 'DELETE'))).toEqual([404, 'not_found']);
+  });
+});
+
+if (kuboProgram() === undefined) test.skip(noKubo);

@@ -1,0 +1,128 @@
+/** A service with two real Kubos, each behind a peer that can misbehave. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { StoredFile } from '../../../shared/api.ts';
+import { startKubo, type RealKubo } from '../../../testkit/kubo.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
+import { bytesOf, client, jsonOf } from '../client.ts';
+import { startPeer, type Peer } from '../peer.ts';
+import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
+
+export type Home = { kubo: RealKubo; peer: Peer };
+
+export type World = {
+  service: Service;
+  owner: Owner;
+  a: Home;
+  b: Home;
+  /** Kills the service, as a power cut would, and starts it again. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+};
+
+const day = 86_400_000;
+/** After it every pin is due for its check. */
+export const weekMs = 7 * day;
+
+async function startHome(): Promise<Home> {
+  const kubo = await startKubo();
+  return { kubo, peer: await startPeer(() => kubo.url) };
+}
+
+/** Starts both Kubos and the service, which stores each file at `a` first. @param vars besides the usual ones */
+export async function startTwoHomes(vars: Record<string, string> = {}): Promise<World> {
+  const [a, b] = await Promise.all([startHome(), startHome()]);
+  const entry = (id: string, { peer }: Home) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
+  const all = { PINNING_SERVICES: JSON.stringify([entry('a', a), entry('b', b)]), REPLICAS: '2', SERVICE_ID: 'us' };
+  const token = { KUBO_TOKEN: a.kubo.token };
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-homes-'));
+  const start = () =>
+    startService({
+      dir,
+      entry: 'worker/test/clock.ts',
+      node: { url: a.peer.url, close: async () => undefined },
+      vars: { ...token, ...all, ...vars },
+    });
+  const service = await start();
+  const world: World = {
+    service,
+    owner: await newOwner(service),
+    a,
+    b,
+    async restart() {
+      await world.service.kill();
+      world.service = await start();
+      const { id, call } = world.owner;
+      const object = await accountObject(world.service, id);
+      world.owner = { id, call: client(world.service.url, call.apiKey), object };
+    },
+    async close() {
+      await world.service.close();
+      await rm(dir, { recursive: true, force: true });
+      await Promise.all([a, b].map(async ({ kubo, peer }) => await Promise.all([peer.close(), kubo.close()])));
+    },
+  };
+  return world;
+}
+
+/** What the service says of a file's pins, without times. */
+export async function statuses({ owner }: World, { fileId }: StoredFile): Promise<Record<string, string>> {
+  const { pins } = await jsonOf<StoredFile>(owner.call(`/v1/storage/${fileId}?data=false`));
+  return Object.fromEntries(pins.map(({ service, status }) => [service, status]));
+}
+
+/** Lets time pass for a CID, and its alarm ring. */
+export async function ring({ service }: World, { cid }: StoredFile, ms: number): Promise<void> {
+  await (await pinObject(service, cid)).ring(ms);
+}
+
+/** Rings until a file is at both homes. */
+export async function settle(world: World, file: StoredFile): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        await ring(world, file, 5_000);
+        return await statuses(world, file);
+      },
+      { timeout: 30_000 },
+    )
+    .toEqual({ a: 'pinned', b: 'pinned' });
+}
+
+/** Stores a file in plain mode, and waits until both homes have it. */
+export async function storeAtBoth(world: World, bytes: Buffer): Promise<StoredFile> {
+  const file = await world.owner.call.store('plain', bytes);
+  await settle(world, file);
+  return file;
+}
+
+export async function readBack({ owner }: World, { fileId }: StoredFile): Promise<Buffer> {
+  return await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
+}
+
+/** The names of the recursive pins of a Kubo, by CID. */
+export async function names({ kubo }: Home): Promise<Record<string, string>> {
+  const query = 'type=recursive&names=true';
+  const headers = { Authorization: `Bearer ${kubo.token}` };
+  const answer = await fetch(`${kubo.url}/api/v0/pin/ls?${query}`, { method: 'POST', headers });
+  const { Keys } = await answer.json<{ Keys: Record<string, { Name: string }> }>();
+  return Object.fromEntries(Object.entries(Keys).map(([cid, { Name }]) => [cid, Name]));
+}
+
+/** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
+export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
+  const { RepoPath } = JSON.parse(await kubo.ipfs('repo', 'stat', '--enc=json')) as { RepoPath: string };
+  const files = await readdir(join(RepoPath, 'blocks'), { recursive: true });
+  let changed = 0;
+  for (const file of files.filter((name) => name.endsWith('.data'))) {
+    const path = join(RepoPath, 'blocks', file);
+    const bytes = await readFile(path);
+    if (!bytes.equals(block)) continue;
+    bytes[bytes.length - 1]! ^= 1;
+    await writeFile(path, bytes);
+    changed += 1;
+  }
+  return changed;
+}
