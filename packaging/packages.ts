@@ -22,6 +22,7 @@ const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'
 const workerSources = [
   'shared',
   'client',
+  'web',
   'worker',
   'cli/local/guard.ts',
   'cli/local/origin.ts',
