@@ -37,7 +37,7 @@ export type Definition<A extends Args> = {
   readonly args: A;
   /** The name of any number of further positionals, which `run` gets as `rest`. */
   readonly rest?: string;
-  /** Whether the command uses a service, and so accepts `--service`. */
+  /** Whether the command uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
   /** @returns the exit code, 0 when nothing is returned */
@@ -56,6 +56,7 @@ type Parsed = {
   readonly quiet: boolean;
   readonly dataDir: string | undefined;
   readonly service: string | undefined;
+  readonly profile: string | undefined;
   readonly run: (context: Context) => Promise<number>;
 };
 
@@ -81,6 +82,7 @@ const serviceArgs = {
     valueHint: 'url',
     description: 'The service to use instead of the configured or local one',
   },
+  profile: { type: 'string', valueHint: 'name', description: 'The profile whose service and API key to use' },
 } as const satisfies Args;
 
 /** Defines what a command does; `commands/index.ts` adds its name and its summary. */
@@ -102,12 +104,15 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
       checkPositionals(positionals, { name, args, rest: definition.rest, usageError });
       const values = Object.fromEntries(
         Object.entries(args).map(([key, arg]) => [key, arg.type === 'boolean' ? parsed[key] === true : parsed[key]]),
-      ) as Values<A> & Values<typeof commonArgs> & { service?: string };
+      ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
+      if (values.service !== undefined && values.profile !== undefined)
+        throw usageError('--service and --profile both name a service', 'leave one of them out');
       return {
         json: values.json,
         quiet: values.quiet,
         dataDir: values['data-dir'],
         service: values.service,
+        profile: values.profile,
         async run(context) {
           const rest = positionals.slice(positionalsOf(args).length);
           return (await definition.run({ args: values, rest, context })) ?? 0;

@@ -33,4 +33,6 @@ export type Context = Environment & {
   readonly dataDir: string;
   /** `--service`, if given. */
   readonly service: string | undefined;
+  /** `--profile`, if given. */
+  readonly profile?: string | undefined;
 };

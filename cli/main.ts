@@ -71,7 +71,7 @@ async function run(
       throw new SealpinError('usage', `the data directory ${dataDir} is not a directory`, {
         hint: 'name another one with --data-dir or SEALPIN_HOME',
       });
-    return await parsed.run({ ...environment, output, dataDir, service: parsed.service });
+    return await parsed.run({ ...environment, output, dataDir, service: parsed.service, profile: parsed.profile });
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.
     const { signal } = environment;

@@ -16,7 +16,7 @@ import { readIdentities } from './keys/key-files.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { askPassword, maxTries } from './keys/passwords.ts';
 import { readFailure } from './remote/fetch-blob.ts';
-import { parseServiceUrl } from './remote/client.ts';
+import { parseServiceUrl } from './remote/service-choice.ts';
 import { openDownload } from './remote/kept-download.ts';
 import { sdkHttp } from './remote/sdk.ts';
 import { silentProgress, sizeText } from './terminal/progress.ts';

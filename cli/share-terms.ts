@@ -9,7 +9,7 @@ import type { Context } from './context.ts';
 import { readContacts } from './keys/contacts.ts';
 import { readRecipients } from './keys/key-files.ts';
 import { newPassword } from './keys/passwords.ts';
-import type { Service } from './remote/client.ts';
+import type { Service } from './remote/service-choice.ts';
 
 export const shareFlags = {
   to: {

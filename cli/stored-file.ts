@@ -11,11 +11,11 @@ import { recall } from './history.ts';
 import { readIdentities } from './keys/key-files.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { askPassword, maxTries } from './keys/passwords.ts';
-import { api, type Service } from './remote/client.ts';
+import { api } from './remote/client.ts';
+import type { Service } from './remote/service-choice.ts';
+import { isFileId } from './remote/file-id.ts';
 import { openBlob, parseBlobId, readFailure } from './remote/fetch-blob.ts';
 import { sdkHttp } from './remote/sdk.ts';
-
-const fileIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file instead of private.key */
 type Naming = { readonly name: string | undefined; readonly key: string | undefined };
@@ -34,7 +34,7 @@ export async function storedFileOf(
   context: Context,
 ): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
   const { signal } = context;
-  if (!fileIdPattern.test(id)) {
+  if (!isFileId(id)) {
     const cid = parseBlobId(id);
     const { files } = await api(service, context).list({ cid, limit: 100 });
     return { file: await fileAt(cid, o, context), fileIds: files.map(({ fileId }) => fileId) };
@@ -48,7 +48,7 @@ export async function storedFileOf(
 }
 
 async function fileAt(cid: string, { name, key }: Naming, context: Context): Promise<ParcelFile> {
-  const known = name ?? (await nameInHistory(cid, context));
+  const known = name ?? (await requiredName(cid, context));
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   try {
@@ -97,10 +97,33 @@ async function fileKeyOf(
   return fileKey;
 }
 
-/** The name that a blob had when it was stored from here. */
-async function nameInHistory(cid: string, { dataDir }: Context): Promise<string> {
+/**
+ * The file key of a container that is stored, by what opens it.
+ *
+ * @param key a private key file instead of private.key
+ * @throws as `storedFileOf`
+ */
+export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  try {
+    const blob = await openBlob(cid, { ...context, signal });
+    return await fileKeyOf(blob.read(0, blob.size), cid, key, context);
+  } catch (error) {
+    throw readFailure(error);
+  } finally {
+    stop.abort(new SealpinError('interrupted'));
+  }
+}
+
+/** The name that a blob had when it was stored from here; undefined when it has none. */
+export async function nameInHistory(cid: string, { dataDir }: Context): Promise<string | undefined> {
   const { entries } = await recall(dataDir);
-  const name = entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+  return entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+}
+
+async function requiredName(cid: string, context: Context): Promise<string> {
+  const name = await nameInHistory(cid, context);
   if (name !== undefined) return parseFilename(name);
   throw new SealpinError('usage', 'the name of this file is not known here', { hint: 'give it one with --name' });
 }

@@ -101,10 +101,20 @@ async function container(blob: string, context: Context): Promise<Source> {
   return { stream, bytes: size, identity: undefined, close };
 }
 
-async function openWith(opened: Opened, o: Unsealing, context: Context): Promise<ReadableStream<Uint8Array>> {
+/**
+ * Opens what was recognized, with what was given or found.
+ *
+ * @returns the plaintext; what is not encrypted as it is
+ * @throws wrong_kind, not_encrypted, decrypt_failed, and the codes of `find`
+ */
+export async function openWith(
+  opened: Opened,
+  o: Pick<Unsealing, 'blob' | 'given' | 'find'>,
+  context: Context,
+): Promise<ReadableStream<Uint8Array>> {
   if (opened.kind === 'detached') {
     throw new SealpinError('wrong_kind', 'it was encrypted by the service, which keeps the header that opens it', {
-      hint: 'read it over the API: GET /v1/storage/<fileId>; sealpin list shows the file ID',
+      hint: 'read it by its file ID: sealpin get <file_id>; sealpin list shows the file ID',
     });
   }
   if (opened.kind === 'plain') {
@@ -174,7 +184,10 @@ function isCar(bytes: Uint8Array): boolean {
   return [1, 2].some((at) => start.startsWith('\xa2eroots', at)) || start.startsWith('\x0a\xa1gversion\x02');
 }
 
-async function identitiesFor(kind: 'password' | 'keys', o: Unsealing): Promise<readonly Identity[]> {
+async function identitiesFor(
+  kind: 'password' | 'keys',
+  o: Pick<Unsealing, 'given' | 'find'>,
+): Promise<readonly Identity[]> {
   if (o.given === undefined) return o.find(kind, 0);
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }

@@ -1,6 +1,6 @@
 /** Files that are stored already, as a parcel has them: the file key opens them, with no new upload. */
 import { FileList, StoredFile } from '../shared/api.ts';
-import { fileKeyOf, openAtWithFileKey, type Identity } from '../shared/crypto/index.ts';
+import { fileKeyOf, openAtWithFileKey, openContainerHeader, type FileInfo } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
@@ -35,17 +35,42 @@ export async function storedFile(
   }
   const path = `v1/storage/${encodeURIComponent(file.fileId)}`;
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
-  const words = named(file.name ?? about.filename ?? undefined, file.type ?? about.contentType);
   if (about.mode === 'plain') {
     if (file.with === undefined)
       throw new SealpinError('wrong_kind', 'The service stores it as it is: its password or key is needed to share it');
     const found = await byBlob(http, about.cid, file.with, signal);
-    return { file: { ...found, ...words }, fileIds: [about.fileId] };
+    return {
+      file: { ...found, ...named(file.name ?? about.filename ?? undefined, file.type ?? about.contentType) },
+      fileIds: [about.fileId],
+    };
   }
+  const { fileKey, info } = await openSealedFile(http, apiKey, about.fileId, signal);
+  const words = named(file.name ?? info.filename ?? undefined, file.type ?? info.contentType);
+  return { file: { cid: about.cid, fileKey, size: info.size, ...words }, fileIds: [about.fileId] };
+}
+
+/**
+ * Opens the header of a file that the service encrypted, with the private key of the account.
+ * @returns its file key, and what the header, which belongs to this file ID alone, says of it
+ * @throws as `storedFile`
+ */
+export async function openSealedFile(
+  http: ServiceHttp,
+  apiKey: string | undefined,
+  fileId: string,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly fileKey: Uint8Array; readonly info: FileInfo }> {
+  const path = `v1/storage/${encodeURIComponent(fileId)}`;
   const container = await http.call({ path, headers: { Accept: 'application/vnd.sealpin' }, signal });
-  const identities: Identity[] = await accountIdentities(http, apiKey, signal);
-  const fileKey = await fileKeyOf(http.body(container, undefined, signal), { identities });
-  return { file: { cid: about.cid, fileKey, size: about.size, ...words }, fileIds: [about.fileId] };
+  const body = http.body(container, undefined, signal);
+  try {
+    const identities = await accountIdentities(http, apiKey, signal);
+    const { fileKey, file: info } = await openContainerHeader(body, { fileId, identities });
+    return { fileKey, info };
+  } catch (error) {
+    if (!body.locked) body.cancel(error).catch(() => undefined);
+    throw error;
+  }
 }
 
 /** The file key of a blob, and the size of its plaintext, which its last chunk confirms. */

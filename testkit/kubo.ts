@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -46,8 +46,11 @@ export type RealKubo = {
  * Starts a Kubo without peers.
  * @param o.online listens on loopback, so that other nodes can connect to it
  * @param o.isOpen asks for no token
+ * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` in its environment
  */
-export async function startKubo(o: { online?: boolean; token?: string; isOpen?: boolean } = {}): Promise<RealKubo> {
+export async function startKubo(
+  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string } = {},
+): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-kubo-'));
@@ -59,11 +62,16 @@ export async function startKubo(o: { online?: boolean; token?: string; isOpen?: 
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
   config['API'] = {
     ...config['API'],
-    ...(!o.isOpen && {
-      Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
-    }),
+    ...(!o.isOpen &&
+      o.setUp === undefined && {
+        Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
+      }),
   };
   await writeFile(file, JSON.stringify(config));
+  if (o.setUp !== undefined) {
+    const PATH = `${dirname(program)}:${env.PATH}`;
+    await run('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token } });
+  }
   const addressOf = async (name: string) => {
     const text = (await readFile(join(dir, name), 'utf8')).trim();
     const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];

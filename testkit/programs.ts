@@ -25,6 +25,7 @@ function isInstalled(program: string, args: readonly string[]): boolean {
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
+  'cryptography-python': 'cryptography-48.0.0/bin/python',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',
   'openapi-generator-cli': 'openapi-tools/python/bin/openapi-generator-cli',
@@ -33,6 +34,7 @@ const built: Record<string, string> = {
   redocly: 'openapi-tools/node_modules/.bin/redocly',
   schemathesis: 'openapi-tools/python/bin/schemathesis',
   spectral: 'openapi-tools/node_modules/.bin/spectral',
+  promtool: 'prometheus/promtool',
   tusd: 'tusd-v2.9.2/tusd',
   'tuspy-python': 'tuspy-1.1.0/bin/python',
 };
@@ -40,7 +42,8 @@ const built: Record<string, string> = {
 /** Finds a program on the PATH or among those that were built for the tests. */
 export function pathOf(program: string): string | undefined {
   const { PATH, XDG_CACHE_HOME } = process.env;
-  const candidates = (PATH ?? '').split(delimiter).map((directory) => join(directory, program));
+  // Servers are not on the PATH of everybody.
+  const candidates = [...(PATH ?? '').split(delimiter), '/usr/sbin'].map((directory) => join(directory, program));
   if (built[program] !== undefined)
     candidates.push(join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin', built[program]));
   return candidates.find((path) => existsSync(path));

@@ -10,6 +10,7 @@ import { routes } from './routes/table.ts';
 import { addWeb } from './routes/web-pages.ts';
 
 export { Account } from './objects/account.ts';
+export { Metrics } from './objects/metrics.ts';
 export { Pin } from './objects/pin.ts';
 export { Share } from './objects/share.ts';
 

@@ -2,7 +2,7 @@
 import { Account as RealAccount } from '../../worker/index.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
-export { default, Pin } from '../../worker/index.ts';
+export { default, Metrics, Pin } from '../../worker/index.ts';
 
 export class Account extends RealAccount {
   /** Puts so many files of 1 KiB into the object, all of the same CID; the id of the last one. */

@@ -4,11 +4,11 @@ import { parseBlobId } from '../remote/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, remember } from '../history.ts';
+import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 
 /** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
 const maxFiles = 10_000;
-const fileIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const command = defineCommand({
   about:
@@ -26,11 +26,10 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const { output } = context;
-    const isFileId = fileIdPattern.test(args.id);
-    const cid = isFileId ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
+    const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const fileIds = cid === undefined ? [args.id] : await withBlob(cid, routes);
+    const fileIds = cid === undefined ? [parseFileId(args.id)] : await withBlob(cid, routes);
     if (fileIds.length === 0)
       throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
     const names = await namesOf(context);

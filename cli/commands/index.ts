@@ -11,7 +11,7 @@ const table = {
   },
   stop: { summary: 'Stop the local service', load: async () => (await import('./stop.ts')).command },
   status: {
-    summary: 'Show the status of the local service',
+    summary: 'Show the status of the service',
     load: async () => (await import('./status.ts')).command,
   },
   rebuild: {
@@ -31,6 +31,13 @@ const table = {
     load: async () => (await import('./contact.ts')).list,
   },
   'contact remove': { summary: 'Remove a contact', load: async () => (await import('./contact.ts')).remove },
+  login: {
+    summary: 'Keep a service and an API key for it as a profile',
+    load: async () => (await import('./login.ts')).command,
+  },
+  'profile list': { summary: 'List the profiles', load: async () => (await import('./manage-profiles.ts')).list },
+  'profile use': { summary: 'Use a profile', load: async () => (await import('./manage-profiles.ts')).use },
+  'profile remove': { summary: 'Forget a profile', load: async () => (await import('./manage-profiles.ts')).remove },
   encrypt: {
     summary: 'Encrypt a file or folder with a password (AES-256-GCM)',
     load: async () => (await import('./encrypt.ts')).command,
@@ -67,6 +74,18 @@ const table = {
   delete: {
     summary: 'Delete a stored file (what that can and cannot do: --help)',
     load: async () => (await import('./delete.ts')).command,
+  },
+  get: {
+    summary: 'Fetch what the service encrypted, and open it here',
+    load: async () => (await import('./get.ts')).command,
+  },
+  verify: {
+    summary: 'Check that every block of a file is there and right',
+    load: async () => (await import('./verify-blob.ts')).command,
+  },
+  reseal: {
+    summary: 'Store a file again with another password or other keys',
+    load: async () => (await import('./reseal.ts')).command,
   },
   export: {
     summary: 'Write a verified blob into a CAR file',

@@ -4,7 +4,8 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, type Stored } from '../history.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { api, authorizedService, findService, refuseEmptyPage } from '../remote/client.ts';
+import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
+import { findService } from '../remote/service-choice.ts';
 
 const pageFiles = 100;
 const defaultLimit = '100';
@@ -131,6 +132,6 @@ function rowText(row: Row): string {
   const state = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(row.service).host})` }[
     row.state
   ];
-  const how = row.mode === 'encrypted' ? `  (encrypted by the service: GET /v1/storage/${row.fileId})` : '';
+  const how = row.mode === 'encrypted' ? `  (encrypted by the service: sealpin get ${row.fileId})` : '';
   return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : row.name}${state}${how}`;
 }

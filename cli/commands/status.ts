@@ -1,37 +1,82 @@
-/** `sealpin status`: the state of the local service. */
+/** `sealpin status`: the state of the service that commands use, and of the local one. */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
 import { type Homes, control } from '../local/control.ts';
 import { describeLeft, describePeers } from '../local/external-kubo.ts';
 import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
+import { api } from '../remote/client.ts';
+import { findService } from '../remote/service-choice.ts';
 
 export const command = defineCommand({
-  about: 'Exits with 1 if none is running, or if its Kubo does not respond as it should.',
+  about:
+    'Of the service of a profile, or another one that is configured or named, it shows whether it can store and read. ' +
+    'Exits with 1 if no service is running, or if one does not respond as it should.',
   args: {},
-  examples: [{ command: 'sealpin status --json', does: 'For scripts' }],
+  service: true,
+  examples: [
+    { command: 'sealpin status --json', does: 'For scripts' },
+    { command: 'sealpin status --profile work', does: 'Whether that service works' },
+  ],
   async run({ context }) {
-    const status = await control(localPaths(context.dataDir).control, 'status').catch(async (error: unknown) => {
-      if (!isSealpinError(error, 'not_running')) throw error;
-      const [left] = await leftoverOfStopped(context.dataDir);
-      if (left === undefined) throw error;
-      throw new SealpinError(
-        'not_running',
-        `no local service is running, but the runtime of a killed one still is: process ${left.pid}`,
-        { hint: 'end it with: sealpin stop' },
-      );
+    const remote = await remoteStatus(context);
+    const status = await localStatus(context).catch((error: unknown) => {
+      if (remote === undefined || !isSealpinError(error, 'not_running')) throw error;
+      return undefined;
     });
-    await context.output.result(status, [
-      `service   ${status.url}`,
-      ...kuboLines(status),
-      `ipfs      ${status.ipfs}, built in, not on the network`,
-      `process   ${status.pid}, since ${status.startedAt}`,
-      `version   ${status.version}`,
-      `requests  ${status.running} running`,
+    const own = status === undefined ? [] : localLines(status);
+    await context.output.result({ ...status, ...(remote === undefined ? {} : { remote }) }, [
+      ...(remote === undefined ? [] : remoteLines(remote)),
+      ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
     ]);
-    return status.kubo?.status === 'failing' ? 1 : 0;
+    return status?.kubo?.status === 'failing' ? 1 : 0;
   },
 });
+
+type Remote = { readonly profile?: string; readonly service: string; readonly version: string };
+
+/** The service that commands use, if it is not the local one. @throws the codes of `health` when it does not work */
+async function remoteStatus(context: Context): Promise<Remote | undefined> {
+  const { url, local, profile } = await findService(context);
+  if (url === undefined || local === true) return undefined;
+  const { version } = await api({ url, apiKey: undefined }, context).health();
+  return { ...(profile === undefined ? {} : { profile }), service: url.href, version };
+}
+
+function remoteLines({ profile, service, version }: Remote): string[] {
+  return [
+    ...(profile === undefined ? [] : [`profile   ${profile}`]),
+    `service   ${service}: ok`,
+    `version   ${version}`,
+  ];
+}
+
+type Status = Awaited<ReturnType<typeof localStatus>>;
+
+async function localStatus({ dataDir }: Context) {
+  return control(localPaths(dataDir).control, 'status').catch(async (error: unknown) => {
+    if (!isSealpinError(error, 'not_running')) throw error;
+    const [left] = await leftoverOfStopped(dataDir);
+    if (left === undefined) throw error;
+    throw new SealpinError(
+      'not_running',
+      `no local service is running, but the runtime of a killed one still is: process ${left.pid}`,
+      { hint: 'end it with: sealpin stop' },
+    );
+  });
+}
+
+function localLines(status: Status): string[] {
+  return [
+    `service   ${status.url}`,
+    ...kuboLines(status),
+    `ipfs      ${status.ipfs}, built in, not on the network`,
+    `process   ${status.pid}, since ${status.startedAt}`,
+    `version   ${status.version}`,
+    `requests  ${status.running} running`,
+  ];
+}
 
 function kuboLines({ kubo, left }: Homes): string[] {
   if (left !== undefined) return [`kubo      ${describeLeft(left)}`];

@@ -13,6 +13,7 @@ type Paths = {
   readonly uploads: string;
   readonly downloads: string;
   readonly contacts: string;
+  readonly profiles: string;
 };
 
 /** The files in a data directory; its `local/` belongs to the local service. */
@@ -26,6 +27,7 @@ export function pathsIn(dataDir: string): Paths {
     uploads: join(dataDir, 'uploads'),
     downloads: join(dataDir, 'downloads'),
     contacts: join(dataDir, 'contacts'),
+    profiles: join(dataDir, 'profiles'),
   };
 }
 

@@ -1,18 +1,10 @@
 /** Contacts: names for the public keys of other people, in the data directory. */
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { holdFolder } from '../io/held-folder.ts';
-import { readSmall } from '../io/input.ts';
-import { openSink } from '../io/output-file.ts';
+import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 import { pathsIn } from '../io/paths.ts';
-
-/** Room for ten thousand contacts; a longer file is damaged. */
-const limitBytes = 16 * 1024 * 1024;
-/** A change takes a moment: so often, and so long apart, another command's is waited for. */
-const tries = 50;
-const waitMs = 100;
 
 const file = v.strictObject({
   v: v.literal(1),
@@ -37,64 +29,24 @@ export function parseContactName(text: string): string {
   });
 }
 
-/**
- * Reads the contacts, in the order of their names.
- *
- * @throws config_invalid when the file is damaged, file_unreadable
- */
-export async function readContacts({ dataDir, stdin }: Context): Promise<Contacts> {
-  const path = pathOf(dataDir);
-  let bytes;
-  try {
-    bytes = await readSmall(path, { limitBytes, what: 'contacts', environment: { cwd: dataDir, stdin } });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return new Map();
-    throw error;
-  }
-  try {
-    const { contacts } = v.parse(file, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
-    return new Map(Object.entries(contacts).toSorted(([a], [b]) => a.localeCompare(b)));
-  } catch (error) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'fix it or move it out of the way; nothing was changed',
-      cause: error,
-    });
-  }
+function kept(dataDir: string): Kept<typeof file> {
+  const path = join(pathsIn(dataDir).contacts, 'contacts.json');
+  return { path, what: 'contacts', shape: file, none: { v: 1, contacts: {} } };
 }
 
-/**
- * Changes the contacts, while no other command does.
- *
- * @param change gets them as they are, and returns them as they become
- * @throws conflict while another command changes them for seconds; what `change` throws; file_unwritable, disk_full
- */
+/** Reads the contacts, in the order of their names. Fails as `readKept`. */
+export async function readContacts(context: Context): Promise<Contacts> {
+  return parsed(await readKept(kept(context.dataDir), context));
+}
+
+/** Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change` throws. */
 export async function changeContacts(context: Context, change: (contacts: Contacts) => Contacts): Promise<void> {
-  const { contacts: folder } = pathsIn(context.dataDir);
-  const held = await hold(folder, context);
-  try {
-    const contacts = Object.fromEntries(change(await readContacts(context)));
-    const sink = await openSink(pathOf(context.dataDir), { force: true, environment: context, fileOnly: true });
-    try {
-      await sink.write(new TextEncoder().encode(`${JSON.stringify({ v: 1, contacts }, undefined, 2)}\n`));
-      await sink.commit();
-    } finally {
-      await sink.abort();
-    }
-  } finally {
-    held.release();
-  }
+  await changeKept(kept(context.dataDir), context, (before) => ({
+    ...before,
+    contacts: Object.fromEntries([...change(parsed(before))].map(([name, keys]) => [name, [...keys]])),
+  }));
 }
 
-function pathOf(dataDir: string): string {
-  return join(pathsIn(dataDir).contacts, 'contacts.json');
-}
-
-async function hold(folder: string, { dataDir, signal }: Context): Promise<{ release(): void }> {
-  for (let left = tries; left > 0; left -= 1) {
-    signal.throwIfAborted();
-    const held = await holdFolder(folder, dataDir);
-    if (held !== undefined) return held;
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
-  }
-  throw new SealpinError('conflict', 'another command is changing the contacts', { hint: 'try again' });
+function parsed({ contacts }: v.InferOutput<typeof file>): Contacts {
+  return new Map(Object.entries(contacts).toSorted(([a], [b]) => a.localeCompare(b)));
 }

@@ -138,17 +138,10 @@ async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string
 }
 
 async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Promise<T>): Promise<T> {
-  const { openTerminal } = await import('../terminal/prompt.ts');
-  const terminal = context.interactive ? openTerminal() : undefined;
-  if (terminal === undefined)
-    throw new SealpinError('usage', 'a password is required, and there is no terminal to ask for it', {
-      hint: 'give it with --password-file or SEALPIN_PASSWORD',
-    });
-  try {
-    return await use(terminal);
-  } finally {
-    terminal.close();
-  }
+  const { withTerminal: atTerminal } = await import('../terminal/prompt.ts');
+  const missing = 'a password is required, and there is no terminal to ask for it';
+  const hint = 'give it with --password-file or SEALPIN_PASSWORD';
+  return atTerminal({ interactive: context.interactive, missing, hint }, use);
 }
 
 /** Warns about a weak password at the only moment when it can still be changed. */

@@ -100,6 +100,7 @@ export function serviceState(directory: string) {
       ACCOUNT: { className: 'Account', useSQLite: true },
       PIN: { className: 'Pin', useSQLite: true },
       SHARE: { className: 'Share', useSQLite: true },
+      METRICS: { className: 'Metrics', useSQLite: true },
     },
   };
 }

@@ -12,100 +12,12 @@ import {
   Revoked,
   StoredFile,
 } from '../../shared/api.ts';
-import { isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { isCode, SealpinError } from '../../shared/errors.ts';
-import { type Config, readConfig } from './config.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { visible } from '../terminal/output.ts';
-
-/** A service, and the API key for it. */
-export type Service = {
-  /** Ends in `/`. */
-  readonly url: URL;
-  readonly apiKey: string | undefined;
-  /** Where the API key comes from, for the message when the service refuses it. */
-  readonly keyFrom?: KeyFrom | undefined;
-  /** Whether it is the local service of this data directory. */
-  readonly local: boolean;
-  readonly gateways: readonly URL[];
-};
-
-type KeyFrom = 'SEALPIN_API_KEY' | 'SEALPIN_ADMIN_TOKEN' | '"apiKey" in config.json' | 'local/secrets.json';
-
-/**
- * The service: `--service`, `SEALPIN_SERVICE`, the configuration, else the local one.
- * The API key: `SEALPIN_API_KEY`, else the configuration's, which is only ever sent to the configured service, else the local one's.
- *
- * @returns `url` undefined when no service is named and no local one runs
- * @throws config_invalid, usage
- */
-export async function findService(context: Context): Promise<Partial<Service> & { readonly gateways: readonly URL[] }> {
-  const config = await readConfig(context.dataDir);
-  if (config.warning !== undefined) context.output.warn(config.warning);
-  const gateways = config.gateways.map((text) => parseServiceUrl(text, '"gateways" in config.json'));
-  const { localService } = await import('../local/state.ts');
-  const local = await localService(context.dataDir);
-  const localUrl = local === undefined ? undefined : parseServiceUrl(local.url, 'local/run.json');
-  const named = namedService(context, config);
-  const url = named ?? localUrl;
-  if (url === undefined) return { gateways };
-  const isLocal = url.href === localUrl?.href;
-  const given = apiKeyFor(url, context, config);
-  if (given !== undefined) return { url, ...given, local: isLocal, gateways };
-  const own = isLocal ? local?.apiKey : undefined;
-  return { url, apiKey: own, keyFrom: own === undefined ? undefined : 'local/secrets.json', local: isLocal, gateways };
-}
-
-function namedService(context: Context, config: Config): URL | undefined {
-  if (context.service !== undefined) return parseServiceUrl(context.service, '--service');
-  const { SEALPIN_SERVICE: fromEnvironment } = context.env;
-  if (fromEnvironment !== undefined) return parseServiceUrl(fromEnvironment, 'SEALPIN_SERVICE');
-  return config.service === undefined ? undefined : parseServiceUrl(config.service, '"service" in config.json');
-}
-
-function apiKeyFor(url: URL, context: Context, config: Config): { apiKey: string; keyFrom: KeyFrom } | undefined {
-  const given = context.env['SEALPIN_API_KEY'];
-  if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
-  // A key that was stored for one service must not go to another one because of a flag.
-  if (config.apiKey === undefined || config.service === undefined) return undefined;
-  if (parseServiceUrl(config.service, '"service" in config.json').href !== url.href) return undefined;
-  return checkApiKey(config.apiKey, '"apiKey" in config.json');
-}
-
-/** Checks the shape of an API key; the service checks its checksum. The text is never repeated. */
-function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: KeyFrom } {
-  if (!isApiKeyText(text))
-    throw new SealpinError('unauthorized', `${where} is not an API key`, {
-      hint: 'an API key is sp_ followed by 71 letters and digits',
-    });
-  return { apiKey: text, keyFrom: where };
-}
-
-/**
- * Parses the URL of a service or gateway.
- *
- * @param where it was found, for the message
- * @throws usage
- */
-export function parseServiceUrl(text: string, where: string): URL {
-  let url;
-  try {
-    url = new URL(text);
-  } catch {
-    throw new SealpinError('usage', `${where} is not a URL`, { hint: 'write it like https://sealpin.example.com' });
-  }
-  if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new SealpinError('usage', `${where} is not an https: URL`);
-  if (url.username !== '' || url.password !== '')
-    throw new SealpinError('usage', `${where} contains a user or a password`, {
-      hint: 'put the API key in SEALPIN_API_KEY',
-    });
-  if (url.search !== '' || url.hash !== '') throw new SealpinError('usage', `${where} contains a query or a fragment`);
-  if (!url.pathname.endsWith('/')) url.pathname += '/';
-  return url;
-}
+import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
@@ -113,18 +25,19 @@ export function parseServiceUrl(text: string, where: string): URL {
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
-  const { url, apiKey, keyFrom, local = false, gateways } = await findService(context);
+  const { url, apiKey, keyFrom, local = false, profile, gateways } = await findService(context);
   if (url === undefined) throw noService();
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
-      hint: 'set SEALPIN_API_KEY, or put "service" and "apiKey" in config.json of the data directory',
+      hint: `run: sealpin login ${url.href}; or set SEALPIN_API_KEY`,
     });
   }
   refuseUnencrypted(url, 'the API key');
-  return { url, apiKey, keyFrom, local, gateways };
+  return { url, apiKey, keyFrom, local, profile, gateways };
 }
 
-function refuseUnencrypted(url: URL, what: string): void {
+/** Refuses to send a secret over `http:` to another machine. @throws usage */
+export function refuseUnencrypted(url: URL, what: string): void {
   if (url.protocol === 'http:' && !isLoopback(url))
     throw new SealpinError('usage', `${what} would be sent to ${url.host} unencrypted`, { hint: 'use https:' });
 }

@@ -21,7 +21,9 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { headerOf, send } from './http.ts';
 import { visible } from '../terminal/output.ts';
-import { findService, noService } from './client.ts';
+import { noService } from './client.ts';
+import { findService } from './service-choice.ts';
+import { isFileId } from './file-id.ts';
 
 /** Whether a text names a blob by a link or an IPFS path, and not a file on this machine. */
 export function isBlobReference(text: string): boolean {
@@ -63,8 +65,7 @@ function notBlobId(text: string): [detail: string, hint?: string] {
       'that is a CIDv0 (Qm…), which Sealpin cannot read',
       'the file needs a CIDv1: store it again with ipfs add --cid-version=1',
     ];
-  if (/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
-    return ['that is a file ID, and not a blob ID', 'sealpin list shows the blob ID of each file'];
+  if (isFileId(text)) return ['that is a file ID, and not a blob ID', 'sealpin list shows the blob ID of each file'];
   if (/^b[a-z2-7]{58}\//.test(text)) return ['there is a path after the blob ID', 'give the blob ID alone'];
   if (/^BA[A-Z2-7]{57}$/.test(text)) return ['that blob ID is in capitals', 'write it in lower case'];
   if (/^ba[fg][a-z2-7]{10,}$/.test(text) && text.length !== 59)

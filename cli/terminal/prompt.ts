@@ -8,6 +8,8 @@ import { write } from './output.ts';
 export interface Terminal {
   /** Asks a question and reads one line that is not shown. */
   ask(question: string, signal: AbortSignal): Promise<string>;
+  /** The same with a line that is shown. */
+  askShown(question: string, signal: AbortSignal): Promise<string>;
   close(): void;
 }
 
@@ -23,11 +25,31 @@ export function openTerminal(): Terminal | undefined {
   const input = new ReadStream(descriptor);
   const output = new WriteStream(descriptor);
   return {
-    ask: (question, signal) => ask({ input, output, question, signal }),
+    ask: (question, signal) => ask({ input, output, question, signal, isShown: false }),
+    askShown: (question, signal) => ask({ input, output, question, signal, isShown: true }),
     close() {
       input.destroy();
     },
   };
+}
+
+/**
+ * Uses the terminal of the person.
+ *
+ * @param o.interactive whether a person may be asked; `missing` and `hint`: the error where there is no terminal
+ * @throws usage without a terminal, and what `use` throws
+ */
+export async function withTerminal<T>(
+  o: { readonly interactive: boolean; readonly missing: string; readonly hint: string },
+  use: (terminal: Terminal) => Promise<T>,
+): Promise<T> {
+  const terminal = o.interactive ? openTerminal() : undefined;
+  if (terminal === undefined) throw new SealpinError('usage', o.missing, { hint: o.hint });
+  try {
+    return await use(terminal);
+  } finally {
+    terminal.close();
+  }
 }
 
 const interrupt = '\u0003';
@@ -43,17 +65,18 @@ async function ask(o: {
   output: WriteStream;
   question: string;
   signal: AbortSignal;
+  isShown: boolean;
 }): Promise<string> {
   const { input, output, signal } = o;
   signal.throwIfAborted();
-  input.setRawMode(true);
+  input.setRawMode(!o.isShown);
   await write(output, `${o.question}: `);
   try {
     return await readLine(input, signal);
   } finally {
     input.setRawMode(false);
     input.pause();
-    await write(output, '\n');
+    if (!o.isShown) await write(output, '\n');
   }
 }
 

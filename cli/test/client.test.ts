@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
-import { parseServiceUrl } from '../remote/client.ts';
+import { parseServiceUrl } from '../remote/service-choice.ts';
 import { account, drain, health, hostile, json, someApiKey, storedFile } from './hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 

@@ -211,7 +211,7 @@ describe('what cannot be opened leaves no file', () => {
     });
     const ran = await unseal(Buffer.from(await new Response(payload).arrayBuffer()), ['decrypt', './in', 'out']);
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
-    expect(ran.stderr).toContain('GET /v1/storage/<fileId>');
+    expect(ran.stderr).toContain('sealpin get <file_id>');
   });
 
   test('S14: to standard output, authentic chunks come out, and exit 1 says that it is a part', async () => {

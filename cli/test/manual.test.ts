@@ -14,7 +14,7 @@ const sections = new Map(
     .map((text) => [text.slice(0, text.indexOf('\n')), text.split(/^## /m)[0]!]),
 );
 const commonText = manual.slice(manual.indexOf('Every command accepts'), manual.indexOf('### sealpin start'));
-const common = ['json', 'quiet', 'data-dir', 'service'];
+const common = ['json', 'quiet', 'data-dir', 'service', 'profile'];
 
 /** The flags that the tables of a text name. */
 const flagsIn = (text: string): string[] =>
@@ -48,8 +48,8 @@ describe.each(loaded)('sealpin $name', (command) => {
 });
 
 test('the manual describes the common flags once', () => {
-  expect([...flagsIn(commonText), 'service'].toSorted()).toEqual([...common, 'help'].toSorted());
-  expect(commonText).toContain('`--service <url>`');
+  expect([...flagsIn(commonText), 'service', 'profile'].toSorted()).toEqual([...common, 'help'].toSorted());
+  expect(commonText).toContain('`--service <url>` or `--profile <name>`');
 });
 
 test('each variable that is read is in the manual, and no other', () => {

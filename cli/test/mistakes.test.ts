@@ -209,7 +209,7 @@ describe('list', () => {
       'GET /v1/storage': (_request, response) => json(response, 200, { files: [stored] }),
     });
     const ran = await run(['list', '--service', service.url], await temporaryDirectory(), { env });
-    expect(ran.stdout).toContain(`a.txt  (encrypted by the service: GET /v1/storage/${stored.fileId})\n`);
+    expect(ran.stdout).toContain(`a.txt  (encrypted by the service: sealpin get ${stored.fileId})\n`);
   });
 
   test.each([{ argv: ['list'] }, { argv: ['delete', `bafkrei${'a'.repeat(52)}`] }])(

@@ -12,7 +12,7 @@ import { takeDetachedLine } from './container.ts';
 import { makeHeader, unwrapFileKey } from './file-key.ts';
 import type { Stanza } from './formats/format-row.ts';
 import { sealpinV1 as format } from './formats/sealpin-v1.ts';
-import { readWholeHeader } from './header.ts';
+import { readHeader, readWholeHeader, type Header } from './header.ts';
 import { openedBytes, sealedBytes, type Chunks } from './payload/chunking.ts';
 import { openChunks } from './payload/open-chunks.ts';
 import { chunkSealer } from './payload/chunk-sealer.ts';
@@ -199,6 +199,17 @@ export type OpenedDetached = {
   }): Promise<ReadableStream<Uint8Array>>;
 };
 
+async function openHeader(
+  header: Header,
+  { fileId, identities, backend }: { fileId: string; identities: readonly Identity[]; backend: Backend },
+): Promise<{ fileKey: Uint8Array; file: FileInfo; stanza: Stanza }> {
+  checkStanzas(header.stanzas, format);
+  const [stanza] = stanzasOfKind(header.stanzas, 'file', format);
+  if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
+  const fileKey = await unwrapFileKey(header, format, identities, backend);
+  return { fileKey, file: await openFileStanza(backend, fileKey, fileId, stanza), stanza };
+}
+
 /**
  * Opens a detached header.
  * @param header all of it, and nothing else
@@ -210,11 +221,7 @@ export async function openDetached(
   { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedDetached> {
   const parsed = await readWholeHeader(header, format.versionLine);
-  checkStanzas(parsed.stanzas, format);
-  const [stanza] = stanzasOfKind(parsed.stanzas, 'file', format);
-  if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
-  const fileKey = await unwrapFileKey(parsed, format, identities, backend);
-  const file = await openFileStanza(backend, fileKey, fileId, stanza);
+  const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, backend });
   const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, backend);
   return {
     file,
@@ -239,4 +246,23 @@ export async function openDetached(
       return sliceStream(opened, skip, end - start);
     },
   };
+}
+
+/**
+ * Opens the header at the beginning of a container of the encrypted mode. No more than the header is read.
+ * @param container header and stored bytes, as the service returns them
+ * @param o.fileId the file that was asked for
+ * @returns the file key, and what the header says of the file
+ * @throws SealpinError as `openDetached` does
+ */
+export async function openContainerHeader(
+  container: ReadableStream<Uint8Array>,
+  { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
+): Promise<{ fileKey: Uint8Array; file: FileInfo }> {
+  const source = new ByteSource(container);
+  try {
+    return await openHeader(await readHeader(source, format.versionLine), { fileId, identities, backend });
+  } finally {
+    source.abandon(undefined);
+  }
 }

@@ -24,6 +24,7 @@ export {
   detachedPayloadBytes,
   encryptDetached,
   encryptPayload,
+  openContainerHeader,
   openDetached,
   plaintextBytes,
   resumePayload,

@@ -1,19 +1,21 @@
 /** The context of a request: bindings, variables and the parsed query. */
 import type { Context } from 'hono';
 import * as v from 'valibot';
+import type { Code } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import type { Account } from '../objects/account.ts';
+import type { MetricsBinding } from '../objects/metrics-binding.ts';
 import type { PinBinding } from '../objects/shard.ts';
 import type { ShareBinding } from '../objects/share-binding.ts';
 import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */
-export type Bindings = Env & PinBinding & ShareBinding & { ACCOUNT: DurableObjectNamespace<Account> };
+export type Bindings = Env & PinBinding & ShareBinding & MetricsBinding & { ACCOUNT: DurableObjectNamespace<Account> };
 /** The types that Hono passes to handlers and middleware. */
 export type App = {
   Bindings: Bindings;
-  /** `countedFor`: what the rate limit counts the request for. */
-  Variables: { requestId: string; countedFor?: 'account' | 'address' };
+  /** `countedFor`: what the rate limit counts the request for. `code`: of the problem that is the response. */
+  Variables: { requestId: string; countedFor?: 'account' | 'address'; code?: Code };
 };
 /** The context of one request. */
 export type Ctx = Context<App>;

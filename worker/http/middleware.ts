@@ -6,6 +6,7 @@ import { isHead, type App } from './app.ts';
 import { isEncoded } from '../upload/body.ts';
 import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
+import { countRequest } from './request-counts.ts';
 import { parseTraceId } from './trace-context.ts';
 
 const inertHeaders = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
@@ -20,6 +21,8 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   headers.set('X-Request-Id', id);
   // No response of the API is a page, whatever a browser makes of its bytes. Some routes set stricter headers themselves.
   for (const [name, value] of Object.entries(inertHeaders)) if (!headers.has(name)) headers.set(name, value);
+  const ms = Date.now() - startedAt;
+  countRequest(c, ms);
   log({
     event: 'request',
     requestId: id,
@@ -27,8 +30,9 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
     // The pattern of the route, because an address may hold what must not be logged.
     route: routePath(c),
     status,
-    ms: Date.now() - startedAt,
-    // Left out of the line where it is undefined.
+    ms,
+    // Left out of the line where they are undefined.
+    code: c.var.code,
     trace: parseTraceId(c.req.header('traceparent')),
   });
 };
@@ -40,7 +44,7 @@ export const onError: ErrorHandler<App> = (error, c) => {
   const { fault, status } = describe(code);
   if (fault === 'system' || status >= 500)
     log({ event: 'error', requestId: id, code, error: errorText(error), cause: errorText(error.cause) });
-  const response = problem(error, id);
+  const response = problem(error, c);
   // For a content coding, and for no other reason of a 415 (RFC 9110 section 12.5.3).
   if (code === 'unsupported_media_type' && isEncoded(c.req.raw.headers))
     response.headers.set('Accept-Encoding', 'identity');
@@ -49,7 +53,7 @@ export const onError: ErrorHandler<App> = (error, c) => {
 
 /** The response where no route matches. It is not thrown: an error would skip the CORS headers. */
 export const notFound: NotFoundHandler<App> = (c) =>
-  problem(new SealpinError('not_found', 'there is no such route'), c.var.requestId);
+  problem(new SealpinError('not_found', 'there is no such route'), c);
 
 /**
  * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too
@@ -58,7 +62,7 @@ export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   const all = methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
   const allow = [...new Set(all)].join(', ');
   return (c) => {
-    const response = problem(new SealpinError('method_not_allowed'), c.var.requestId);
+    const response = problem(new SealpinError('method_not_allowed'), c);
     response.headers.set('Allow', allow);
     return response;
   };

@@ -1,5 +1,6 @@
 /** Errors as the API reports them: `application/problem+json` (RFC 9457). */
 import { describe, SealpinError, type Reason } from '../../shared/errors.ts';
+import type { Ctx } from './app.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 
 /** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC 4918 section 11.3). */
@@ -18,10 +19,12 @@ const hints: Readonly<Partial<Record<Reason, string>>> = {
 /**
  * The response for an error. That for a system fault, or for anything but a SealpinError, reveals no internals.
  * @param thrown what was caught
- * @param requestId the id of the request in the log
+ * @param c the context of the request, which takes note of the code
  */
-export function problem(thrown: unknown, requestId: string): Response {
+export function problem(thrown: unknown, c: Ctx): Response {
+  const { requestId } = c.var;
   const error = thrown instanceof SealpinError ? thrown : new SealpinError('internal');
+  c.set('code', error.code);
   const { status, fault } = describe(error.code);
   const hint = (error.reason === undefined ? undefined : hints[error.reason]) ?? error.hint;
   const type = problemType(error.code);

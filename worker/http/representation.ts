@@ -49,7 +49,7 @@ export function notModified(etag: string, headers: Headers): Response {
 }
 
 function rangeNotSatisfiable(c: Ctx, bytes: number): Response {
-  const response = problem(new SealpinError('range_not_satisfiable', `the file has ${bytes} bytes`), c.var.requestId);
+  const response = problem(new SealpinError('range_not_satisfiable', `the file has ${bytes} bytes`), c);
   response.headers.set('Content-Range', `bytes */${bytes}`);
   return response;
 }

@@ -38,7 +38,7 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     const error = new SealpinError('precondition_failed', `this service speaks tus ${tusVersion}`, {
       hint: `send Tus-Resumable: ${tusVersion}`,
     });
-    c.res = problem(error, c.var.requestId);
+    c.res = problem(error, c);
     c.res.headers.set('Tus-Version', tusVersion);
   } else {
     await next();
@@ -52,7 +52,7 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
         detail,
         retryAfter === null ? {} : { retryAfterSeconds: Number(retryAfter) },
       );
-      c.res = problem(busy, c.var.requestId);
+      c.res = problem(busy, c);
     }
   }
   c.res.headers.set('Tus-Resumable', tusVersion);

@@ -122,6 +122,7 @@ export class Account extends DurableObject<AccountEnv> {
     row: this.#row,
     settings: this.#settings,
     registry: this.#registry,
+    nextDue: () => this.#nextDue(),
     flushSoon: () => this.#flushSoon(),
   });
   #isListed = this.#row.open === undefined || this.#settings.isListed;
@@ -335,14 +336,20 @@ export class Account extends DurableObject<AccountEnv> {
       this.#shares.sweep();
       this.#events.prune();
       await this.#outbox.flush();
-      const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
-      const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
-      if (due.length === 0 && this.#row.open === undefined) return await this.#purge();
-      await this.#alarm.reset(due.length === 0 ? undefined : Math.min(...due));
+      const due = this.#nextDue();
+      if (due === undefined && this.#row.open === undefined) return await this.#purge();
+      await this.#alarm.reset(due);
     } catch (error) {
       log({ event: 'account.alarm', error: errorText(error) });
       await this.#alarm.reset(this.now() + backoffMs(1));
     }
+  }
+
+  /** When there is something to do, in ms. */
+  #nextDue(): number | undefined {
+    const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
+    const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
   }
 
   /** Runs an operation for the caller with this key, if the key is valid and has the scope. */

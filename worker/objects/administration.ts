@@ -2,6 +2,7 @@
 import { RpcTarget } from 'cloudflare:workers';
 import { scopes } from '../../shared/api.ts';
 import type { AccountChanges } from '../../shared/api.ts';
+import { accountGauges, type AccountGauges } from './account-gauges.ts';
 import type { AccountRecord, AccountRow, Usage } from './account-row.ts';
 import type { AccountSettings, Settings } from './account-settings.ts';
 import type { Files } from './file-rows.ts';
@@ -19,6 +20,9 @@ type Options = {
   registry: KeyRegistry;
   files: Files;
   outbox: Outbox;
+  now(): number;
+  /** When the alarm is to ring, in ms. */
+  nextDue(): number | undefined;
   /** Rings the alarm for what is due in the outbox. */
   flushSoon(): Promise<void>;
 };
@@ -80,6 +84,12 @@ export class Administration extends RpcTarget {
     const { row, files, storage } = this.#o;
     if (row.open !== undefined) storage.transactionSync(() => files.deny(cid, denied));
     return { ok: true };
+  }
+
+  /** What the metrics of the service add up; zeros where there is no account. */
+  async gauges(): Promise<Result<AccountGauges>> {
+    const { row, storage, nextDue, now } = this.#o;
+    return { ok: true, ...accountGauges(storage.sql, { row, nextDue, nowMs: now() }) };
   }
 
   /** Enters an account from before there was a list, in a transaction with the message that does it. */

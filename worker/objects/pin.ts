@@ -18,6 +18,7 @@ import { Breakers } from './breaker.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
+import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
@@ -194,6 +195,12 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
     const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
+  }
+
+  /** What the operator's metrics show of it. */
+  async gauges(): Promise<Result<PinGauges>> {
+    const lateMs = Math.max(0, this.now() - (this.#nextTime() ?? Infinity));
+    return { ok: true, pins: this.#rows.exists ? pinCounts(this.#sql) : [], lateMs };
   }
 
   /** What is known of a CID at each service. */

@@ -15,6 +15,7 @@ const tags: Readonly<Record<string, { name: string; description: string }>> = {
   accounts: { name: 'Accounts', description: 'Accounts and their recovery' },
   denylist: { name: 'Denylist', description: 'CIDs that the operator neither serves nor stores' },
   health: { name: 'Service', description: 'The service itself' },
+  metrics: { name: 'Service', description: 'The service itself' },
   'openapi.json': { name: 'Service', description: 'The service itself' },
 };
 

@@ -58,7 +58,7 @@ const checks = new WeakMap<Bindings, Check>();
  * The state of objects and pinning services. One request checks them; those that arrive meanwhile wait for its
  * result.
  */
-async function stateOf(env: Bindings): Promise<State> {
+export async function stateOf(env: Bindings): Promise<State> {
   const last = checks.get(env) ?? { at: 0, runningSince: 0 };
   checks.set(env, last);
   for (;;) {

@@ -1,4 +1,4 @@
-/** The rows of the operator's routes: accounts as a whole, and the denylist. */
+/** The rows of the operator's routes: accounts as a whole, the denylist, metrics. */
 import {
   AccountChanges,
   AccountId,
@@ -15,7 +15,9 @@ import {
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from './accounts.ts';
+import { expositionType } from '../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
+import { readMetrics } from './operator-metrics.ts';
 import type { Route } from './route.ts';
 
 const json = 'application/json';
@@ -108,5 +110,15 @@ export const operatorRoutes: readonly Route[] = [
     summary: 'Takes a CID off the denylist',
     responses: { 200: { [json]: DenylistReceipt } },
     handler: allowCid,
+  },
+  {
+    method: 'get',
+    path: '/v1/metrics',
+    operationId: 'getMetrics',
+    summary: 'The service in numbers, in the text format of Prometheus',
+    who: 'operator',
+    responses: { 200: { [expositionType]: null } },
+    codes: [],
+    handler: readMetrics,
   },
 ];

@@ -4,7 +4,7 @@ import type { Result } from '../objects/result.ts';
 import type { AccountEnv } from '../objects/delivery.ts';
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
-export { default } from '../index.ts';
+export { default, Metrics } from '../index.ts';
 
 /** A call that fails once, or hangs, before it does anything or after it has done everything; or one that is `late`, by a second. */
 export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late';

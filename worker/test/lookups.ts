@@ -2,7 +2,7 @@
 import type { Env } from '../env.ts';
 import worker from '../index.ts';
 
-export { Account, Pin } from '../index.ts';
+export { Account, Metrics, Pin } from '../index.ts';
 
 let lookups = 0;
 

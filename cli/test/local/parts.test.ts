@@ -182,7 +182,7 @@ describe('the state of the local service', () => {
 describe('the guard before the Worker', () => {
   let workerd: Workerd;
   let port: number;
-  const worker = `export class Account {} export class Pin {} export class Share {} let go; export default { async fetch(request, env) {
+  const worker = `export class Account {} export class Pin {} export class Share {} export class Metrics {} let go; export default { async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/wait') await scheduler.wait(300);
     if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));

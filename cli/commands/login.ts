@@ -1,0 +1,79 @@
+import { isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { openInput } from '../io/input.ts';
+import { api, refuseUnencrypted } from '../remote/client.ts';
+import { changeProfiles, parseProfileName } from '../remote/profiles.ts';
+import { parseServiceUrl } from '../remote/service-choice.ts';
+
+/** More than any API key has; what is longer is something else. */
+const limitBytes = 4096;
+
+export const command = defineCommand({
+  about:
+    'Asks for an API key, or reads it from standard input, checks it with the service, and keeps both as a profile ' +
+    '(0600) in the data directory, which the other commands then use. The key is never an argument.',
+  args: {
+    url: { type: 'positional', description: 'The URL of the service' },
+    name: {
+      type: 'string',
+      valueHint: 'name',
+      description: 'The name of the profile; the host of the service if left out',
+    },
+    force: { type: 'boolean', description: 'Replace a profile of that name that is for another service' },
+  },
+  examples: [
+    { command: 'sealpin login https://sealpin.example.com', does: 'Asks for the API key' },
+    { command: 'sealpin login https://sealpin.example.com --name work < key.txt', does: 'In a script' },
+  ],
+  async run({ args, context }) {
+    const url = parseServiceUrl(args.url, 'the URL');
+    const name = parseProfileName(args.name ?? url.host);
+    refuseUnencrypted(url, 'the API key');
+    const apiKey = await readApiKey(url, context);
+    const { account, key } = await api({ url, apiKey }, context).account();
+    await changeProfiles(context, ({ profiles }) => {
+      const existing = profiles.get(name);
+      if (existing !== undefined && existing.service !== url.href && !args.force)
+        throw new SealpinError('conflict', `the profile ${name} is for ${existing.service}`, {
+          hint: 'give this one another name with --name, or replace it with --force',
+        });
+      return { current: name, profiles: new Map(profiles).set(name, { name, service: url.href, apiKey }) };
+    });
+    context.output.note(`logged in to ${url.host} with the key ${key.label} (${key.scopes.join(', ')})`);
+    context.output.note(`the profile ${name} is in use now; leave it with: sealpin profile use`);
+    const shown = { profile: name, service: url.href, account: account.id, key: key.id, scopes: key.scopes };
+    await context.output.result(shown, []);
+  },
+});
+
+async function readApiKey(url: URL, context: Context): Promise<string> {
+  const { stdin, signal } = context;
+  const text = stdin.isTTY === true ? await askApiKey(url, context) : await readInput(context);
+  signal.throwIfAborted();
+  const apiKey = text.trim();
+  if (isApiKeyText(apiKey)) return apiKey;
+  throw new SealpinError('unauthorized', apiKey === '' ? 'no API key was given' : 'that is not an API key', {
+    hint: 'an API key is sp_ followed by 71 letters and digits: type it at the terminal, or pass it on standard input',
+  });
+}
+
+async function askApiKey(url: URL, { interactive, signal }: Context): Promise<string> {
+  const { withTerminal } = await import('../terminal/prompt.ts');
+  const missing = 'an API key is required, and there is no terminal to ask for it';
+  return withTerminal({ interactive, missing, hint: 'pass it on standard input' }, (terminal) =>
+    terminal.ask(`API key for ${url.host}`, signal),
+  );
+}
+
+async function readInput(context: Context): Promise<string> {
+  const input = await openInput('-', context);
+  const tooLong = () => new SealpinError('unauthorized', 'standard input is not an API key');
+  try {
+    return new TextDecoder().decode(await readAll(input.stream, limitBytes, tooLong));
+  } finally {
+    await input.close();
+  }
+}

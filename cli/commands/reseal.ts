@@ -1,0 +1,94 @@
+import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { readContacts } from '../keys/contacts.ts';
+import { readRecipients } from '../keys/key-files.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { newPassword } from '../keys/passwords.ts';
+import { api, authorizedService } from '../remote/client.ts';
+import { parseBlobId, readFailure } from '../remote/fetch-blob.ts';
+import { openDownload } from '../remote/kept-download.ts';
+import { store } from '../remote/store-blob.ts';
+import { keepInHistory, limitsOf, refuseLarge } from '../seal.ts';
+import { fileKeyOfBlob, nameInHistory } from '../stored-file.ts';
+import { keyFlag, newPasswordFlags } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Stores the file again with another password or other keys, under a new blob ID. Its encrypted content stays as it is ' +
+    'and is not decrypted. The old blob stays, and opens for whom it did: delete it, and encrypt the file again if ' +
+    'somebody who could open it must not open a copy any more. What opens the old blob comes from SEALPIN_PASSWORD, ' +
+    'the terminal or private.key.',
+  args: {
+    blob_id: { type: 'positional', description: 'The blob ID' },
+    to: {
+      type: 'string',
+      valueHint: 'who',
+      description: 'For these contacts, key files or recipients, with commas between them',
+    },
+    password: { type: 'boolean', description: 'With a new password, which you enter twice' },
+    ...newPasswordFlags,
+    ...keyFlag,
+    mix: { type: 'boolean', description: 'Allow post-quantum and classical keys together' },
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin reseal bafkrei… --to ann,ben', does: 'For two contacts' },
+    { command: 'sealpin reseal bafkrei… --password', does: 'With another password' },
+  ],
+  async run({ args, context }) {
+    const { output, signal } = context;
+    const cid = parseBlobId(args.blob_id);
+    const wantsPassword = args.password || args.generate || args['password-file'] !== undefined;
+    if (wantsPassword === (args.to !== undefined))
+      throw new SealpinError('usage', 'it needs either new keys or a new password', {
+        hint: 'give --to <who> or --password',
+      });
+    const service = await authorizedService(context);
+    const routes = api(service, context);
+    const { requestBytes } = limitsOf(await routes.health());
+    const fileKey = await fileKeyOfBlob(cid, args.key, context);
+    const recipients = await newRecipients(args, context);
+    const download = await openDownload(cid, context);
+    try {
+      refuseLarge(download.size, requestBytes);
+      const identities = [fileKeyIdentity(fileKey)];
+      const stream = await rewrap(download.stream, { identities, recipients, mix: args.mix, backend: nodeBackend });
+      const progress = output.progress('storing', download.size);
+      const onBytes = (bytes: number): void => progress.add(bytes);
+      const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
+      progress.done();
+      const name = await nameInHistory(cid, context);
+      const kept = { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size };
+      await keepInHistory({ ...kept, ...(name === undefined ? {} : { name }) }, context);
+      output.warn(`the old blob still opens for who could open it: sealpin delete ${cid} unpins it`);
+      const shown = { blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href, old: cid };
+      await output.result(shown, [file.cid]);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw readFailure(error);
+    } finally {
+      await download.close();
+    }
+  },
+});
+
+type Args = {
+  readonly to: string | undefined;
+  readonly 'password-file': string | undefined;
+  readonly generate: boolean;
+};
+
+async function newRecipients(args: Args, context: Context): Promise<readonly Recipient[]> {
+  if (args.to !== undefined) {
+    const names = args.to.split(',').filter((name) => name !== '');
+    if (names.length === 0) throw new SealpinError('usage', '--to names nobody');
+    return readRecipients(names, context, await readContacts(context));
+  }
+  const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+  // The variable has the password that opens it now.
+  const env = { ...context.env, SEALPIN_PASSWORD: undefined };
+  const password = await newPassword(source, args.generate, { ...context, env });
+  return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
+}

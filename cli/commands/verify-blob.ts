@@ -1,0 +1,128 @@
+import { openSealedFile } from '../../client/stored-files.ts';
+import { StoredFile } from '../../shared/api.ts';
+import { open, openWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { release } from '../io/byte-stream.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { askPassword, givenPassword } from '../keys/passwords.ts';
+import { authorizedService } from '../remote/client.ts';
+import { openBlob, parseBlobId, readFailure } from '../remote/fetch-blob.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { isFileId, parseFileId } from '../remote/file-id.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { openWith } from '../unseal.ts';
+import { keyFlag, passwordFlags } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Fetches every block from the service, else from the gateways, and compares it with the blob ID; nothing is ' +
+    'written. That needs no password, and for a blob ID no API key. With --open, or a password file or key, it is also ' +
+    'decrypted to its end. Exits with 0 when all of it is there and right, else with 1.',
+  args: {
+    id: { type: 'positional', description: 'The blob ID or the file ID' },
+    open: {
+      type: 'boolean',
+      description: 'Decrypt it, too: with the password, private.key, or the key of the account',
+    },
+    ...passwordFlags,
+    ...keyFlag,
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin verify bafkrei…', does: 'Whether every block is there and right' },
+    { command: 'sealpin verify bafkrei… --open', does: 'Whether it opens to its end, too' },
+    { command: 'sealpin verify 6f1c2d3e-… --open', does: 'What the service encrypted' },
+  ],
+  async run({ args, context }) {
+    const { output } = context;
+    const isDeep = args.open || args.key !== undefined || args['password-file'] !== undefined;
+    const { cid, fileKey } = await targetOf(args.id, isDeep, context);
+    const stop = new AbortController();
+    const signal = AbortSignal.any([context.signal, stop.signal]);
+    try {
+      const blob = await openBlob(cid, { ...context, signal });
+      const progress = output.progress(isDeep ? 'verifying and decrypting' : 'verifying', blob.size);
+      const stored = blob.read(0, blob.size);
+      let size: number | undefined;
+      if (isDeep) {
+        const plaintext = await plaintextOf(stored, { id: args.id, fileKey, args }, context);
+        size = await drain(plaintext, (bytes) => progress.add(bytes), release);
+      } else await drain(stored, (bytes) => progress.add(bytes));
+      progress.done();
+      output.note(`every block of ${cid} is there and right (${sizeText(blob.size)})`);
+      if (size !== undefined) output.note(`it opens to its end (${sizeText(size)})`);
+      const opened = size === undefined ? {} : { plaintextSize: size };
+      await output.result({ blobId: cid, size: blob.size, opened: isDeep, ...opened }, []);
+    } catch (error) {
+      throw readFailure(error);
+    } finally {
+      stop.abort(new SealpinError('interrupted'));
+    }
+  },
+});
+
+/** The blob that an ID stands for, and its file key where the service encrypted it and it is to be opened. */
+async function targetOf(
+  id: string,
+  isDeep: boolean,
+  context: Context,
+): Promise<{ readonly cid: string; readonly fileKey?: Uint8Array }> {
+  if (!isFileId(id)) return { cid: parseBlobId(id, '; a file ID, such as 6f1c2d3e-…, works too') };
+  const service = await authorizedService(context);
+  const { signal } = context;
+  const http = sdkHttp(service, context);
+  const { cid, mode, fileId } = await http.json(StoredFile, {
+    path: `v1/storage/${parseFileId(id)}`,
+    query: { data: 'false' },
+    signal,
+  });
+  if (mode === 'plain' || !isDeep) return { cid };
+  return { cid, fileKey: (await openSealedFile(http, service.apiKey, fileId, signal)).fileKey };
+}
+
+type Opening = {
+  readonly id: string;
+  readonly fileKey: Uint8Array | undefined;
+  readonly args: { readonly key: string | undefined; readonly 'password-file': string | undefined };
+};
+
+async function plaintextOf(
+  stored: ReadableStream<Uint8Array>,
+  { id, fileKey, args }: Opening,
+  context: Context,
+): Promise<ReadableStream<Uint8Array>> {
+  if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, backend: nodeBackend });
+  const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+  const password = await givenPassword(source, context);
+  const opened = await open(stored, { backend: nodeBackend });
+  if (opened.kind === 'plain')
+    throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {
+      hint: 'without --open and a key, its blocks alone are verified',
+    });
+  const find = async (kind: 'password' | 'keys', failed: number) =>
+    kind === 'password'
+      ? [passwordIdentity(await askPassword(id, context, failed))]
+      : readIdentities(args.key, password, context);
+  // A password is either for the container or for the key file.
+  const isForContainer = password !== undefined && 'opens' in opened && opened.opens === 'password';
+  const given = isForContainer ? ({ kind: 'password', password } as const) : undefined;
+  return openWith(opened, { blob: id, given, find }, context);
+}
+
+/** Reads to the end. @returns how many bytes there were */
+async function drain(
+  stream: ReadableStream<Uint8Array>,
+  onBytes: (bytes: number) => void,
+  onRead: (chunk: Uint8Array) => void = () => undefined,
+): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    onBytes(chunk.length);
+    onRead(chunk);
+  }
+  return bytes;
+}

@@ -1,0 +1,87 @@
+/** Small JSON files in the data directory that commands read and change: 0600, replaced as a whole, by one command at a time. */
+import { dirname } from 'node:path';
+import * as v from 'valibot';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { holdFolder } from './held-folder.ts';
+import { readSmall } from './input.ts';
+import { openSink } from './output-file.ts';
+
+/** Room for ten thousand entries; a longer file is damaged. */
+const limitBytes = 16 * 1024 * 1024;
+/** A change takes a moment: so often, and so long apart, another command's is waited for. */
+const tries = 50;
+const waitMs = 100;
+
+/** A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content while it does not exist. */
+export type Kept<S extends v.GenericSchema> = {
+  readonly path: string;
+  readonly what: string;
+  readonly shape: S;
+  readonly none: v.InferOutput<S>;
+};
+
+/**
+ * Reads a file.
+ *
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
+export async function readKept<S extends v.GenericSchema>(
+  { path, what, shape, none }: Kept<S>,
+  { dataDir, stdin }: Context,
+): Promise<v.InferOutput<S>> {
+  let bytes;
+  try {
+    bytes = await readSmall(path, { limitBytes, what, environment: { cwd: dataDir, stdin } });
+  } catch (error) {
+    if (isSealpinError(error, 'file_not_found')) return none;
+    throw error;
+  }
+  try {
+    return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
+  } catch (error) {
+    throw new SealpinError('config_invalid', `${path} is damaged`, {
+      hint: 'fix it or move it out of the way; nothing was changed',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Changes a file, while no other command does.
+ *
+ * @param change gets the content as it is, and returns it as it becomes
+ * @throws conflict while another command changes it for seconds; what `change` throws; file_unwritable, disk_full
+ */
+export async function changeKept<S extends v.GenericSchema>(
+  kept: Kept<S>,
+  context: Context,
+  change: (content: v.InferOutput<S>) => v.InferOutput<S>,
+): Promise<void> {
+  const held = await hold(kept, context);
+  try {
+    const content = change(await readKept(kept, context));
+    const sink = await openSink(kept.path, { force: true, environment: context, fileOnly: true });
+    try {
+      await sink.write(new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`));
+      await sink.commit();
+    } finally {
+      await sink.abort();
+    }
+  } finally {
+    held.release();
+  }
+}
+
+async function hold(
+  { path, what }: { readonly path: string; readonly what: string },
+  { dataDir, signal }: Context,
+): Promise<{ release(): void }> {
+  for (let left = tries; left > 0; left -= 1) {
+    signal.throwIfAborted();
+    const held = await holdFolder(dirname(path), dataDir);
+    if (held !== undefined) return held;
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+  throw new SealpinError('conflict', `another command is changing the ${what}`, { hint: 'try again' });
+}

@@ -1,0 +1,514 @@
+#!/usr/bin/env python3
+"""Opens every kind of Sealpin and age file, without Sealpin.
+
+Written from shared/README.md, which defines the formats, with Python 3.9 or newer and the package `cryptography`
+(https://cryptography.io) alone; version 48 or newer for post-quantum keys.
+
+    rescue.py letter.age letter.pdf                            # asks for the password
+    rescue.py --key private.key letter.age letter.pdf          # with a private key file, or account.key of `key export`
+    rescue.py --file-key key.txt letter.sealpin letter.pdf     # with the key of this one file
+    rescue.py --key account.key --header header payload out    # a header that is stored apart
+    rescue.py --key private.key letter.car letter.pdf          # a blob as a CAR file (`sealpin export`, `ipfs dag export`)
+
+The output appears when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0
+says that it is complete.
+"""
+
+import argparse
+import base64
+import getpass
+import hashlib
+import hmac
+import io
+import os
+import re
+import sys
+import tempfile
+import unicodedata
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+
+AGE = b"age-encryption.org/v1\n"
+SEALPIN = b"sealpin/v1\n"
+DETACHED = b"sealpin/v1 detached\n"
+ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
+MAX_HEADER = 1 << 20
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+class Refused(Exception):
+    """The file does not open, and why."""
+
+
+# Helpers of the format: base64 without padding, base62, Bech32, HKDF.
+
+
+def unbase64(text):
+    raw = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    if base64.b64encode(raw).decode().rstrip("=") != text:
+        raise Refused("the header has base64 that is not canonical")
+    return raw
+
+
+def file_key_of_text(text):
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    sizes = {22: 16, 43: 32}
+    if len(text) not in sizes or any(digit not in digits for digit in text):
+        raise Refused("a file key has 22 or 43 letters and digits")
+    number = 0
+    for digit in text:
+        number = number * 62 + digits.index(digit)
+    try:
+        return number.to_bytes(sizes[len(text)], "big")
+    except OverflowError:
+        raise Refused("that is not a file key") from None
+
+
+def bech32_bytes(text):
+    """The bytes of a Bech32 text (BIP 173, without its length limit)."""
+    alphabet = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+    prefix, _, rest = text.lower().rpartition("1")
+    values = [alphabet.find(letter) for letter in rest]
+    if prefix == "" or len(values) < 6 or -1 in values:
+        raise Refused("a key is mistyped")
+    check = 1
+    for value in [ord(c) >> 5 for c in prefix] + [0] + [ord(c) & 31 for c in prefix] + values:
+        top = check >> 25
+        check = (check & 0x1FFFFFF) << 5 ^ value
+        for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
+            check ^= generator if top >> bit & 1 else 0
+    if check != 1:
+        raise Refused("a key is mistyped: its checksum does not match")
+    number, bits = 0, 5 * (len(values) - 6)
+    for value in values[:-6]:
+        number = number << 5 | value
+    return (number >> bits % 8).to_bytes(bits // 8, "big")
+
+
+def hkdf(ikm, salt, info, length=32):
+    return HKDF(hashes.SHA256(), length, salt, info).derive(ikm)
+
+
+def extract(salt, ikm):
+    return hmac.new(salt or bytes(32), ikm, hashlib.sha256).digest()
+
+
+# HPKE in base mode (RFC 9180): the key schedule, and DHKEM for P-256.
+
+
+def labeled_extract(suite, salt, label, ikm):
+    return extract(salt, b"HPKE-v1" + suite + label + ikm)
+
+
+def labeled_expand(suite, prk, label, info, length):
+    text = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
+    return HKDFExpand(hashes.SHA256(), length, text).derive(prk)
+
+
+def hpke_open(kem, aead_id, aead, shared, info, ciphertext):
+    suite = b"HPKE" + kem.to_bytes(2, "big") + (1).to_bytes(2, "big") + aead_id.to_bytes(2, "big")
+    context = (
+        b"\0" + labeled_extract(suite, b"", b"psk_id_hash", b"") + labeled_extract(suite, b"", b"info_hash", info)
+    )
+    secret = labeled_extract(suite, shared, b"secret", b"")
+    key = labeled_expand(suite, secret, b"key", context, 32)
+    nonce = labeled_expand(suite, secret, b"base_nonce", context, 12)
+    return aead(key).decrypt(nonce, ciphertext, b"")
+
+
+def dhkem_p256(key, enc):
+    dh = p256_exchange(key, enc)
+    prk = labeled_extract(b"KEM\0\x10", b"", b"eae_prk", dh)
+    return labeled_expand(b"KEM\0\x10", prk, b"shared_secret", enc + point_of(key), 32)
+
+
+def p256_exchange(key, point):
+    return key.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point))
+
+
+def point_of(key, compressed=False):
+    form = serialization.PublicFormat
+    form = form.CompressedPoint if compressed else form.UncompressedPoint
+    return key.public_key().public_bytes(serialization.Encoding.X962, form)
+
+
+def raw_public(key):
+    return key.public_key().public_bytes_raw()
+
+
+def age_tag(info, enc, digest):
+    return extract(info, enc + digest[:4])[:4]
+
+
+# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for a stanza that is not its.
+
+
+class P256Key:
+    def __init__(self, key):
+        self.key = key
+
+    def unwrap(self, name, arguments, body, is_age):
+        if not is_age and name == "p256":
+            enc = unbase64(arguments[0])
+            return hpke_open(0x0010, 2, AESGCM, dhkem_p256(self.key, enc), b"sealpin/v1 p256", body)
+        if not is_age or name != "p256tag":
+            return None
+        tag, enc = (unbase64(argument) for argument in arguments)
+        info = b"age-encryption.org/p256tag"
+        if tag != age_tag(info, enc, hashlib.sha256(point_of(self.key, compressed=True)).digest()):
+            return None
+        return hpke_open(0x0010, 3, ChaCha20Poly1305, dhkem_p256(self.key, enc), info, body)
+
+
+class X25519Key:
+    def __init__(self, raw):
+        self.key = x25519.X25519PrivateKey.from_private_bytes(raw)
+
+    def unwrap(self, name, arguments, body, is_age):
+        if not is_age or name != "X25519":
+            return None
+        share = unbase64(arguments[0])
+        secret = self.key.exchange(x25519.X25519PublicKey.from_public_bytes(share))
+        kek = hkdf(secret, share + raw_public(self.key), b"age-encryption.org/v1/X25519")
+        return ChaCha20Poly1305(kek).decrypt(bytes(12), body, b"")
+
+
+class HybridKey:
+    """ML-KEM-768 with P-256, or with X25519."""
+
+    def __init__(self, seed, with_p256):
+        try:
+            from cryptography.hazmat.primitives.asymmetric import mlkem
+        except ImportError:
+            raise Refused("post-quantum keys need version 48 or newer of the package cryptography") from None
+        expanded = hashlib.shake_256(seed).digest(192 if with_p256 else 96)
+        self.kem = mlkem.MLKEM768PrivateKey.from_seed_bytes(expanded[:64])
+        if with_p256:
+            numbers = (int.from_bytes(expanded[at : at + 32], "big") for at in range(64, 192, 32))
+            self.curve = ec.derive_private_key(next(n for n in numbers if 0 < n < P256_ORDER), ec.SECP256R1())
+        else:
+            self.curve = x25519.X25519PrivateKey.from_private_bytes(expanded[64:])
+        self.name = "mlkem768p256tag" if with_p256 else "mlkem768x25519"
+        self.with_p256 = with_p256
+
+    def unwrap(self, name, arguments, body, is_age):
+        if not is_age or name != self.name:
+            return None
+        info = b"age-encryption.org/" + name.encode()
+        enc = unbase64(arguments[-1])
+        kem_part, curve_part = enc[:1088], enc[1088:]
+        if self.with_p256:
+            own, label = point_of(self.curve), b"MLKEM768-P256"
+            if unbase64(arguments[0]) != age_tag(info, enc, hashlib.sha256(own).digest()):
+                return None
+            dh = p256_exchange(self.curve, curve_part)
+        else:
+            own, label = raw_public(self.curve), bytes.fromhex("5c2e2f2f5e5c")
+            dh = self.curve.exchange(x25519.X25519PublicKey.from_public_bytes(curve_part))
+        shared = hashlib.sha3_256(self.kem.decapsulate(kem_part) + dh + curve_part + own + label).digest()
+        return hpke_open(0x0050 if self.with_p256 else 0x647A, 3, ChaCha20Poly1305, shared, info, body)
+
+
+class Password:
+    def __init__(self, ask):
+        self.ask = ask
+
+    def unwrap(self, name, arguments, body, is_age):
+        if name != "scrypt" and (is_age or name != "pbkdf2-sha512"):
+            return None
+        salt, cost = unbase64(arguments[0]), arguments[1]
+        lowest, highest = (220_000, 10_000_000) if name != "scrypt" else (1, 22) if is_age else (10, 20)
+        if not re.fullmatch("[1-9][0-9]*", cost) or not lowest <= int(cost) <= highest:
+            raise Refused("the cost of the password is out of range")
+        given = self.ask()
+        composed = unicodedata.normalize("NFC", given)
+        for password in [composed] if composed == given else [composed, given]:
+            kek = self.derive(name, password.encode(), salt, int(cost), is_age)
+            aead = ChaCha20Poly1305 if is_age else AESGCM
+            try:
+                return aead(kek).decrypt(bytes(12), body, b"")
+            except InvalidTag:
+                pass
+        raise Refused("wrong password, or a damaged header")
+
+    @staticmethod
+    def derive(name, password, salt, cost, is_age):
+        if name == "pbkdf2-sha512":
+            return hashlib.pbkdf2_hmac("sha512", password, b"sealpin/v1 pbkdf2-sha512" + salt, cost, 32)
+        label = b"age-encryption.org/v1/scrypt" if is_age else b"sealpin/v1 scrypt"
+        n = 1 << cost
+        return hashlib.scrypt(password, salt=label + salt, n=n, r=8, p=1, maxmem=n * 1024 + (1 << 20), dklen=32)
+
+
+def keys_in(text, ask):
+    """The private keys in a key file, which may itself be protected with a password."""
+    if text.startswith((AGE, ARMOR)):
+        plain = io.BytesIO()
+        open_container(io.BytesIO(text), plain, [Password(ask)], None)
+        text = plain.getvalue()
+    keys = []
+    for block in re.findall(rb"-----BEGIN (?:EC )?PRIVATE KEY-----.*?-----END (?:EC )?PRIVATE KEY-----", text, re.S):
+        keys.append(P256Key(serialization.load_pem_private_key(block, None)))
+    for line in text.decode().split():
+        if line.startswith("AGE-SECRET-KEY-PQ-1"):
+            keys.append(HybridKey(bech32_bytes(line), with_p256=False))
+        elif line.startswith("SEALPIN-SECRET-KEY-PQ-1"):
+            keys.append(HybridKey(bech32_bytes(line), with_p256=True))
+        elif line.startswith("AGE-SECRET-KEY-1"):
+            keys.append(X25519Key(bech32_bytes(line)))
+    if not keys:
+        raise Refused("there is no private key in that file")
+    return keys
+
+
+# The header.
+
+
+def read_header(source, version):
+    """The stanzas, the bytes that the MAC covers, and the MAC."""
+    covered = bytearray(version)
+    stanzas = []
+    while True:
+        line = source.readline(MAX_HEADER)
+        if not line.endswith(b"\n") or len(covered) > MAX_HEADER:
+            raise Refused("the header is cut off, or too long")
+        if line.startswith(b"--- "):
+            return stanzas, bytes(covered) + b"---", unbase64(line[4:-1].decode())
+        if not line.startswith(b"-> "):
+            raise Refused("the header is damaged")
+        covered += line
+        name, *arguments = line[3:-1].decode().split(" ")
+        body = ""
+        while True:
+            part = source.readline(MAX_HEADER)
+            covered += part
+            body += part[:-1].decode()
+            if len(part) != 65:
+                break
+        stanzas.append((name, arguments, unbase64(body)))
+
+
+def file_key_in(source, version, identities, file_key):
+    """The file key of a container, once the MAC of its header matches; and the header's stanzas."""
+    is_age = version == AGE
+    stanzas, covered, mac = read_header(source, version)
+    passwords = [name for name, *_ in stanzas if name == "scrypt" or (name == "pbkdf2-sha512" and not is_age)]
+    if passwords and len(stanzas) > 1:
+        raise Refused("a password has to be the only way to open a file")
+    if file_key is None:
+        file_key = unwrapped(stanzas, identities, is_age)
+    if len(file_key) != (16 if is_age else 32):
+        raise Refused("the file key is not one of this format")
+    label = b"header" if is_age else b"sealpin/v1 header"
+    if not hmac.compare_digest(mac, hmac.new(hkdf(file_key, b"", label), covered, hashlib.sha256).digest()):
+        raise Refused("the header was changed, or the file key is of another file")
+    return file_key, stanzas
+
+
+def unwrapped(stanzas, identities, is_age):
+    for stanza in stanzas:
+        for identity in identities:
+            try:
+                file_key = identity.unwrap(*stanza, is_age)
+            except InvalidTag:
+                continue
+            if file_key is not None:
+                return file_key
+    if any(name in ("scrypt", "pbkdf2-sha512") for name, *_ in stanzas):
+        raise Refused("a password opens it, and not a key")
+    raise Refused("none of the keys opens it" if identities else "a private key opens it: use --key")
+
+
+# The payload.
+
+
+def decrypt_chunks(source, size, is_last_short, decrypt, write):
+    """Decrypts chunks of `size` bytes and a tag, in order; `decrypt(index, is_last, chunk)`."""
+    chunk, index = source.read(size + 16), 0
+    while True:
+        following = source.read(size + 16)
+        is_last = following == b""
+        if len(chunk) < 16 or (is_last and is_last_short and len(chunk) == size + 16):
+            raise Refused("the file is cut off: what came out is only a part")
+        if is_last and not is_last_short and len(chunk) == 16 and index > 0:
+            raise Refused("the file has an empty chunk at its end")
+        try:
+            write(decrypt(index, is_last, chunk))
+        except InvalidTag:
+            raise Refused(f"chunk {index} is damaged, or the file is cut off there") from None
+        if is_last:
+            return
+        chunk, index = following, index + 1
+
+
+def age_payload(source, file_key, write):
+    aead = ChaCha20Poly1305(hkdf(file_key, source.read(16), b"payload"))
+    nonce = lambda index, is_last: index.to_bytes(11, "big") + bytes([is_last])
+    decrypt = lambda index, is_last, chunk: aead.decrypt(nonce(index, is_last), chunk, b"")
+    decrypt_chunks(source, 65536, False, decrypt, write)
+
+
+def sealpin_payload(source, file_key, write):
+    salt, commitment = source.read(24), source.read(32)
+    input_key = hkdf(file_key, b"", b"sealpin/v1 payload")
+    info = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0" + salt + b"sealpin/v1"
+    derived = HKDFExpand(hashes.SHA512(), 76, info).derive(input_key)
+    if not hmac.compare_digest(derived[44:], commitment):
+        raise Refused("the file key is of another file, or the payload is damaged")
+    aead, base = AESGCM(derived[:32]), int.from_bytes(derived[32:44], "big")
+    decrypt = lambda index, _, chunk: aead.decrypt((base ^ index).to_bytes(12, "big"), chunk, b"")
+    decrypt_chunks(source, 16384, True, decrypt, write)
+
+
+def open_container(source, target, identities, file_key, header=None):
+    """Opens what `source` has. `header`: where the header is stored apart."""
+    first = source.readline(1024)
+    while first.strip() == b"" and first != b"" and source.tell() <= 1024:
+        first = source.readline(1024)
+    if first.strip().startswith(ARMOR):
+        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", first + source.read())
+        source = io.BytesIO(base64.b64decode(text, validate=True))
+        first = source.readline(1024)
+    if first == DETACHED:
+        if header is not None:
+            version = header.readline(1024)
+            if version != SEALPIN:
+                raise Refused("that is not the header of a payload")
+            file_key, _ = file_key_in(header, version, identities, file_key)
+        if file_key is None:
+            raise Refused("its header is stored elsewhere: use --header or --file-key")
+        return sealpin_payload(source, file_key, target.write)
+    if first not in (AGE, SEALPIN):
+        raise Refused("it is not an encrypted file of a version that is known")
+    file_key, stanzas = file_key_in(source, first, identities, file_key)
+    if first == AGE:
+        return age_payload(source, file_key, target.write)
+    if any(name == "file" for name, *_ in stanzas) and source.readline(1024) != DETACHED:
+        raise Refused("the payload does not follow its header")
+    return sealpin_payload(source, file_key, target.write)
+
+
+# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together again.
+
+
+def varint(source):
+    number, shift = 0, 0
+    while True:
+        byte = source.read(1)
+        if byte == b"" or shift > 63:
+            raise EOFError
+        number |= (byte[0] & 127) << shift
+        shift += 7
+        if byte[0] < 128:
+            return number
+
+
+def fields_of(node):
+    """The fields of a protobuf message that are bytes."""
+    source = io.BytesIO(node)
+    while source.tell() < len(node):
+        tag = varint(source)
+        value = source.read(varint(source)) if tag & 7 == 2 else varint(source)
+        yield tag >> 3, value
+
+
+def blob_of_car(source, target):
+    """Writes the blob in a CAR to a file; every block is compared with its CID."""
+    header = source.read(varint(source))
+    at = header.find(b"\xd8\x2a\x58\x25\x00")
+    root = header[at + 5 : at + 41]
+    blocks = {}
+    while True:
+        try:
+            length = varint(source)
+        except EOFError:
+            break
+        cid = source.read(36)
+        blocks[cid] = (source.tell(), length - 36)
+        source.seek(length - 36, os.SEEK_CUR)
+
+    def write(cid):
+        if cid not in blocks or cid[:1] != b"\x01" or cid[2:4] != b"\x12\x20":
+            raise Refused("a block is missing in the CAR, or is of a kind that is unknown")
+        offset, length = blocks[cid]
+        source.seek(offset)
+        block = source.read(length)
+        if hashlib.sha256(block).digest() != cid[4:]:
+            raise Refused("a block of the CAR is damaged")
+        if cid[1] == 0x55:
+            target.write(block)
+            return
+        for number, link in fields_of(block):
+            if number == 2:
+                write(next(value for field, value in fields_of(link) if field == 1))
+
+    write(root)
+    target.seek(0)
+    return target
+
+
+def is_car(source):
+    start = source.read(16)
+    source.seek(0)
+    return b"\xa2eroots" in (start[1:8], start[2:9])
+
+
+# The command line.
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--key", help="a private key file")
+    parser.add_argument("--password-file", help="a file with the password; without it you are asked")
+    parser.add_argument("--file-key", help="a file with the key of this one file, or - for standard input")
+    parser.add_argument("--header", help="the header of the file, where it is stored apart")
+    parser.add_argument("input")
+    parser.add_argument("output")
+    o = parser.parse_args()
+
+    def ask():
+        if o.password_file is None:
+            return getpass.getpass("Password: ")
+        with open(o.password_file, encoding="utf-8", newline="") as file:
+            return re.sub(r"\r?\n\Z", "", file.read(), count=1)
+
+    identities = [Password(ask)]
+    if o.key is not None:
+        with open(o.key, "rb") as file:
+            identities = keys_in(file.read(), ask)
+    file_key = None
+    if o.file_key is not None:
+        with sys.stdin if o.file_key == "-" else open(o.file_key, encoding="ascii") as file:
+            file_key = file_key_of_text(file.read().strip())
+    header = None if o.header is None else open(o.header, "rb")
+    with open(o.input, "rb") as source, tempfile.TemporaryFile() as blob:
+        if is_car(source):
+            source = blob_of_car(source, blob)
+        if o.output == "-":
+            open_container(source, sys.stdout.buffer, identities, file_key, header)
+            sys.stdout.buffer.flush()
+            return
+        if os.path.exists(o.output):
+            raise Refused(f"{o.output} exists")
+        part = f"{o.output}.part"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "wb") as target:
+                open_container(source, target, identities, file_key, header)
+            os.rename(part, o.output)
+        except BaseException:
+            os.unlink(part)
+            raise
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Refused as error:
+        sys.exit(f"rescue.py: {error}")
+    except (OSError, EOFError, ValueError, IndexError, StopIteration) as error:
+        sys.exit(f"rescue.py: it cannot be read: {type(error).__name__}: {error}")

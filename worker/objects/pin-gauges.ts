@@ -1,0 +1,12 @@
+/** What the operator's metrics show of one `Pin` object. */
+
+/** How many pins are at a service in a state. */
+type PinCount = { service: string; state: string; count: number };
+
+/** `lateMs`: how long its alarm should have rung already, in ms. */
+export type PinGauges = { pins: PinCount[]; lateMs: number };
+
+/** Counts the pins of an object that has its tables. */
+export function pinCounts(sql: SqlStorage): PinCount[] {
+  return sql.exec<PinCount>('SELECT service, state, count(*) AS count FROM pin GROUP BY service, state').toArray();
+}
