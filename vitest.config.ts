@@ -61,7 +61,10 @@ export default defineConfig({
         plugins: [webPlugin],
         test: {
           name: 'node',
-          include: ['{client,web,cli,bench,testkit}/test/**/*.test.ts', '{shared,worker}/test/**/*.node.test.ts'],
+          include: [
+            '{client,web,cli,packaging,bench,testkit}/test/**/*.test.ts',
+            '{shared,worker}/test/**/*.node.test.ts',
+          ],
           ...timeouts,
         },
       },

@@ -296,6 +296,7 @@ const table = {
     fault: 'user',
     title: 'The port is in use',
   },
+  not_installed: { status: 500, exit: 1, fault: 'user', title: 'A package is not installed' },
   build_failed: { status: 500, exit: 1, fault: 'user', title: 'The Worker does not build' },
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
 } as const satisfies Record<string, Entry>;

@@ -5,6 +5,7 @@ import { defineCommand } from '../command.ts';
 import { makeDataDirectory } from '../io/paths.ts';
 import { startDetached } from '../local/detach.ts';
 import { chooseKubo, parseKuboWish } from '../local/external-kubo.ts';
+import { packageRoot } from '../local/package-root.ts';
 import { isRunning } from '../local/process.ts';
 import { quietSqlite } from '../local/quiet.ts';
 import { loadRun, localPaths } from '../local/state.ts';
@@ -52,6 +53,7 @@ export const command = defineCommand({
     const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
     const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
     await refuseSecond(context.dataDir, args);
+    packageRoot(); // refused here, before anything is written
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
     quietSqlite();

@@ -1,8 +1,8 @@
 /** The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and `wrangler deploy`. */
-import { build } from 'esbuild';
+import type * as Esbuild from 'esbuild';
 import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../shared/errors.ts';
-import { packageRoot } from './package-root.ts';
+import { packageRoot, requireLocal } from './package-root.ts';
 import { webPlugin } from './web-bundle.ts';
 
 /** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
@@ -24,10 +24,11 @@ const workerOptions = {
  *
  * @param entry path from the package root, `worker/index.ts` for example
  * @param overrides options that differ from those of the Worker
- * @throws build_failed with the first message of the compiler and its place
+ * @throws build_failed with the first message of the compiler and its place, not_installed
  */
 export async function bundle(entry: string, overrides: BuildOptions = {}): Promise<string> {
   const root = packageRoot();
+  const { build } = requireLocal('esbuild') as typeof Esbuild;
   try {
     const result = await build({
       ...workerOptions,

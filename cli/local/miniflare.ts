@@ -2,14 +2,13 @@
 import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 import { guardFlags } from './bundle.ts';
 import { erasingClasses, type ClassName } from './erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
-import { packageRoot } from './package-root.ts';
+import { packageRoot, requireLocal } from './package-root.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
@@ -20,7 +19,7 @@ const {
   Miniflare,
   Response: MiniflareResponse,
   convertV4MiniflareOptions,
-} = createRequire(import.meta.url)('miniflare') as typeof Module;
+} = requireLocal('miniflare') as typeof Module;
 
 /** What workerd runs, and where its state lies. */
 export type WorkerdOptions = {

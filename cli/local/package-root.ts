@@ -1,16 +1,49 @@
+/** Where the Worker's source is, and the packages that build and run it. */
 import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 
-/** The folder that holds package.json, worker/ and shared/: of the checkout, or of the installed package. */
+/** What the command line's own package leaves out: 220 MB that only a service on this machine needs. */
+const localPackage = '@sealpin/local';
+
+/**
+ * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the installed `@sealpin/local`.
+ *
+ * @param from a folder of the command line
+ * @throws not_installed when there is no `@sealpin/local`, or one of another version
+ */
 export function packageRoot(from = import.meta.dirname): string {
-  for (let dir = from; ; dir = dirname(dir)) {
-    const manifest = join(dir, 'package.json');
-    if (existsSync(manifest) && (JSON.parse(readFileSync(manifest, 'utf8')) as { name?: string }).name === 'sealpin')
-      return dir;
-    if (dir === dirname(dir))
-      throw new SealpinError('build_failed', 'the source files of sealpin were not found', {
-        hint: 'reinstall sealpin',
-      });
+  for (let dir = from; dir !== dirname(dir); dir = dirname(dir)) {
+    if (existsSync(join(dir, 'wrangler.toml')) && manifestOf(dir)?.name === 'sealpin') return dir;
+  }
+  const { version } = packageJson;
+  const hint = `install it: npm i -g ${localPackage}@${version}`;
+  const dir = installedIn(from);
+  if (dir === undefined)
+    throw new SealpinError('not_installed', `a service on this machine needs the package ${localPackage}`, { hint });
+  const found = manifestOf(dir)?.version;
+  if (found !== version)
+    throw new SealpinError('not_installed', `${localPackage} is ${found}, and sealpin is ${version}`, { hint });
+  return dir;
+}
+
+/** Loads a package that the command line does not bring itself, such as `esbuild`. */
+export function requireLocal(name: 'esbuild' | 'miniflare'): unknown {
+  return createRequire(join(packageRoot(), 'package.json'))(name);
+}
+
+function manifestOf(dir: string): { readonly name?: string; readonly version?: string } | undefined {
+  const path = join(dir, 'package.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { name?: string; version?: string }) : undefined;
+}
+
+/** The folder from which Node would load `@sealpin/local`; undefined when it is not installed. */
+function installedIn(from: string): string | undefined {
+  try {
+    return dirname(createRequire(join(from, 'any.js')).resolve(`${localPackage}/package.json`));
+  } catch {
+    return undefined;
   }
 }

@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build, type Plugin } from 'esbuild';
-import { packageRoot } from './package-root.ts';
+import type * as Esbuild from 'esbuild';
+import type { Plugin } from 'esbuild';
+import { packageRoot, requireLocal } from './package-root.ts';
 
 /** Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`, `ArrayBuffer.prototype.transfer`. */
 const target = ['chrome119', 'firefox124', 'safari17.4'];
@@ -52,6 +53,7 @@ type Web = {
  */
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
+  const { build } = requireLocal('esbuild') as typeof Esbuild;
   const source = (name: string): Promise<string> => readFile(join(room, name), 'utf8');
   const compile = async ({ entry, writes = false }: { entry: string; writes?: boolean }): Promise<string> => {
     const { outputFiles } = await build({

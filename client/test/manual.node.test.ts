@@ -14,7 +14,9 @@ const root = resolve(import.meta.dirname, '../..');
 test('the examples of the manual run, and print what they say', async () => {
   const manual = readFileSync(join(root, 'docs/sdk.md'), 'utf8');
   const blocks = Array.from(manual.matchAll(/^```ts\n([^]*?)^```/gm), ([, block]) => block ?? '');
-  const program = blocks.join('').replace('./client/index.ts', pathToFileURL(join(root, 'client/index.ts')).href);
+  const program = blocks
+    .join('')
+    .replace("from 'sealpin'", `from '${pathToFileURL(join(root, 'client/index.ts')).href}'`);
   const service = await startService();
   try {
     const path = join(await temporaryDirectory(), 'examples.mts');

@@ -1,0 +1,60 @@
+/** Type declarations for the SDK that name no package, so that its users install none. */
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
+import { packageRoot } from '../cli/local/package-root.ts';
+
+/** Packages whose types appear in ours, and their one file of declarations. */
+const typePackages: Readonly<Record<string, string>> = { valibot: 'valibot/dist/index.d.mts' };
+
+/**
+ * Writes the declarations of some sources and of all that they import, in the same folders as in the repository.
+ *
+ * @param entries paths from the root of the repository
+ * @param outDir is created
+ */
+export async function writeDeclarations(entries: readonly string[], outDir: string): Promise<void> {
+  const root = packageRoot();
+  await mkdir(outDir, { recursive: true });
+  const project = join(outDir, 'tsconfig.json');
+  const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir, rootDir: root };
+  const files = entries.map((entry) => join(root, entry));
+  await writeFile(
+    project,
+    JSON.stringify({ extends: join(root, 'client/tsconfig.json'), compilerOptions, files, include: [] }),
+  );
+  await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', project]);
+  await rm(project);
+  const written = (await readdir(outDir, { recursive: true })).filter((path) => path.endsWith('.d.ts'));
+  await Promise.all(
+    written.map(async (path) => {
+      const text = await readFile(join(outDir, path), 'utf8');
+      await writeFile(join(outDir, path), withRelativeImports(text, path));
+    }),
+  );
+  await mkdir(join(outDir, 'npm'));
+  for (const [name, path] of Object.entries(typePackages)) {
+    await writeFile(join(outDir, 'npm', `${name}.d.ts`), await readFile(join(root, 'node_modules', path)));
+  }
+}
+
+/**
+ * Names each import by the path of its JavaScript file, as Node and TypeScript expect in a package.
+ *
+ * @param path of the file with this text, from the folder of all declarations
+ * @throws TypeError for a package whose types are not at hand
+ */
+export function withRelativeImports(text: string, path: string): string {
+  return text.replace(
+    /(\bfrom |\bimport\()(['"])([^'"]+)\2/g,
+    (_, before: string, quote: string, specifier: string) => {
+      if (!specifier.startsWith('.') && !Object.hasOwn(typePackages, specifier))
+        throw new TypeError(`${path} names the types of ${specifier}`);
+      const target = specifier.startsWith('.')
+        ? specifier.replace(/\.ts$/, '.js')
+        : relative(dirname(path), join('npm', `${specifier}.js`));
+      return `${before}${quote}${target.startsWith('.') ? target : `./${target}`}${quote}`;
+    },
+  );
+}

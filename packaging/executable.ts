@@ -1,0 +1,46 @@
+/**
+ * Builds the command line as one file for Linux x64, with Node in it: `npm run executable -- [path]`. It has no local
+ * service (`@sealpin/local`).
+ */
+import { execFile } from 'node:child_process';
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { build } from 'esbuild';
+import { inject } from 'postject';
+import { packageRoot } from '../cli/local/package-root.ts';
+
+if (process.platform !== 'linux' || process.arch !== 'x64') throw new TypeError('the executable is built on Linux x64');
+const [output = join(packageRoot(), 'dist/release/sealpin-linux-x64')] = process.argv.slice(2);
+await mkdir(dirname(output), { recursive: true });
+const folder = await mkdtemp(`${output}-`);
+try {
+  const main = join(folder, 'sealpin.cjs');
+  await build({
+    absWorkingDir: packageRoot(),
+    entryPoints: ['packaging/executable-entry.ts'],
+    outfile: main,
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    target: 'node24',
+    define: { 'import.meta.dirname': '__dirname' },
+    external: ['esbuild', 'miniflare'],
+    minifyWhitespace: true,
+    legalComments: 'none',
+    logLevel: 'error',
+  });
+  const blob = join(folder, 'blob');
+  const settings = join(folder, 'sea.json');
+  await writeFile(settings, JSON.stringify({ main, output: blob, disableExperimentalSEAWarning: true }));
+  await promisify(execFile)(process.execPath, ['--experimental-sea-config', settings]);
+  await cp(process.execPath, output);
+  await chmod(output, 0o755);
+  // The names are from Node's documentation, "Single executable applications".
+  await inject(output, 'NODE_SEA_BLOB', await readFile(blob), {
+    sentinelFuse: 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2',
+  });
+} finally {
+  await rm(folder, { recursive: true });
+}
+console.log(`built ${output} (${((await stat(output)).size / 1e6).toFixed(0)} MB)`);

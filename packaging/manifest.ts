@@ -1,0 +1,72 @@
+/** The `package.json` of each published package, from that of the repository. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { packageRoot } from '../cli/local/package-root.ts';
+
+/** What of the repository's `package.json` goes into the packages. */
+export type Manifest = {
+  readonly version: string;
+  readonly description: string;
+  readonly keywords: readonly string[];
+  readonly license: string;
+  readonly engines: { readonly node: string };
+  readonly dependencies: Readonly<Record<string, string>>;
+};
+
+/** The entries of the SDK: the name of the file in `lib/`, and the source. */
+export const sdkEntries = {
+  index: 'client/index.ts',
+  crypto: 'shared/crypto/index.ts',
+  ipfs: 'shared/ipfs/index.ts',
+} as const;
+
+/** The repository's own. */
+export async function readManifest(): Promise<Manifest> {
+  return JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as Manifest;
+}
+
+/** Of `sealpin`. It has no dependencies: everything is in its bundles. */
+export function sdkManifest({ version, description, keywords, license, engines }: Manifest) {
+  const exports = Object.entries(sdkEntries).map(([name, source]) => [
+    name === 'index' ? '.' : `./${name}`,
+    { types: `./types/${source.replace(/\.ts$/, '.d.ts')}`, default: `./lib/${name}.js` },
+  ]);
+  return {
+    name: 'sealpin',
+    version,
+    description,
+    keywords,
+    license,
+    type: 'module',
+    sideEffects: false,
+    bin: { sealpin: 'bin/sealpin.js' },
+    man: 'man/sealpin.1',
+    exports: { ...Object.fromEntries(exports), './package.json': './package.json' },
+    engines,
+  };
+}
+
+/**
+ * Of `@sealpin/local`.
+ *
+ * @param sources the texts of its TypeScript files; it depends on the packages that they name
+ */
+export function localManifest({ version, keywords, license, engines, dependencies }: Manifest, sources: string[]) {
+  const tools = ['esbuild', 'miniflare'];
+  const isNeeded = (name: string): boolean =>
+    tools.includes(name) || sources.some((text) => text.includes(`from '${name}'`) || text.includes(`from '${name}/`));
+  return {
+    name: '@sealpin/local',
+    version,
+    description:
+      "What sealpin needs to run its service on one's own machine: the Worker's source, Miniflare and esbuild.",
+    keywords,
+    license,
+    type: 'module',
+    sideEffects: false,
+    exports: { './package.json': './package.json' },
+    engines,
+    dependencies: Object.fromEntries(Object.entries(dependencies).filter(([name]) => isNeeded(name))),
+    publishConfig: { access: 'public' },
+  };
+}

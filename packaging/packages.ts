@@ -1,0 +1,114 @@
+/**
+ * The packages that are published: `sealpin`, the SDK and the command line in one bundle without dependencies, and
+ * `@sealpin/local`, what a service on one's own machine needs besides.
+ */
+import { cp, chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { build, type BuildOptions, type Metafile } from 'esbuild';
+import { packageRoot } from '../cli/local/package-root.ts';
+import { writeDeclarations } from './declarations.ts';
+import { licensesOf } from './licenses.ts';
+import { manPage } from './man-page.ts';
+import { localManifest, readManifest, sdkEntries, sdkManifest } from './manifest.ts';
+
+const root = packageRoot();
+
+/** Documents that the README leads to, with their paths. */
+const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs'].concat(
+  ['cli', 'client', 'shared', 'web', 'worker'].map((room) => `${room}/README.md`),
+);
+
+/** What the Worker with its pages, and the guard in front of it, are built from. */
+const workerSources = [
+  'shared',
+  'client',
+  'web',
+  'worker',
+  'cli/local/guard.ts',
+  'cli/local/origin.ts',
+  'wrangler.toml',
+  'LICENSE',
+];
+
+/** A package that was built. `bytes`: of all its files, as installed. */
+export type BuiltPackage = { readonly name: string; readonly path: string; readonly bytes: number };
+
+/**
+ * Builds both packages.
+ *
+ * @param folder where `sealpin/` and `local/` are written; what is there is removed
+ */
+export async function buildPackages(folder: string): Promise<readonly BuiltPackage[]> {
+  await rm(folder, { recursive: true, force: true });
+  return [await buildSealpin(join(folder, 'sealpin')), await buildLocal(join(folder, 'local'))];
+}
+
+async function buildSealpin(path: string): Promise<BuiltPackage> {
+  await copy(documents, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
+  const bundles = [
+    await bundleInto(
+      join(path, 'bin'),
+      { sealpin: 'cli/index.ts' },
+      { platform: 'node', target: 'node22', minifyWhitespace: true },
+    ),
+    await bundleInto(join(path, 'lib'), sdkEntries, { platform: 'browser', target: 'es2024' }),
+  ];
+  await chmod(join(path, 'bin', 'sealpin.js'), 0o755);
+  await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
+  const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
+  await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);
+  const manifest = sdkManifest(await readManifest());
+  await mkdir(join(path, 'man'));
+  const manual = await readFile(join(root, 'cli/README.md'), 'utf8');
+  await writeFile(join(path, manifest.man), manPage(manual, manifest.version));
+  return finish(path, manifest);
+}
+
+async function buildLocal(path: string): Promise<BuiltPackage> {
+  await copy(workerSources, path, (source) => !/\/test$|\/tsconfig\.json$/.test(source));
+  await cp(join(root, 'packaging', 'local.md'), join(path, 'README.md'));
+  const sources = (await filesOf(path)).filter((file) => file.endsWith('.ts'));
+  const texts = await Promise.all(sources.map((file) => readFile(file, 'utf8')));
+  return finish(path, localManifest(await readManifest(), texts));
+}
+
+async function bundleInto(
+  outdir: string,
+  entryPoints: Record<string, string>,
+  options: BuildOptions,
+): Promise<Metafile> {
+  const built = await build({
+    absWorkingDir: root,
+    entryPoints,
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    external: ['esbuild', 'miniflare'],
+    legalComments: 'none',
+    logLevel: 'error',
+    ...options,
+    metafile: true,
+  });
+  return built.metafile;
+}
+
+/** Copies files and folders of the repository to the same paths below `to`. */
+async function copy(paths: readonly string[], to: string, filter: (source: string) => boolean): Promise<void> {
+  for (const path of paths) {
+    await mkdir(dirname(join(to, path)), { recursive: true });
+    await cp(join(root, path), join(to, path), { recursive: true, filter });
+  }
+}
+
+async function finish(path: string, manifest: { readonly name: string }): Promise<BuiltPackage> {
+  const files = (await readdir(path)).toSorted();
+  await writeFile(join(path, 'package.json'), `${JSON.stringify({ ...manifest, files }, null, 2)}\n`);
+  const sizes = await Promise.all((await filesOf(path)).map(async (file) => (await stat(file)).size));
+  return { name: manifest.name, path, bytes: sizes.reduce((sum, size) => sum + size, 0) };
+}
+
+async function filesOf(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}

@@ -1,0 +1,211 @@
+/** What is published, from the packed tarball of `sealpin`: without a registry, in an empty folder. */
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { build } from 'esbuild';
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { publint } from 'publint';
+import { afterAll, describe, expect, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { withRelativeImports } from '../declarations.ts';
+import { licensesOf } from '../licenses.ts';
+import { buildPackages } from '../packages.ts';
+
+const room = await mkdtemp(join(tmpdir(), 'sealpin-packages-'));
+afterAll(() => rm(room, { recursive: true, force: true }));
+const execute = promisify(execFile);
+
+const built = await buildPackages(join(room, 'npm'));
+const tarballs = await Promise.all(built.map(({ path }) => pack(path)));
+const [tarball = '', localTarball = ''] = tarballs;
+const project = join(room, 'project');
+const installed = join(project, 'node_modules', 'sealpin');
+await installWithoutRegistry();
+
+/** The path of the packed tarball. */
+async function pack(path: string): Promise<string> {
+  const { stdout } = await execute('npm', ['pack', '--silent', `--pack-destination=${room}`], { cwd: path });
+  return join(room, stdout.trim());
+}
+
+/** Into an empty folder. Port 9 of loopback has nobody who answers, so that npm can reach no registry. */
+async function installWithoutRegistry(): Promise<void> {
+  await mkdir(project);
+  await writeFile(join(project, 'package.json'), '{ "name": "project", "type": "module", "private": true }');
+  const flags = ['--registry=http://127.0.0.1:9/', `--cache=${join(room, 'cache')}`, '--no-audit', '--no-fund'];
+  await execute('npm', ['install', ...flags, tarball], { cwd: project });
+}
+
+/** Runs a program of the project. */
+async function runModule(source: string): Promise<string> {
+  await writeFile(join(project, 'program.mjs'), source);
+  return (await execute(process.execPath, ['program.mjs'], { cwd: project })).stdout;
+}
+
+const sealpin = (argv: readonly string[], cwd: string) =>
+  spawnSync(join(project, 'node_modules', '.bin', 'sealpin'), argv, {
+    cwd,
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], HOME: cwd, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' },
+  });
+
+describe('sealpin', () => {
+  test('takes at most 5 MB, and brings no other package', async () => {
+    expect(built[0]?.bytes).toBeLessThanOrEqual(5_000_000);
+    expect((await readdir(join(project, 'node_modules'))).filter((name) => !name.startsWith('.'))).toEqual(['sealpin']);
+  });
+
+  test.each([
+    { entry: 'sealpin', kib: 96 },
+    { entry: 'sealpin/crypto', kib: 60 },
+    { entry: 'sealpin/ipfs', kib: 26 },
+  ])('$entry takes at most $kib KiB in a page, compressed', async ({ entry, kib }) => {
+    const { outputFiles } = await build({
+      stdin: { contents: `export * from '${entry}';`, resolveDir: project },
+      bundle: true,
+      minify: true,
+      format: 'esm',
+      write: false,
+    });
+    expect(gzipSync(outputFiles[0]!.contents, { level: 9 }).length / 1024).toBeLessThanOrEqual(kib);
+  });
+
+  test('in Node, each entry works as imported', async () => {
+    const stdout = await runModule(`
+      import { open, seal, SealpinError } from 'sealpin';
+      import { generateKeyPair, webBackend } from 'sealpin/crypto';
+      import { parseCid } from 'sealpin/ipfs';
+      const sealed = await seal('the plan', { to: { password: 'violet-anchor-tundra-mosaic' } });
+      const container = await sealed.blob();
+      console.log(await (await open(container, { with: { password: 'violet-anchor-tundra-mosaic' } })).text());
+      console.log(parseCid(await sealed.cid) !== undefined, 'spki' in (await generateKeyPair(webBackend)));
+      const failure = await open(container, { with: { password: 'wrong' } }).then((o) => o.text()).catch((e) => e);
+      console.log(failure instanceof SealpinError);
+    `);
+    expect(stdout).toBe('the plan\ntrue true\ntrue\n');
+  });
+
+  test('its types stand alone', async () => {
+    await writeFile(
+      join(project, 'program.ts'),
+      `import { connect, seal, type Sealed, type StoredFile } from 'sealpin';
+import { webBackend } from 'sealpin/crypto';
+import { parseCid } from 'sealpin/ipfs';
+export const sealed: Promise<Sealed> = seal('text', { to: { password: 'x' } });
+// @ts-expect-error a number is no source
+export const refused = seal(1, { to: { password: 'x' } });
+export const nameOf = ({ filename }: StoredFile): string | null | undefined => filename;
+console.log(connect, webBackend, parseCid);
+`,
+    );
+    const flags = [
+      '--strict',
+      '--noEmit',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2024',
+      '--lib',
+      'es2024,dom,dom.iterable,dom.asynciterable',
+    ];
+    const tsc = join(packageRoot(), 'node_modules/typescript/bin/tsc');
+    expect(
+      spawnSync(process.execPath, [tsc, ...flags, 'program.ts'], { cwd: project, encoding: 'utf8' }),
+    ).toMatchObject({
+      stdout: '',
+      status: 0,
+    });
+  });
+
+  test('the command encrypts and decrypts without a service', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'alone');
+    expect(sealpin(['encrypt', 'in', '--output', 'out'], directory)).toMatchObject({ status: 0 });
+    expect(sealpin(['decrypt', './out', '-'], directory)).toMatchObject({ status: 0, stdout: 'alone' });
+  });
+
+  test.each([{ argv: ['start'] }, { argv: ['start', '--detach'] }, { argv: ['rebuild'] }])(
+    '$argv asks for @sealpin/local',
+    async ({ argv }) => {
+      const directory = await temporaryDirectory();
+      const { version } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as { version: string };
+      expect(sealpin(argv, directory)).toMatchObject({
+        status: 1,
+        stdout: '',
+        stderr:
+          'sealpin: error: a service on this machine needs the package @sealpin/local\n' +
+          `sealpin: hint: install it: npm i -g @sealpin/local@${version}\n`,
+      });
+      expect(await readdir(directory)).toEqual([]);
+    },
+  );
+
+  test('another version of @sealpin/local is refused', async () => {
+    const directory = await temporaryDirectory();
+    const local = join(project, 'node_modules', '@sealpin', 'local');
+    await cp(built[1]!.path, local, { recursive: true });
+    const manifest = await readFile(join(local, 'package.json'), 'utf8');
+    await writeFile(join(local, 'package.json'), manifest.replace(/"version": "[^"]*"/, '"version": "0.0.1"'));
+    const ran = sealpin(['start'], directory);
+    await rm(join(project, 'node_modules', '@sealpin'), { recursive: true });
+    expect(ran).toMatchObject({ status: 1, stdout: '' });
+    expect(ran.stderr).toMatch(/^sealpin: error: @sealpin\/local is 0\.0\.1, and sealpin is \d/);
+  });
+
+  test('brings the licenses of all that is bundled', async () => {
+    const text = await readFile(join(installed, 'THIRD-PARTY-LICENSES.txt'), 'utf8');
+    for (const name of ['@noble/ciphers', 'citty', 'modern-tar', 'valibot']) expect(text).toContain(`\n${name} `);
+    await expect(licensesOf(['worker/index.ts'])).resolves.toBe('');
+  });
+
+  test('has every document that its README names', async () => {
+    const readme = await readFile(join(installed, 'README.md'), 'utf8');
+    const names = Array.from(readme.matchAll(/\]\(([\w/-]+\.md|LICENSE)[)#]/g), ([, name]) => name!);
+    expect(names).toContain('cli/README.md');
+    expect(names.filter((name) => !existsSync(join(installed, name)))).toEqual([]);
+  });
+});
+
+describe.each([
+  ['sealpin', tarball],
+  ['@sealpin/local', localTarball],
+])('%s', (_, path) => {
+  test('publint finds nothing', async () => {
+    const packed = await readFile(path);
+    const { messages } = await publint({ pack: { tarball: new Uint8Array(packed).buffer }, strict: true });
+    expect(messages).toEqual([]);
+  });
+});
+
+test('@sealpin/local has every source of the Worker, of the guard and of the pages', async () => {
+  const absWorkingDir = built[1]!.path;
+  const external = ['cloudflare:*', 'node:*', './worker.js', 'sealpin:web'];
+  for (const entry of ['worker/index.ts', 'cli/local/guard.ts', 'web/receive-page.ts', 'web/workers/engine.ts']) {
+    const options = { absWorkingDir, external, bundle: true, write: false, packages: 'external' } as const;
+    const { warnings } = await build({ ...options, format: 'esm', entryPoints: [`./${entry}`], logLevel: 'silent' });
+    expect(warnings, entry).toEqual([]);
+  }
+});
+
+test('arethetypeswrong finds nothing in any way that takes ES modules', async () => {
+  const result = await checkPackage(createPackageFromTarballData(new Uint8Array(await readFile(tarball))));
+  if (!result.types) throw new Error('there are no types');
+  // CommonJS, and the resolution of Node 10, which knows no exports, are not supported.
+  const known = ['node10', 'node16-cjs'];
+  expect(result.problems.filter((each) => !('resolutionKind' in each && known.includes(each.resolutionKind)))).toEqual(
+    [],
+  );
+});
+
+test('types of a package that is not at hand are refused', () => {
+  expect(withRelativeImports("import { a } from './b.ts';", 'client/a.d.ts')).toBe("import { a } from './b.js';");
+  expect(withRelativeImports("import type * as v from 'valibot';", 'client/a.d.ts')).toBe(
+    "import type * as v from '../npm/valibot.js';",
+  );
+  expect(() => withRelativeImports("import type { Hono } from 'hono';", 'client/a.d.ts')).toThrow('hono');
+});
