@@ -120,7 +120,7 @@ export const de: Words = {
   sendingText: 'Jede Datei wird hier verschlüsselt und verlässt diesen Rechner erst dann.',
   sentTitle: 'Ihr Link',
   sentText:
-    'Senden Sie ihn dem Empfänger. Wer ihn hat, kann die Dateien öffnen, und niemand kann ihn noch einmal machen.',
+    'Senden Sie ihn dem Empfänger. Wer ihn hat, kann die Dateien öffnen. Kopieren Sie ihn jetzt: Er ist sonst nirgends gespeichert.',
   copy: 'Kopieren',
   copied: 'Kopiert',
   copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',

@@ -112,7 +112,7 @@ export const en = {
   sendingTitle: 'Encrypting and sending …',
   sendingText: 'Each file is encrypted here, and only then leaves this computer.',
   sentTitle: 'Your link',
-  sentText: 'Send it to the receiver. Anyone who has it can open the files, and nobody can make it again.',
+  sentText: 'Send it to the receiver. Anyone who has it can open the files. Copy it now: it is kept nowhere else.',
   copy: 'Copy',
   copied: 'Copied',
   copyByHand: 'It is selected now; copy it with the keyboard.',
