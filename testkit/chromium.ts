@@ -16,6 +16,8 @@ export type RunningPage = {
 export function launchChromium(executablePath: string): Promise<Browser> {
   return chromium.launch({
     executablePath,
+    // In another locale it has no way to write a name that is not ASCII, and calls the file "download".
+    env: { ...process.env, LC_ALL: 'C.UTF-8' },
     args: [
       '--headless',
       '--no-sandbox',
