@@ -9,7 +9,7 @@ const x: Axis = { what: 'files in the account', base: 10 };
 export const growth: Growth = { run: files };
 
 async function* files({ quick, step }: Run): AsyncGenerator<Series> {
-  const counts = ladder(10, 100_000, 10).slice(0, quick ? 3 : undefined);
+  const counts = ladder(10, 100_000, 10).slice(0, quick ? 2 : undefined);
   const rounds = quick ? 1 : 9;
   const page = line('a page of 10 of the list', 'time', 'ms');
   const one = line('GET of one file, ?data=false', 'time', 'ms');

@@ -116,7 +116,7 @@ describe('S81 S82: the service dies', () => {
         ['before the bytes are pinned', 'pin/add', 'before'],
         ['after the bytes are pinned, before it knows', 'pin/add', 'after'],
       ] as const
-    ).filter((_, index) => long || index % 2 === 0),
+    ).filter((_, index) => long || index % 4 === 0),
   )('%s: nothing is left of an upload', async (_, command, when) => {
     await killAt(command, when, store);
     expect(await listed()).toEqual([]);
@@ -138,7 +138,7 @@ describe('S81 S82: the service dies', () => {
       ] as const
     )
       .flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const])
-      .filter((_, index) => long || index % 5 === 3),
+      .filter((_, index) => long || index % 9 === 4),
   )('%s of an upload in two parts (%s %i, %s): nothing is left of it', async (_, command, nth, when) => {
     await setBytes(1_600_000);
     await killAt(command, when, store, nth);

@@ -12,6 +12,8 @@ import { startPeer, type Peer, type Turn } from './peer.ts';
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 let dir: string;
 let node: RunningNode;
 let peer: Peer;
@@ -177,7 +179,7 @@ describe('a claim', () => {
     socket.destroy();
   });
 
-  it.each(['before', 'after'] as const)(
+  it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
     'of a service that died %s the bytes were pinned is free within a minute, and there is one file',
     async (when) => {
       const bytes = randomBytes(10_000);
@@ -236,8 +238,8 @@ describe('an upload that fails', () => {
   it.each([
     ['at once', 0],
     ['after its first bytes', 100],
-    ['after it was fast', 2_000_000],
-  ])('because no more bytes arrive, %s, times out, and can be sent again', async (_, sent) => {
+    ...(long ? [['after it was fast', 2_000_000] as const] : []),
+  ] as const)('because no more bytes arrive, %s, times out, and can be sent again', async (_, sent) => {
     const bytes = randomBytes(3_000_000);
     const socket = await begin(bytes.length, bytes.subarray(0, sent));
     const response = await new Promise<string>((resolve) => {
@@ -251,20 +253,23 @@ describe('an upload that fails', () => {
   });
 });
 
-it.each(['plain', 'encrypted'])('an upload in %s mode that is slow for a long time does not time out', async (mode) => {
-  const bytes = randomBytes(40);
-  const socket = await begin(bytes.length, bytes.subarray(0, 1), mode);
-  const answered = new Promise<string>((resolve) => {
-    socket.once('data', (chunk) => resolve(chunk.toString()));
-  });
-  // Longer than an upload may send nothing at all.
-  for (let sent = 1; sent < bytes.length; sent += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    socket.write(bytes.subarray(sent, sent + 1));
-  }
-  expect(await answered).toMatch(/^HTTP\/1.1 201 /);
-  socket.destroy();
-});
+it.each(long ? ['plain', 'encrypted'] : ['encrypted'])(
+  'an upload in %s mode that is slow for a long time does not time out',
+  async (mode) => {
+    const bytes = randomBytes(40);
+    const socket = await begin(bytes.length, bytes.subarray(0, 1), mode);
+    const answered = new Promise<string>((resolve) => {
+      socket.once('data', (chunk) => resolve(chunk.toString()));
+    });
+    // Longer than an upload may send nothing at all.
+    for (let sent = 1; sent < bytes.length; sent += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      socket.write(bytes.subarray(sent, sent + 1));
+    }
+    expect(await answered).toMatch(/^HTTP\/1.1 201 /);
+    socket.destroy();
+  },
+);
 
 describe('a second request with an Idempotency-Key', () => {
   const chunks = (text: string): ReadableStream => new Blob([text]).stream();

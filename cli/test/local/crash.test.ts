@@ -19,7 +19,7 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   return service;
 }
 
-const rounds = process.env['SEALPIN_LONG'] === '1' ? 40 : 2;
+const rounds = process.env['SEALPIN_LONG'] === '1' ? 40 : 1;
 
 async function workerdOf({ dataDir }: Running): Promise<ProcessMark> {
   const [mark] = (await loadRun(dataDir))!.workerd;

@@ -121,6 +121,6 @@ test('whatever a pin reaches is there, over all imports, and nothing else stays'
         await store.close();
       }
     }),
-    { numRuns: process.env['SEALPIN_LONG'] === '1' ? 500 : 25 },
+    { numRuns: process.env['SEALPIN_LONG'] === '1' ? 500 : 12 },
   );
 });

@@ -105,7 +105,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
         await store.close();
       }
     }),
-    { numRuns: process.env['SEALPIN_LONG'] === '1' ? 500 : 30, examples: [[partAlone]] },
+    { numRuns: process.env['SEALPIN_LONG'] === '1' ? 500 : 15, examples: [[partAlone]] },
   );
 });
 

@@ -30,6 +30,10 @@ const suites = [
   'wycheproof',
 ];
 
+/** In the short form Node and workerd run these alone: they are long, and say little about an engine. */
+const longSuites = new Set(['hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
+const long = process.env['SEALPIN_LONG'] === '1';
+
 withProgram('chromium', { probe: ['--version'] }, () => {
   describe('Chromium, web backend', () => {
     let running: RunningPage;
@@ -48,7 +52,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     });
 
     for (const suite of suites) {
-      test(suite, { timeout: 120_000 }, async () => {
+      test.runIf(long || !longSuites.has(suite))(suite, { timeout: 120_000 }, async () => {
         const { passed, failed, notes } = await running.page.evaluate<Outcome>(`sealpin.run('${suite}')`);
         // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
         for (const note of notes) console.log(`chromium, web backend: ${note}`);

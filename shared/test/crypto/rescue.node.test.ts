@@ -22,6 +22,8 @@ import { inDirectory, run, withProgram } from '../../../testkit/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from './streams.ts';
 import { seal } from './suites/containers.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 const root = joinPath(import.meta.dirname, '../../..');
 const golden = joinPath(root, 'shared/test/vectors/golden');
 const password: Recipient = passwordRecipient('pässwörd', { name: 'scrypt', logN: 10 });
@@ -60,15 +62,17 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         }),
     );
 
-    test.each([0, 16_383, 16_384, 65_536, 65_537, 200_000])('files of %i bytes in both formats', (bytes) =>
-      inDirectory(async (path) => {
-        const { privatePem, recipient } = await generateKeyPair();
-        const plaintext = pattern(bytes);
-        for (const format of ['age', 'sealpin'] as const) {
-          const input = await seal(backend, format, parseRecipients(recipient), plaintext);
-          equal(await rescue(path, { input, key: privatePem }, '--key', 'key', 'input', '-'), plaintext);
-        }
-      }),
+    test.each(long ? [0, 16_383, 16_384, 65_536, 65_537, 200_000] : [0, 65_537])(
+      'files of %i bytes in both formats',
+      (bytes) =>
+        inDirectory(async (path) => {
+          const { privatePem, recipient } = await generateKeyPair();
+          const plaintext = pattern(bytes);
+          for (const format of ['age', 'sealpin'] as const) {
+            const input = await seal(backend, format, parseRecipients(recipient), plaintext);
+            equal(await rescue(path, { input, key: privatePem }, '--key', 'key', 'input', '-'), plaintext);
+          }
+        }),
     );
 
     test('what is encrypted to several keys, with each of them', () =>

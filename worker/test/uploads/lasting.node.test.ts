@@ -12,7 +12,7 @@ import {
   head,
   metadataOf,
   mib,
-  modes,
+  modesInForm,
   offsetOf,
   patch,
   random,
@@ -68,7 +68,7 @@ async function partsOf(owner: Owner): Promise<string[]> {
   return cids;
 }
 
-it.each(modes)('%s: goes on after the service was killed, and a day later', async (mode) => {
+it.each(modesInForm)('%s: goes on after the service was killed, and a day later', async (mode) => {
   const bytes = random(5 * mib + 77);
   const dir = join(service.dir, `killed-${mode}`);
   const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
@@ -90,7 +90,7 @@ it.each(modes)('%s: goes on after the service was killed, and a day later', asyn
   }
 });
 
-describe.each(modes)('%s', (mode) => {
+describe.each(modesInForm)('%s', (mode) => {
   it('keeps nothing that opens it without its key, and nothing of it once it is stored', async () => {
     const owner = await newOwner(service);
     const { path, bytes } = await halfWay(owner.call, mode);

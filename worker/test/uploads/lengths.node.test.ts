@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { client, type Client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { create, expectStored, mib, modes, patch, random, send, stateOf } from './tus.ts';
+import { create, expectStored, mib, modes, modesInForm, patch, random, send, stateOf } from './tus.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -37,7 +37,9 @@ describe.each(modes)('%s', (mode) => {
     await expectStored(call, finished, bytes);
     expect(await stateOf(call, path)).toMatchObject({ state: 'done', offset: length, length });
   });
+});
 
+describe.each(modesInForm)('%s', (mode) => {
   it('in pieces of 512,000 bytes', async () => {
     const bytes = random(3_333_333);
     const { path } = await create(call, mode, bytes.length);
