@@ -149,7 +149,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
   });
 
-  test.each(long ? ['reloaded', 'left for another page', 'without its service worker'] : ['reloaded'])(
+  test.runIf(long).each(['reloaded', 'left for another page', 'without its service worker'])(
     'a download whose page is %s fails',
     async (what) => {
       const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
