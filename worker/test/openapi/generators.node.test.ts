@@ -133,6 +133,9 @@ withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
     const { apiKey } = await service.account();
     const config = join(import.meta.dirname, 'schemathesis.toml');
     const args = ['--config-file', config, 'run', `${service.url}/v1/openapi.json`, '--max-examples=100', '--no-color'];
-    await run('schemathesis', args, { env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken } });
+    const hooks = join(import.meta.dirname, 'media_types.py');
+    await run('schemathesis', args, {
+      env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken, SCHEMATHESIS_HOOKS: hooks },
+    });
   });
 });

@@ -29,7 +29,7 @@ func main() {
 	check(err)
 	expect(len(list.Files) == 2 && list.Files[0].FileId == plain.FileId && list.Files[1].Size == 6)
 
-	for _, stored := range []*sealpin.StoredFile{encrypted, plain} {
+	for _, stored := range []*sealpin.NewlyStoredFile{encrypted, plain} {
 		raw, _, err := client.GetFileContent(ctx, stored.FileId).Execute()
 		check(err)
 		read, err := io.ReadAll(raw)
