@@ -95,9 +95,9 @@ export type FromEngine =
   | { id: number; failure: Failure }
   | { id: number; progress: number; total?: number };
 
-/** From the page to the service worker. The port leads to the engine. */
+/** From the page to the service worker. `port` leads to the engine; on `heard` the service worker says that it has the offer. */
 export type ToServiceWorker =
-  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort }
+  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; heard: MessagePort }
   /** The page goes away. */
   | { kind: 'gone'; id: string }
   /** Keeps the service worker running: Firefox stops one that nobody talks to for 30 s. */

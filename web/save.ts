@@ -132,7 +132,13 @@ async function stream(
   addEventListener('pagehide', leave);
   try {
     const written = write({ kind: 'stream', port: channel.port1 }, [channel.port1]);
-    tell({ kind: 'offer', id, ...file, port: channel.port2 }, [channel.port2]);
+    const answer = new MessageChannel();
+    const heard = new Promise((resolve) => answer.port1.addEventListener('message', resolve, { once: true }));
+    answer.port1.start();
+    const offer = { kind: 'offer', id, ...file, port: channel.port2, heard: answer.port2 } as const;
+    tell(offer, [channel.port2, answer.port2]);
+    // The request can overtake the offer, and finds nothing then. An engine that nobody pulls from ends the wait.
+    await Promise.race([heard, written]);
     document.body.append(frame);
     await written;
   } finally {

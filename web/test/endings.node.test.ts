@@ -104,6 +104,17 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => privateFiles(page)).toEqual({});
   });
 
+  test('a download begins although its service worker hears of it late', async () => {
+    const { page } = await opened(large, { without: ways.stream });
+    await page.evaluate(() => {
+      const post = ServiceWorker.prototype.postMessage as (...message: unknown[]) => void;
+      ServiceWorker.prototype.postMessage = function (this: ServiceWorker, ...message: unknown[]) {
+        setTimeout(() => post.apply(this, message), 500);
+      } as typeof ServiceWorker.prototype.postMessage;
+    });
+    equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
+  });
+
   test('a connection that breaks is continued where it stopped', async () => {
     const root = await proxied((count) => (count < 4 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
     const { page } = await opened(large, { without: ways.stream }, root);
@@ -149,7 +160,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
   });
 
-  test.runIf(long).each(['reloaded', 'left for another page', 'without its service worker'])(
+  test.each(long ? ['reloaded', 'left for another page', 'without its service worker'] : ['reloaded'])(
     'a download whose page is %s fails',
     async (what) => {
       const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));

@@ -17,8 +17,10 @@ self.addEventListener('install', () => void self.skipWaiting());
 
 self.addEventListener('message', ({ data }: ExtendableMessageEvent) => {
   const message = data as ToServiceWorker;
-  if (message.kind === 'offer') transfers.set(message.id, { offer: message, isTaken: false });
-  else if (message.kind === 'gone') {
+  if (message.kind === 'offer') {
+    transfers.set(message.id, { offer: message, isTaken: false });
+    message.heard.postMessage(undefined);
+  } else if (message.kind === 'gone') {
     transfers.get(message.id)?.fail?.();
     transfers.delete(message.id);
   }
