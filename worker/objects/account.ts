@@ -93,7 +93,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #signed = new SignedRequests({
     ...this.#stores,
     uses: new SignedUses(this.#sql),
-    hashOf: (keyId) => this.#registry.hashOf(keyId),
+    hashOf: (keyId) => this.#row.open && this.#registry.hashOf(keyId),
     authorize: (hash, scope) => this.#authorize(hash, scope),
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
   });
