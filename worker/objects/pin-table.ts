@@ -9,8 +9,18 @@ import type { SurveyState } from '../../shared/api.ts';
  */
 export type PinState = Exclude<SurveyState, 'damaged'>;
 
-/** A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. */
-export type Reference = { cid: string; service: string; account: string; fileId: string; isPart?: boolean };
+/**
+ * A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. `requestId`: of the
+ * request that adds or removes it, for the log.
+ */
+export type Reference = {
+  cid: string;
+  service: string;
+  account: string;
+  fileId: string;
+  isPart?: boolean;
+  requestId?: string | undefined;
+};
 
 /** A CID at a service. */
 export type PinRow = {
