@@ -1,11 +1,9 @@
 /** The checks of `doctor` that ask a pinning service and the deployed service, both real. */
 import { join } from 'node:path';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { checkPinning, checkService } from '../checks.ts';
 import type { Configuration } from '../configuration.ts';
@@ -123,13 +121,12 @@ describe('the deployed service', () => {
       expect.stringContaining('→'),
     ]);
     let health: object | string = '<html>';
-    const other = createServer((request, response) => {
+    const other = await startLoopbackServer((request, response) => {
       const body = request.url === '/v1/health' ? health : '';
       response.end(typeof body === 'string' ? body : JSON.stringify(body));
-    }).listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    });
+    onTestFinished(() => other.close());
+    const { url } = other;
     expect((await check({ url }))[0]).toBe(`✗ ${url} responds, and is not Sealpin`);
     health = { status: 'degraded', version: '0.0.1' };
     const lines = await check({ url });

@@ -2,8 +2,8 @@
  * As much of Cloudflare's API as wrangler calls to deploy a Worker with its KV namespace, secrets and domain, on loopback and in
  * memory. https://developers.cloudflare.com/api/ describes the real one.
  */
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 /** The account that it begins with. */
 export const accountId = '0123456789abcdef0123456789abcdef';
@@ -43,7 +43,7 @@ export async function startCloudflare(): Promise<Cloudflare> {
     domains: new Map<string, string>(),
     requests: [] as string[],
   };
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     void bodyOf(request).then(async (body) => {
       const { pathname: path, searchParams } = new URL(request.url ?? '/', 'http://loopback');
       const method = request.method ?? 'GET';
@@ -72,16 +72,10 @@ export async function startCloudflare(): Promise<Cloudflare> {
       );
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     ...state,
-    url,
-    env: { CLOUDFLARE_API_BASE_URL: url, CLOUDFLARE_API_TOKEN: apiToken },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    ...server,
+    env: { CLOUDFLARE_API_BASE_URL: server.url, CLOUDFLARE_API_TOKEN: apiToken },
   };
 }
 
