@@ -11,7 +11,7 @@ import {
   pinning,
   type Configuration,
 } from './configuration.ts';
-import { roundTrip } from './round-trip.ts';
+import { roundTrip } from './pinning-probe.ts';
 import { accountsOf, kvNamespaces, secretNames, type Wrangler } from './wrangler.ts';
 
 /** How long a pinning service may take for the round trip, and the service for a response. */
