@@ -8,8 +8,9 @@ import { readTo, toFlag } from '../keys/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure } from '../remote/fetch-blob.ts';
 import { openDownload } from '../remote/kept-download.ts';
+import { limitsOf, refuseLarge } from '../remote/limits.ts';
 import { store } from '../remote/store-blob.ts';
-import { keepInHistory, limitsOf, refuseLarge } from '../seal.ts';
+import { keepInHistory } from '../seal.ts';
 import { fileKeyOfBlob, nameInHistory } from '../stored-file.ts';
 import { keyFlag, newPasswordFlags } from './args.ts';
 
