@@ -147,17 +147,15 @@ async function keySeal({ id, service }: Uploading): Promise<UploadSeal> {
   return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
 }
 
-const fileKeyLabel = 'file key';
-
 async function unsealed(sealedKey: string, o: Uploading): Promise<Uint8Array> {
-  return (await keySeal(o)).open(Buffer.from(sealedKey, 'base64'), fileKeyLabel);
+  return (await keySeal(o)).open(Buffer.from(sealedKey, 'base64'));
 }
 
 async function fill(spool: Spool, o: Uploading): Promise<void> {
   const { output, now } = o.context;
   const container = await o.encrypt();
   const { fileKey } = container;
-  const sealedKey = fileKey === undefined ? undefined : await (await keySeal(o)).seal(fileKey, fileKeyLabel);
+  const sealedKey = fileKey === undefined ? undefined : await (await keySeal(o)).seal(fileKey);
   const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
   output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
   const progress = output.progress('encrypting', container.bytes);
