@@ -54,10 +54,11 @@ async function interrupted(on: Awaited<ReturnType<typeof scene>>, ...flags: stri
   return ran;
 }
 
-const json = <T>({ stdout }: Ran): T => JSON.parse(stdout) as T;
+const json = ({ stdout }: Ran): unknown => JSON.parse(stdout);
 
 const storedFiles = async (): Promise<number> =>
-  json<{ files: unknown[] }>(await run(['list', '--json', '--data-dir', local.dataDir], local.dataDir)).files.length;
+  (json(await run(['list', '--json', '--data-dir', local.dataDir], local.dataDir)) as { files: unknown[] }).files
+    .length;
 
 describe('a send that breaks off', () => {
   test('is continued by the same command, also with another expiry, and nothing is sent twice', async () => {
@@ -137,7 +138,7 @@ describe('a send that breaks off', () => {
       stderr: expect.stringContaining('continuing the upload of two') as unknown,
     });
     expect(await on.spools()).toEqual([]);
-    const { deliveries } = json<{ deliveries: { id: string; from: string }[] }>(await inbox('list', '--json'));
+    const { deliveries } = json(await inbox('list', '--json')) as { deliveries: { id: string; from: string }[] };
     expect(deliveries).toMatchObject([{ from: 'Ben' }]);
     await inbox('open', deliveries[0]!.id, 'there');
     await on.arrived('there');
