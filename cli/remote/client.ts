@@ -151,6 +151,7 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
   if (code === 'insufficient_scope' && keyFrom !== undefined)
     return `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> --scopes …`;
   if (code !== 'unauthorized') return undefined;
+  if (keyFrom === 'the link of the inbox') return 'the inbox may be closed: ask its owner for a new link';
   if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;
   return (
     'the key is from local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
