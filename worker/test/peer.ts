@@ -42,6 +42,9 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
     void handle(request, response);
   });
 
+  // A connection that is closed while a command is on its way is a fault, and faults are what tests ask for.
+  server.keepAliveTimeout = 0;
+
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
     const command = url.pathname.replace('/api/v0/', '');
