@@ -40,9 +40,6 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
   const server = await startLoopbackServer((request, response) => void handle(request, response));
   const peer: Peer = { ...server, aborted: [], seen: [], onCommand: undefined, onBody: undefined };
 
-  // A connection that is closed while a command is on its way is a fault, and faults are what tests ask for.
-  server.keepAliveTimeout = 0;
-
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
     const command = url.pathname.replace('/api/v0/', '');

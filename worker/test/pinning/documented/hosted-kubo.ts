@@ -1,7 +1,7 @@
 /** A real Kubo that knows only what a hosted service documents of Kubo's RPC, and says no more than that. */
-import { createServer, request as connect } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request as connect } from 'node:http';
 import { startKubo, type RealKubo } from '../../../../testkit/kubo.ts';
+import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import type { Honest } from '../suite.ts';
 import documented from './filebase-rpc.json' with { type: 'json' };
 
@@ -20,7 +20,7 @@ const commands: Record<string, readonly string[]> = documented.commands;
 /** Starts a filter before a Kubo that refuses every command and every parameter that the documents do not name. */
 export async function startFilter(kuboUrl: () => string): Promise<Filter> {
   const refused: string[] = [];
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     const url = new URL(request.url ?? '/', kuboUrl());
     const command = url.pathname.replace(/^\/api\/v0\//, '');
     const known = Object.hasOwn(commands, command) ? commands[command] : undefined;
@@ -40,17 +40,7 @@ export async function startFilter(kuboUrl: () => string): Promise<Filter> {
     response.once('close', () => onward.destroy());
     request.pipe(onward);
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  return {
-    refused,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
+  return { ...server, refused };
 }
 
 /** Starts a Kubo and such a filter. */
