@@ -139,6 +139,7 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
   if (code === 'insufficient_scope' && keyFrom !== undefined)
     return `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> --scopes …`;
   if (code !== 'unauthorized') return undefined;
+  if (keyFrom === 'the link of the inbox') return 'the inbox may be closed: ask its owner for a new link';
   if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;
   return (
     'the key is from local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
@@ -191,7 +192,7 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
+  list(o: { cursor?: string | undefined; limit?: number; cid?: string; order?: 'asc' }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;

@@ -119,15 +119,23 @@ export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeou
   return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
 }
 
-async function sourcesOf(context: Context): Promise<BlockSource[]> {
+/** The service, then the configured gateways. @throws service_unreachable when there are none */
+export async function sourcesOf(context: Context): Promise<BlockSource[]> {
   const { url, gateways } = await findService(context);
-  const source = (root: URL, id: string) =>
-    gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
-  const sources = gateways.map((root) => source(root, `gateway ${root.host}`));
-  if (url !== undefined) sources.unshift(source(url, `service ${url.host}`));
+  const service = url === undefined ? [] : [sourceAt(url, `service ${url.host}`, context)];
+  const sources = [...service, ...sourcesAt(gateways, context)];
   if (sources.length === 0)
     throw noService('name the service that stores it: --service https://… (the sender knows it)');
   return sources;
+}
+
+/** Gateways as sources of blocks, in order of preference. */
+export function sourcesAt(gateways: readonly URL[], context: Context): BlockSource[] {
+  return gateways.map((root) => sourceAt(root, `gateway ${root.host}`, context));
+}
+
+function sourceAt(root: URL, id: string, context: Context): BlockSource {
+  return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
 }
 
 /**
