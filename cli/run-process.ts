@@ -23,7 +23,7 @@ function currentDirectory(): string {
  *
  * @param overrides what tests want otherwise; the command line itself overrides nothing
  */
-export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}): Promise<never> {
+export async function runProcess(overrides: Pick<Environment, 'scryptLogN' | 'built'> = {}): Promise<never> {
   // We allocate mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until V8
   // marks the whole heap for them: measured, a third of the user CPU of decrypting 1 GiB and 50 MiB of RSS. It stays small.
   setFlagsFromString('--semi-space-growth-factor=1');

@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
+import type { Built } from '../context.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { CleanupStack, once, serialize } from './cleanup.ts';
 import { type Controls, type Homes, listenForControl } from './control.ts';
@@ -44,6 +45,8 @@ export type ServiceOptions = {
   readonly origins?: readonly string[];
   /** Gets each line that the Worker logs; its own lines are JSON. */
   log(line: string): void;
+  /** See `Environment`. */
+  readonly built?: Built | undefined;
 };
 
 /** A running local service. */
@@ -86,7 +89,8 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   const choice = await chooseKubo(dataDir, options.kubo);
   await rememberKubo(dataDir, choice);
   // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
-  const bundles = Promise.all([bundleWorker(), bundleGuard()]);
+  const { built = (_, build) => build() } = options;
+  const bundles = Promise.all([built('worker', bundleWorker), built('guard', bundleGuard)]);
   const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), bundles]);
   const node = await startNode({
     dir: paths.ipfs,
