@@ -3,9 +3,6 @@ import type { Timeouts } from './remote/timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
-/** Gives what `build` makes under a name, or what it made before. */
-export type Built = (name: 'worker' | 'guard', build: () => Promise<string>) => Promise<string>;
-
 /** What the process gives: streams, variables, directories, the clock, and the signal that ends it. */
 export type Environment = {
   readonly stdin: InputStream;
@@ -22,11 +19,6 @@ export type Environment = {
    * decides.
    */
   readonly scryptLogN?: number | undefined;
-  /**
-   * Makes the code that workerd runs, by its name, where tests keep it for all processes of a run. The command line
-   * never sets it: each start builds from the source.
-   */
-  readonly built?: Built | undefined;
   readonly now: () => number;
   /** How slow a service or gateway may be. */
   readonly timeouts: Timeouts;

@@ -1,9 +1,8 @@
 /** A page in Chromium that runs a module of the repository. */
 import { build } from 'esbuild';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { pathOf } from './programs.ts';
+import { startLoopbackServer } from './loopback-server.ts';
 
 export type RunningPage = {
   page: Page;
@@ -49,26 +48,20 @@ export async function startPage(entry: string, files: Record<string, Uint8Array>
   });
   const script = outputFiles.map(({ text }) => text).join('\n');
   const html = new TextEncoder().encode('<!doctype html><meta charset="utf-8"><script src="/script.js"></script>');
-  const server = createServer(({ url = '/' }, response) => {
+  const server = await startLoopbackServer(({ url = '/' }, response) => {
     response.setHeader('content-type', url === '/script.js' ? 'text/javascript' : 'text/html');
     response.end(url === '/script.js' ? script : (files[url] ?? html));
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
   const browser = await launchChromium(executablePath);
   const page = await browser.newPage();
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const origin = server.url;
   await page.goto(`${origin}/`);
   return {
     page,
     origin,
     async close() {
       await browser.close();
-      await new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      });
+      await server.close();
     },
   };
 }

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundle, bundleGuard, bundleWorker, guardFlags } from '../cli/local/bundle.ts';
+import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
@@ -53,10 +53,8 @@ export type Service = {
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
-async function modulesOf(entry: string | undefined) {
-  const contents = await (entry === undefined
-    ? bundledOnce('worker', bundleWorker)
-    : bundledOnce(entry, () => bundle(entry)));
+async function modulesOf(entry: string) {
+  const contents = await bundledOnce(entry, () => bundle(entry));
   const worker = { type: 'ESModule', path: '/worker.js', contents } as const;
   if (!guarded) return [worker];
   const guard = await bundledOnce('guard', bundleGuard);
@@ -69,7 +67,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const node = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
-  const modules = await modulesOf(o.entry);
+  const modules = await modulesOf(o.entry ?? 'worker/index.ts');
   const { url, pid, miniflare } = await startWorker((port) => ({
     ...serviceState(join(dir, 'state')),
     handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),

@@ -74,7 +74,6 @@ export const command = defineCommand({
       kubo,
       origins,
       log: (line) => logLine(context, line),
-      built: context.built,
     });
     await printReady(context, { ...service, keyFile });
     const onSignal = (): void => void service.stop();

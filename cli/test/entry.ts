@@ -2,9 +2,8 @@
  * The command line as a process with cheap passwords, as `environment.ts` has them: at the real cost a key takes 0.7 s of CPU.
  * `demo.test.ts`, `package.test.ts` and the end of `prompt.test.ts` run the real entry.
  */
-import { bundledOnce } from '../../testkit/run-cache.ts';
 import { runProcess } from '../run-process.ts';
 
 // As in cli/index.ts: other users can read the arguments of a process.
 process.title = 'sealpin';
-await runProcess({ scryptLogN: 10, built: bundledOnce });
+await runProcess({ scryptLogN: 10 });

@@ -4,7 +4,6 @@ import type { Context, Environment } from '../context.ts';
 import { main } from '../main.ts';
 import { createOutput } from '../terminal/output.ts';
 import { defaultTimeouts } from '../remote/timeouts.ts';
-import { bundledOnce } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 
 export { temporaryDirectory };
@@ -57,7 +56,6 @@ export function environmentIn(
     platform: process.platform,
     signal: new AbortController().signal,
     scryptLogN: 10,
-    built: bundledOnce,
     now: Date.now,
     interactive: false,
     timeouts: defaultTimeouts,
