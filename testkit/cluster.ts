@@ -30,6 +30,8 @@ const silenceSeconds = 4;
 export type ClusterPeer = {
   /** The REST API. */
   url: string;
+  /** The Pinning Service API. */
+  psa: string;
   kubo: RealKubo;
   /** Kills the peer and its Kubo, as a power cut would. */
   kill(): Promise<void>;
@@ -39,7 +41,7 @@ export type ClusterPeer = {
 
 export type RealCluster = {
   peers: ClusterPeer[];
-  /** `user:password`, for the REST APIs. */
+  /** `user:password`, for the REST and the Pinning Service APIs. */
   token: string;
   /** Sends a request to the first peer's REST API, and resolves with its JSON. */
   ask(method: string, path: string): Promise<unknown>;
@@ -56,6 +58,7 @@ type Service = {
   consensus: { crdt: Record<string, unknown> };
   api: {
     restapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
+    pinsvcapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
     ipfsproxy: Record<string, unknown>;
   };
   ipfs_connector: { ipfshttp: Record<string, unknown> };
@@ -155,7 +158,7 @@ async function initialize(program: string, kubos: readonly RealKubo[], token: st
         monitor_ping_interval: '1s',
       });
       consensus.crdt['trusted_peers'] = all.map(({ id }) => id);
-      api.restapi.basic_auth_credentials = { [user]: password };
+      for (const each of [api.restapi, api.pinsvcapi]) each.basic_auth_credentials = { [user]: password };
       const node = multiaddress(kubo.url);
       api.ipfsproxy['node_multiaddress'] = node;
       Object.assign(connector.ipfshttp, { node_multiaddress: node, connect_swarms_delay: '1s' });
@@ -173,7 +176,8 @@ function environment(dir: string): Record<string, string> {
 }
 
 async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
-  const url = `http://127.0.0.1:${service.api.restapi.http_listen_multiaddress.split('/').at(-1)}`;
+  const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
+    `http://127.0.0.1:${address.split('/').at(-1)}`;
   const start = async () => {
     const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = once(daemon, 'exit');
@@ -191,7 +195,8 @@ async function startPeer(program: string, { dir, service, kubo }: Files): Promis
   };
   let stop = await start();
   return {
-    url,
+    url: addressOf(service.api.restapi),
+    psa: addressOf(service.api.pinsvcapi),
     kubo,
     async kill() {
       await Promise.all([stop(), kubo.kill()]);

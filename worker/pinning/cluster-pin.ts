@@ -5,6 +5,7 @@ import type { PinningService } from './contract.ts';
 import type { Failover } from './failover.ts';
 import type { Rpc } from './kubo-rpc.ts';
 import { missingBlock, missingError } from './missing-blocks.ts';
+import { sleep } from './sleep.ts';
 
 /** How much longer a pin may take for each MiB, in ms: the blocks go over a network, at 4 MiB/s if it is slow. */
 const msPerMib = 250;
@@ -105,18 +106,4 @@ export async function unpinnedAtPeers(
 
 function summary(peers: readonly PeerStatus[]): string {
   return peers.map(({ status, error }) => (error === '' ? status : `${status} (${error})`)).join(', ') || 'no peer';
-}
-
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const stop = () => reject(signal.reason as Error);
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener('abort', stop);
-  try {
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', stop);
-  }
 }

@@ -1,7 +1,7 @@
 /** The pinning services that the configuration of this deployment names. */
 import { SealpinError } from '../../shared/errors.ts';
 import { serviceId, type Env } from '../env.ts';
-import type { PinningService } from './contract.ts';
+import type { PinningService, Replica } from './contract.ts';
 import { pinningServices, type ConfiguredService } from './services.ts';
 
 const services = new WeakMap<Env, ConfiguredService[]>();
@@ -29,7 +29,7 @@ export function servicesOf(env: Env): ConfiguredService[] {
  * @param id as stored rows have it
  * @throws pinning_unavailable when no such service is configured now
  */
-export function serviceOf(env: Env, id: string): PinningService {
+export function serviceOf(env: Env, id: string): ConfiguredService {
   const service = servicesOf(env).find((each) => each.id === id);
   if (service === undefined) {
     throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
@@ -37,4 +37,24 @@ export function serviceOf(env: Env, id: string): PinningService {
     });
   }
   return service;
+}
+
+/** The service that takes new bytes. */
+export function firstServiceOf(env: Env): PinningService {
+  const [service] = servicesOf(env);
+  if (service === undefined || !takesBlocks(service))
+    throw new SealpinError('misconfigured', 'no pinning service is configured that takes uploads');
+  return service;
+}
+
+/** A configured service whose blocks can be written and read. @throws as `serviceOf`, also for one that takes whole files */
+export function blockServiceOf(env: Env, id: string): PinningService {
+  const service = serviceOf(env, id);
+  if (!takesBlocks(service)) throw new SealpinError('pinning_unavailable', `nothing is read from ${id}`);
+  return service;
+}
+
+/** Whether the blocks of a service can be written and read. */
+export function takesBlocks(service: PinningService | Replica): service is PinningService {
+  return service.takes === 'blocks';
 }
