@@ -32,6 +32,8 @@ export type ClusterPeer = {
   url: string;
   /** The Pinning Service API. */
   psa: string;
+  /** The proxy before its Kubo, which Sealpin does not use. */
+  proxy: string;
   kubo: RealKubo;
   /** Kills the peer and its Kubo, as a power cut would. */
   kill(): Promise<void>;
@@ -59,7 +61,7 @@ type Service = {
   api: {
     restapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
     pinsvcapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
-    ipfsproxy: Record<string, unknown>;
+    ipfsproxy: Record<string, unknown> & { listen_multiaddress: string };
   };
   ipfs_connector: { ipfshttp: Record<string, unknown> };
   monitor: { pubsubmon: Record<string, unknown> };
@@ -197,6 +199,7 @@ async function startPeer(program: string, { dir, service, kubo }: Files): Promis
   return {
     url: addressOf(service.api.restapi),
     psa: addressOf(service.api.pinsvcapi),
+    proxy: addressOf({ http_listen_multiaddress: service.api.ipfsproxy.listen_multiaddress }),
     kubo,
     async kill() {
       await Promise.all([stop(), kubo.kill()]);

@@ -37,7 +37,13 @@ async function offer(bytes: Buffer): Promise<SourceFile> {
 }
 
 const optionsOf = ({ url, uploads, token }: PinataServer): PinataOptions => ({
-  ...{ id: 'tested', url, uploads, pinName: 'sealpin:tested', fetch, seenMs: 10, pieceBytes: 600_000 },
+  id: 'tested',
+  url,
+  uploads,
+  pinName: 'sealpin:tested',
+  fetch,
+  seenMs: 10,
+  pieceBytes: 600_000,
   headers: { authorization: `Bearer ${token}` },
 });
 

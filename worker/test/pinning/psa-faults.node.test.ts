@@ -13,7 +13,12 @@ type Answer = { status: number; body?: unknown; headers?: Record<string, string>
 type Pin = { status: string; name?: string | undefined; requestid?: string; cid?: string };
 
 const pinOf = ({ status, name = ours, requestid = 'r1', cid: of = cid }: Pin) => ({
-  ...{ requestid, status, created: '2026-01-01T00:00:00Z', pin: { cid: of, name }, delegates: [], extra: 1 },
+  requestid,
+  status,
+  created: '2026-01-01T00:00:00Z',
+  pin: { cid: of, name },
+  delegates: [],
+  extra: 'a member that is not known',
   info: { status_details: 'the details' },
 });
 const listOf = (...pins: Pin[]): Answer => ({ status: 200, body: { count: pins.length, results: pins.map(pinOf) } });
