@@ -99,7 +99,7 @@ export async function startPinata(): Promise<PinataServer> {
     const out = { ...tus.headers };
     const created = basename(out.location ?? '');
     if (created !== '') {
-      out.location = `/v3/files/${created}`;
+      out.location = `/uploads/v3/files/${created}`;
       metadata.set(created, metadataOf(String(request.headers['upload-metadata'] ?? '')));
     }
     const known = metadata.get(id);
