@@ -4,8 +4,8 @@ import { leafBytes, openFile, type BlockSource } from '../../shared/ipfs/index.t
 import { replicas, serviceId, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
-import { blockServiceOf, serviceOf, servicesOf, takesBlocks } from '../pinning/configured.ts';
-import type { PinningService, Replica } from '../pinning/contract.ts';
+import { blockServiceOf, serviceOf, servicesOf } from '../pinning/configured.ts';
+import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
 import { backoffMs, withJitter } from './alarm.ts';
 import type { Breakers } from './breaker.ts';
 import { copyBlocks, drain, SourceError } from './copy-blocks.ts';

@@ -56,6 +56,7 @@ export async function pinAtPeers(
   let { min } = await request();
   let requestedAt = Date.now();
   let doubtAt = requestedAt + doubtMs;
+  let isRecovered = false;
   for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
     const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
     if (isReplicated(statuses, min)) return;
@@ -75,6 +76,13 @@ export async function pinAtPeers(
     }
     if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
       const [failed] = statuses.filter(({ status }) => status === 'pin_error');
+      // A failure may be from before this request, and Cluster itself tries again after 12 minutes only.
+      if (failed && !isRecovered) {
+        await peers.first(({ rest }) => rest.recover(cid, signal));
+        isRecovered = true;
+        requestedAt = Date.now();
+        continue;
+      }
       // What has failed alone is reported; a peer that is down is replaced by the next request.
       if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
         throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));

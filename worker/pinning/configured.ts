@@ -1,7 +1,7 @@
 /** The pinning services that the configuration of this deployment names. */
 import { SealpinError } from '../../shared/errors.ts';
 import { serviceId, type Env } from '../env.ts';
-import type { PinningService, Replica } from './contract.ts';
+import { takesBlocks, type PinningService } from './contract.ts';
 import { pinningServices, type ConfiguredService } from './services.ts';
 
 const services = new WeakMap<Env, ConfiguredService[]>();
@@ -52,9 +52,4 @@ export function blockServiceOf(env: Env, id: string): PinningService {
   const service = serviceOf(env, id);
   if (!takesBlocks(service)) throw new SealpinError('pinning_unavailable', `nothing is read from ${id}`);
   return service;
-}
-
-/** Whether the blocks of a service can be written and read. */
-export function takesBlocks(service: PinningService | Replica): service is PinningService {
-  return service.takes === 'blocks';
 }

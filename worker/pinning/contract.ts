@@ -136,6 +136,11 @@ export interface Replica {
   ping(signal: AbortSignal): Promise<{ version?: string }>;
 }
 
+/** Whether the blocks of a service can be written and read. */
+export function takesBlocks(service: PinningService | Replica): service is PinningService {
+  return service.takes === 'blocks';
+}
+
 /** What an adapter is given besides its own options. */
 export type AdapterContext = {
   /** The ID of the entry. */

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { carAdapter } from './car-options.ts';
 import { clusterAdapter } from './cluster-options.ts';
-import type { Adapter, AdapterContext, PinningService, Replica } from './contract.ts';
+import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
 import { kuboAdapter } from './kubo-options.ts';
 import { pinataAdapter } from './pinata-options.ts';
 import { psaAdapter } from './psa-options.ts';
@@ -54,7 +54,7 @@ export function pinningServices(json: string, context: ServicesContext): Configu
     known.add(id);
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
     const service = adapters[type](rest, type, { ...context, id, misconfigured });
-    if (index === 0 && service.takes !== 'blocks')
+    if (index === 0 && !takesBlocks(service))
       throw misconfigured(
         `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,
       );

@@ -7,8 +7,8 @@ import type { FileRecord } from '../objects/file-rows.ts';
 import type { Home } from '../objects/pin.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf } from '../objects/shard.ts';
-import { blockServiceOf, servicesOf, takesBlocks } from '../pinning/configured.ts';
-import type { PinningService } from '../pinning/contract.ts';
+import { blockServiceOf, servicesOf } from '../pinning/configured.ts';
+import { takesBlocks, type PinningService } from '../pinning/contract.ts';
 
 /** What the states of `Pin` are called on the wire. */
 const statuses = {

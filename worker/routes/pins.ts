@@ -17,7 +17,8 @@ import { firstShard, type Migration as MigrationShare } from '../objects/migrati
 import type { SurveyedPin as SurveyedRow } from '../objects/pin-survey.ts';
 import { unwrap } from '../objects/result.ts';
 import { askShards, pinOf, shardNames } from '../objects/shard.ts';
-import { serviceOf, takesBlocks } from '../pinning/configured.ts';
+import { serviceOf } from '../pinning/configured.ts';
+import { takesBlocks } from '../pinning/contract.ts';
 import { parseFileId } from './file-view.ts';
 import { storedPin } from './homes.ts';
 

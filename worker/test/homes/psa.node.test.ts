@@ -82,7 +82,15 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
     await remove(first);
     await cluster.ask('POST', `/pins/${first.cid}?name=my-backup`);
     const file = await world.owner.call.store('plain', bytes);
-    await expect.poll(() => statuses(world, file)).toEqual({ a: 'pinned', b: 'failed' });
+    await expect
+      .poll(
+        async () => {
+          await ring(world, file, 5000);
+          return await statuses(world, file);
+        },
+        { timeout: 30_000 },
+      )
+      .toEqual({ a: 'pinned', b: 'failed' });
     await remove(file);
     expect(await cluster.ask('GET', `/allocations/${file.cid}`)).toMatchObject({ name: 'my-backup' });
   });

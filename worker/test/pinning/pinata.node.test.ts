@@ -24,7 +24,7 @@ async function offer(bytes: Buffer): Promise<SourceFile> {
     onNode: (cid, block) => void blocks.set(cid, block),
   });
   await builder.write(new Uint8Array(bytes));
-  const cid = await builder.finish();
+  const { cid } = await builder.finish();
   const source: BlockSource = {
     id: 'memory',
     async block(wanted) {
@@ -33,7 +33,7 @@ async function offer(bytes: Buffer): Promise<SourceFile> {
       return block.slice();
     },
   };
-  return { cid: typeof cid === 'string' ? cid : cid.cid, sources: [source], onMismatch: () => undefined };
+  return { cid, sources: [source], onMismatch: () => undefined };
 }
 
 const optionsOf = ({ url, uploads, token }: PinataServer): PinataOptions => ({
