@@ -6,7 +6,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
@@ -80,7 +80,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
     authorize: (hash) => this.#authorize(hash, 'write'),
-    service: (id) => serviceOf(this.env, id),
+    service: (id) => blockServiceOf(this.env, id),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
