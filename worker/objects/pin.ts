@@ -109,7 +109,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
         }
         held = await blockServiceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
-        log({ event: 'pin.stat', service, error: errorText(error) });
+        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
       const { pinned, ...own } = ownership(held, row);
@@ -153,7 +153,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
       await this.#wake();
       const pins = await Promise.all(
         rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }) : 'unpinned';
+          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }, reference.requestId) : 'unpinned';
           return { service: row.service, status };
         }),
       );
