@@ -70,6 +70,7 @@ export class Account extends DurableObject<AccountEnv> {
     outbox: this.#outbox,
     events: this.#events,
     now: () => this.now(),
+    env: this.env,
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
@@ -84,7 +85,6 @@ export class Account extends DurableObject<AccountEnv> {
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    env: this.env,
     account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'share'),
     alarmBy: (dueMs) => this.#alarm.by(dueMs),
