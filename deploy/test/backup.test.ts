@@ -43,7 +43,7 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       },
       body: bytes,
     });
-    const { fileId } = (await response.json()) as StoredFile;
+    const { fileId } = await response.json<StoredFile>();
     return { apiKey, fileId, bytes };
   }
 

@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { BackupPage, NewApiKeyResponse, RestoredPage, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
-import type { RunningNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { askNode, newOwner, type Owner } from './stored-state.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
@@ -38,7 +37,7 @@ async function backUp(service: Service, id: string, limit: number): Promise<Back
 
 beforeAll(async () => {
   before = await startService({ vars });
-  after = await startService({ vars, node: { url: before.node, close: async () => undefined } as RunningNode });
+  after = await startService({ vars, node: { url: before.node, close: async () => undefined } });
   owner = await newOwner(before);
   const made = await jsonOf<NewApiKeyResponse>(
     owner.call.json('/v1/keys', { label: 'gone', scopes: ['read', 'write'], limits: { files: 9 } }),
@@ -81,7 +80,7 @@ describe('a backup', () => {
     const text = JSON.stringify(pages);
     const key = await parseApiKey(owner.call.apiKey);
     const [own] = pages.flatMap(({ keys }) => keys);
-    if (key === undefined || own?.sealed == null) throw new Error('the first key can read');
+    if (key === undefined || typeof own?.sealed !== 'string') throw new Error('the first key can read');
     const spki = bytesIn(pages[0]?.account?.publicKey ?? '');
     const pkcs8 = await unsealPrivateKey(key, { id: own.id, sealed: bytesIn(own.sealed), spki });
     for (const apiKey of [owner.call.apiKey, revoked.apiKey, adminToken, rpcToken])
