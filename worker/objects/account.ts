@@ -75,6 +75,7 @@ export class Account extends DurableObject<AccountEnv> {
     deliver: (ids: readonly number[], requestId?: string) => this.#deliver(ids, requestId),
     erased: () => this.erased(),
     now: () => this.now(),
+    env: this.env,
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
@@ -86,7 +87,6 @@ export class Account extends DurableObject<AccountEnv> {
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    env: this.env,
     authorize: (hash) => this.#authorize(hash, 'share'),
   });
   readonly #signed = new SignedRequests({
