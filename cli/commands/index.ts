@@ -95,7 +95,10 @@ const table = {
     summary: 'Store the file of a CAR under its own CID',
     load: async () => (await import('./import-car.ts')).command,
   },
-  pin: { summary: 'Keep a copy of what somebody else published', load: async () => (await import('./pin.ts')).command },
+  pin: {
+    summary: 'Keep a copy of what somebody else published',
+    load: async () => (await import('./pin-published.ts')).command,
+  },
   copy: {
     summary: 'Copy files to the service of another profile',
     load: async () => (await import('./copy.ts')).command,
