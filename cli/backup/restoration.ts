@@ -7,6 +7,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
+import { writeFailure } from '../io/errno.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { jsonBody, call, json, authorizedService } from '../remote/client.ts';
@@ -54,7 +55,11 @@ export async function restoreBackup(
         hint: 'use a key with the scopes read and write',
       });
   const folder = join(layout.restored, account.id);
-  await makeDirectories(folder);
+  try {
+    await makeDirectories(folder);
+  } catch (error) {
+    throw writeFailure(layout.restored, error);
+  }
   const here = new Map<string, StoredFile>();
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);

@@ -104,7 +104,7 @@ const table = {
     load: async () => (await import('./copy.ts')).command,
   },
   backup: {
-    summary: 'Write the account into a folder, or bring that up to date',
+    summary: 'Back up the account into a folder',
     load: async () => (await import('./backup.ts')).command,
   },
   restore: { summary: 'Store a backup in an account', load: async () => (await import('./restore.ts')).command },

@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest';
 import { encrypt, passwordRecipient } from '../../shared/crypto/index.ts';
 import { type BlockSource, carOf, cidBuilder, leafBytes } from '../../shared/ipfs/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { parseBlobId } from '../remote/fetch-blob.ts';
 import { hostile, someApiKey, type Hostile } from './hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 
@@ -304,13 +303,6 @@ test('a gateway that gives single blocks only is read block by block', async () 
 test('a source that does not answer holds nothing up: another one is asked for the same blob', async () => {
   const silent = (): undefined => undefined;
   expect(await decryptFrom([silent, honest])).toMatchObject({ exit: 0 });
-});
-
-test('a CIDv0 names the same block as its CIDv1', () => {
-  // Those of the root of "hello world" as ipfs add and ipfs cid base32 print them.
-  expect(parseBlobId('Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD')).toBe(
-    'bafybeihykld7uyxzogax6vgyvag42y7464eywpf55gxi5qpoisibh3c5wa',
-  );
 });
 
 test('when no source has the blob, each says why', async () => {
