@@ -204,7 +204,7 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
+  list(o: { cursor?: string | undefined; limit?: number; cid?: string; mode?: StoredFile['mode'] }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
