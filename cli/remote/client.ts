@@ -192,7 +192,13 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string; order?: 'asc' }): Promise<FileList>;
+  list(o: {
+    cursor?: string | undefined;
+    limit?: number;
+    cid?: string;
+    mode?: StoredFile['mode'];
+    order?: 'asc';
+  }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;

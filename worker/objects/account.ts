@@ -6,7 +6,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
@@ -75,18 +75,18 @@ export class Account extends DurableObject<AccountEnv> {
     deliver: (ids: readonly number[], requestId?: string) => this.#deliver(ids, requestId),
     erased: () => this.erased(),
     now: () => this.now(),
+    env: this.env,
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
     authorize: (hash) => this.#authorize(hash, 'write'),
-    service: (id) => serviceOf(this.env, id),
+    service: (id) => blockServiceOf(this.env, id),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    env: this.env,
     authorize: (hash) => this.#authorize(hash, 'share'),
   });
   readonly #signed = new SignedRequests({

@@ -12,7 +12,7 @@ import type { Principal } from '../auth/authenticate.ts';
 import { maxFileBytes, type Env } from '../env.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/upload-rows.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import type { ArrivingBody } from './body.ts';
@@ -59,7 +59,7 @@ export function continueUpload(
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
-      const service = serviceOf(env, upload.service);
+      const service = blockServiceOf(env, upload.service);
       const continuation = new Continuation({ caller, upload, lease, spki, service, requestId });
       const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
       const arrived = await withBody(env, request, receive).catch((error: unknown) => {
