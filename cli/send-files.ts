@@ -10,7 +10,7 @@ import type { Parcel } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import type { Input } from './io/input.ts';
 import { nodeBackend } from './keys/node-backend.ts';
-import { type Api, api, authorizedService } from './remote/client.ts';
+import { type Api, api, authorizedService, introduction } from './remote/client.ts';
 import type { Service } from './remote/service-choice.ts';
 import { sdkHttp } from './remote/sdk.ts';
 import { store } from './remote/store-blob.ts';
@@ -34,8 +34,9 @@ export async function sendFiles(
 ): Promise<Shared & { readonly service: Service; readonly bytes: number }> {
   const service = await authorizedService(context);
   const routes = api(service, context);
-  const limits = limitsOf(await routes.health());
-  await refuseKey(routes);
+  const { health, key } = await introduction(routes);
+  const limits = limitsOf(health);
+  refuseKey(key.scopes);
   const inputs: Input[] = [];
   try {
     const files = [];
@@ -83,9 +84,8 @@ export async function makeShare(
 }
 
 /** A service that refuses the share would have stored everything for nothing. */
-async function refuseKey(routes: Api): Promise<void> {
-  const { key } = await routes.account();
-  const missing = (['write', 'share'] as const).find((scope) => !key.scopes.includes(scope));
+function refuseKey(scopes: readonly string[]): void {
+  const missing = (['write', 'share'] as const).find((scope) => !scopes.includes(scope));
   if (missing !== undefined)
     throw new SealpinError(
       'insufficient_scope',
