@@ -2,6 +2,7 @@
 import { createServer, request as requestHttp, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { Transform } from 'node:stream';
 import { onTestFinished } from 'vitest';
 
 export type Fault =
@@ -9,6 +10,8 @@ export type Fault =
   | { readonly kind: 'break'; readonly afterBytes: number }
   /** The connection breaks when so many bytes of the response have passed; `stall`: it stays open, and nothing more comes. */
   | { readonly kind: 'cut' | 'stall'; readonly afterBytes: number }
+  /** This byte of the response arrives as another one. */
+  | { readonly kind: 'flip'; readonly atByte: number }
   /** The service gets the whole request; its response gets lost. */
   | { readonly kind: 'swallow' }
   /** Something between answers instead of the service. */
@@ -70,6 +73,7 @@ export async function faultyProxy(
       }
       response.writeHead(answer.statusCode ?? 500, answer.headers);
       response.once('close', () => answer.destroy());
+      if (found?.kind === 'flip') return void answer.pipe(flipping(found.atByte)).pipe(response);
       if (found?.kind !== 'cut' && found?.kind !== 'stall') return void answer.pipe(response);
       let left = found.afterBytes;
       for await (const chunk of answer as AsyncIterable<Buffer>) {
@@ -88,4 +92,16 @@ export async function faultyProxy(
     server.close();
   });
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, passed };
+}
+
+/** Passes bytes on, one of them changed. */
+function flipping(atByte: number): Transform {
+  let left = atByte;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      if (left >= 0 && left < chunk.length) chunk[left]! ^= 1;
+      left -= chunk.length;
+      done(null, chunk);
+    },
+  });
 }

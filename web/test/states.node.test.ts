@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { bundleWeb } from '../../cli/local/web-bundle.ts';
 import { withProgram } from '../../testkit/programs.ts';
-import { ageFile, downloaded, nothing, Receiver, storageOf, violations } from './receiver.ts';
+import { nothing, readStorage } from './in-page.ts';
+import { downloaded, Receiver, violations } from './receiver.ts';
+import { ageFile } from './sender.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -108,7 +110,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     expect((await downloaded(page, `Save ${name}`))!.bytes.toString()).toBe('canary of the plaintext');
-    expect(await storageOf(page)).toEqual(nothing);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
     expect(await page.locator('#password').inputValue()).toBe('');
     expect(await page.context().cookies()).toEqual([]);
     expect(requests.length).toBeGreaterThan(5);

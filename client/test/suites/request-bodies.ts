@@ -22,7 +22,9 @@ export function requestBodies(tool: Tool): void {
     const stream = new Blob(['x']).stream();
     const init = { method: 'POST', body: stream, duplex: 'half' };
     const text = await new Request('https://sealpin.invalid/', init).text();
-    equal(sendsStreams(), text === 'x');
+    // WebKit has no `duplex`: a request of it holds a stream, which `fetch` then refuses to send.
+    const isWebKit = /AppleWebKit/.test(navigator.userAgent) && !/Chrome/.test(navigator.userAgent);
+    equal(sendsStreams(), text === 'x' && !isWebKit);
   });
 
   tool.test('engines that send a text instead, and those that refuse, are recognized', async () => {
