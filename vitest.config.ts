@@ -62,7 +62,7 @@ export default defineConfig({
         test: {
           name: 'node',
           include: [
-            '{client,web,cli,packaging,bench,testkit}/test/**/*.test.ts',
+            '{client,web,cli,packaging,deploy,bench,testkit}/test/**/*.test.ts',
             '{shared,worker}/test/**/*.node.test.ts',
           ],
           ...timeouts,

@@ -24,7 +24,7 @@ try {
     format: 'cjs',
     platform: 'node',
     target: 'node24',
-    define: { 'import.meta.dirname': '__dirname' },
+    define: { 'import.meta.dirname': '__dirname', 'import.meta.filename': '__filename' },
     external: ['esbuild', 'miniflare'],
     minifyWhitespace: true,
     legalComments: 'none',

@@ -15,6 +15,7 @@ export * from './api/problem-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';
+export * from './api/usage-shapes.ts';
 
 /**
  * Validates a response of a service.

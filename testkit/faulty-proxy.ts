@@ -1,9 +1,9 @@
 /** An HTTP proxy on loopback that does to chosen requests what networks do. */
-import { createServer, request as requestHttp, type IncomingMessage } from 'node:http';
+import { request as requestHttp, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { Transform } from 'node:stream';
 import { onTestFinished } from 'vitest';
+import { startLoopbackServer } from './loopback-server.ts';
 
 export type Fault =
   /** The connection breaks when so many bytes of the body have passed. */
@@ -34,7 +34,7 @@ export async function faultyProxy(
   fault: (request: Passed, before: readonly Passed[]) => Fault | undefined | Promise<Fault | undefined>,
 ): Promise<{ readonly url: string; readonly passed: Passed[] }> {
   const passed: Passed[] = [];
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     const { method = '', url: path = '', headers } = request;
     const seen = { method, path, headers };
     const before = [...passed];
@@ -85,13 +85,8 @@ export async function faultyProxy(
     };
     work().catch(() => request.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, passed };
+  onTestFinished(() => server.close());
+  return { url: server.url, passed };
 }
 
 /** Passes bytes on, one of them changed. */

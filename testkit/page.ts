@@ -1,10 +1,8 @@
 /** A page that runs a module of the repository. */
 import { build } from 'esbuild';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { oldestBrowsers } from '../cli/local/web-bundle.ts';
 import { launch, type BrowserName, type Tab } from './browsers.ts';
+import { startLoopbackServer } from './loopback-server.ts';
 
 /** `origin` of the page: a loopback address, and so a secure context, which WebCrypto needs. `close` ends its browser. */
 export type RunningPage = Pick<Tab, 'evaluate' | 'reload' | 'close'> & { readonly origin: string };
@@ -28,12 +26,11 @@ export async function startPage(
   });
   const script = outputFiles.map(({ text }) => text).join('\n');
   const html = new TextEncoder().encode('<!doctype html><meta charset="utf-8"><script src="/script.js"></script>');
-  const server = createServer(({ url = '/' }, response) => {
+  const server = await startLoopbackServer(({ url = '/' }, response) => {
     response.setHeader('content-type', url === '/script.js' ? 'text/javascript' : 'text/html');
     response.end(url === '/script.js' ? script : (files[url] ?? html));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  const origin = server.url;
   const running = await launch[browser]();
   const { evaluate, reload } = await running.open(`${origin}/`);
   return {
@@ -42,8 +39,7 @@ export async function startPage(
     origin,
     async close() {
       await running.close();
-      server.close();
-      server.closeAllConnections();
+      await server.close();
     },
   };
 }

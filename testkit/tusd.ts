@@ -1,14 +1,14 @@
 /** Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that Sealpin adds. */
 import { spawn } from 'node:child_process';
-import { createServer, request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
+import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from './cid.ts';
 import { pathOf } from './programs.ts';
+import { startLoopbackServer } from './loopback-server.ts';
 
 /** The note of tests that are skipped without tusd. */
 export const noTusd = 'tusd is not installed: build it with .ci/tusd';
@@ -58,17 +58,14 @@ export async function startTusdService(o: { maxUploadBytes: number | null }): Pr
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
   const tusd = await spawnTusd(dir);
   const files = tusd.endpoint;
-  const adapter = createServer((request, response) => {
+  const adapter = await startLoopbackServer((request, response) => {
     answer(request, response, { files, dir, maxUploadBytes: o.maxUploadBytes }).catch(() => response.destroy());
   });
-  adapter.listen(0, '127.0.0.1');
-  await once(adapter, 'listening');
   return {
-    url: `http://127.0.0.1:${(adapter.address() as AddressInfo).port}`,
+    url: adapter.url,
     bytesOf: async (uploadId) => (await statusOf(files, tusdIdOf(uploadId)))?.offset,
     async close() {
-      adapter.closeAllConnections();
-      adapter.close();
+      await adapter.close();
       await tusd.close();
       await rm(dir, { recursive: true, force: true });
     },

@@ -2,8 +2,8 @@
  * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
  * be trusted.
  */
-import { parseResponse, Problem } from '../../shared/api.ts';
-import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { codeOf, parseProblem } from '../../client/problem.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
   carOf,
@@ -119,15 +119,23 @@ export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeou
   return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
 }
 
-async function sourcesOf(context: Context): Promise<BlockSource[]> {
+/** The service, then the configured gateways. @throws service_unreachable when there are none */
+export async function sourcesOf(context: Context): Promise<BlockSource[]> {
   const { url, gateways } = await findService(context);
-  const source = (root: URL, id: string) =>
-    gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
-  const sources = gateways.map((root) => source(root, `gateway ${root.host}`));
-  if (url !== undefined) sources.unshift(source(url, `service ${url.host}`));
+  const service = url === undefined ? [] : [sourceAt(url, `service ${url.host}`, context)];
+  const sources = [...service, ...sourcesAt(gateways, context)];
   if (sources.length === 0)
     throw noService('name the service that stores it: --service https://… (the sender knows it)');
   return sources;
+}
+
+/** Gateways as sources of blocks, in order of preference. */
+export function sourcesAt(gateways: readonly URL[], context: Context): BlockSource[] {
+  return gateways.map((root) => sourceAt(root, `gateway ${root.host}`, context));
+}
+
+function sourceAt(root: URL, id: string, context: Context): BlockSource {
+  return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
 }
 
 /**
@@ -148,13 +156,15 @@ const maxProblemBytes = 65_536;
 /** What a Sealpin service says when it refuses (RFC 9457); undefined when the response is from another program. */
 async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
+  let bytes;
   try {
-    const text = new TextDecoder().decode(await readAll(body, maxProblemBytes, () => new RangeError('too large')));
-    const { code, detail, title, hint } = parseResponse(Problem, JSON.parse(text));
-    const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
-    // A newer service may have codes that are unknown here.
-    return { code: isCode(code) ? code : 'service_answer', detail: visible(words) };
+    bytes = await readAll(body, maxProblemBytes, () => new RangeError('too large'));
   } catch {
     return undefined;
   }
+  const problem = parseProblem(new TextDecoder().decode(bytes));
+  if (problem === undefined) return undefined;
+  const { detail, title, hint } = problem;
+  const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
+  return { code: codeOf(problem), detail: visible(words) };
 }

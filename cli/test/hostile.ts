@@ -1,8 +1,7 @@
 /** A loopback server whose responses a test defines: what a broken or hostile service or gateway may do. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { onTestFinished } from 'vitest';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 export type Seen = {
   readonly method: string;
@@ -18,7 +17,7 @@ export async function hostile(
   routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>,
 ): Promise<Hostile> {
   const seen: Seen[] = [];
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     const entry: Seen = {
       method: request.method ?? '',
       url: request.url ?? '',
@@ -33,13 +32,8 @@ export async function hostile(
     else if (route === undefined) response.writeHead(404).end();
     else route[1](request, response, entry);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  onTestFinished(() => server.close());
+  return { url: server.url, seen };
 }
 
 /** Reads the body of a request to its end. */

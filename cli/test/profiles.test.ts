@@ -38,15 +38,18 @@ test('login checks the key, keeps it for its owner alone, and the commands then 
 
 test('a profile for another service is not replaced without --force, and is forgotten by remove', async () => {
   await mkdir(join(home, 'profiles'));
-  const other = { v: 1, profiles: { work: { service: 'https://work.example/', apiKey: keyOf('1') } } };
+  const other = { v: 1, profiles: { office: { service: 'https://office.example/', apiKey: keyOf('1') } } };
   await writeFile(join(home, 'profiles/profiles.json'), JSON.stringify(other));
-  expect(await login('--name', 'work')).toMatchObject({ exit: 1, stderr: /the profile work is for https:\/\/work/ });
-  expect(await login('--name', 'work', '--force')).toMatchObject({ exit: 0 });
-  expect(await sealpin(['profile', 'use', 'wrok'])).toMatchObject({ exit: 1, stderr: /did you mean work/ });
+  expect(await login('--name', 'office')).toMatchObject({
+    exit: 1,
+    stderr: /the profile office is for https:\/\/office/,
+  });
+  expect(await login('--name', 'office', '--force')).toMatchObject({ exit: 0 });
+  expect(await sealpin(['profile', 'use', 'offcie'])).toMatchObject({ exit: 1, stderr: /did you mean office/ });
   expect(await sealpin(['profile', 'use'])).toMatchObject({ exit: 0 });
-  expect((await sealpin(['profile', 'list'])).stdout).toMatch(/^ {2}work/);
-  expect(await sealpin(['list', '--profile', 'work'])).toMatchObject({ exit: 0 });
-  expect(await sealpin(['profile', 'remove', 'work'])).toMatchObject({ exit: 0 });
+  expect((await sealpin(['profile', 'list'])).stdout).toMatch(/^ {2}office/);
+  expect(await sealpin(['list', '--profile', 'office'])).toMatchObject({ exit: 0 });
+  expect(await sealpin(['profile', 'remove', 'office'])).toMatchObject({ exit: 0 });
   expect(await readFile(join(home, 'profiles/profiles.json'), 'utf8')).not.toContain(local.apiKey);
 });
 

@@ -1,6 +1,5 @@
 /** Files from one person to another: sent by one, received by another in a home of their own, without a key or an account. */
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { handOver } from '../../client/index.ts';
@@ -10,6 +9,7 @@ import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { hostile, json } from './hostile.ts';
 import { localService } from './local.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 const local = localService();
 const noise = Buffer.from(Array.from({ length: 2_500_000 }, (_, index) => (index * 31 + (index >> 8) * 7) & 0xff));
@@ -164,14 +164,10 @@ describe('a service or sender that lies', () => {
 
   test('with blocks of another file, or that breaks off, gets nothing written', async () => {
     const blob = await stored('harmless');
-    const other = createServer((_, response) => response.end('not the block'));
-    await new Promise<void>((resolve) => {
-      other.listen(0, '127.0.0.1', resolve);
-    });
-    const { port } = other.address() as { port: number };
+    const other = await startLoopbackServer((_, response) => response.end('not the block'));
     const files = [{ ...blob, name: 'file', type: 'a/b', size: 8 }];
-    const lied = await receive([await shareOf({ files }, `http://127.0.0.1:${port}`)]);
-    other.close();
+    const lied = await receive([await shareOf({ files }, other.url)]);
+    await other.close();
     expect(lied.exit).toBe(1);
     const { url } = await faultyProxy(
       () => local.url,

@@ -1,11 +1,11 @@
 /** Services and gateways that redirect, lie, stop in the middle, or are not there; and what becomes of the API key. */
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { connect, fetchBlob, SealpinError, type Connection } from '../index.ts';
 import { pattern, thrownBy } from './bytes.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 const mib = 1024 * 1024;
 
@@ -20,19 +20,13 @@ afterAll(() => service.close());
 /** A peer that answers as it is told, until the test is over. */
 async function peer(answer: RequestListener): Promise<{ url: string; requests: IncomingMessage[] }> {
   const requests: IncomingMessage[] = [];
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     requests.push(request);
     request.resume();
     answer(request, response);
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+  onTestFinished(() => server.close());
+  return { url: server.url, requests };
 }
 
 /** Every function of a connection that sends the API key. */

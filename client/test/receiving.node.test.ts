@@ -1,6 +1,4 @@
 /** Links, against the service. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
@@ -8,6 +6,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 const plaintext = pattern(2_500_000);
 const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
@@ -101,7 +100,7 @@ async function recordKeeper(
 ): Promise<{ url: string; seen: string[] }> {
   const seen: string[] = [];
   let opensLeft = opens;
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     seen.push(`${request.method} ${request.url}`);
     if (request.method === 'GET') {
       const state = opensLeft > 0 ? 'active' : 'used_up';
@@ -114,11 +113,8 @@ async function recordKeeper(
     const answer = { record: Buffer.from(record).toString('base64'), opensLeft };
     response.writeHead(opensLeft < 0 ? 410 : 200).end(JSON.stringify(opensLeft < 0 ? problem : answer));
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  onTestFinished(() => void server.close());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, seen };
+  onTestFinished(() => server.close());
+  return { url: `${server.url}/`, seen };
 }
 
 const parcelOf = (size: number): Parcel => ({

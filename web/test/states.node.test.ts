@@ -1,8 +1,7 @@
 /** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { withProgram } from '../../testkit/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
@@ -124,20 +123,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   test('a narrow page in a language from right to left has no part beside it', async () => {
     const web = await bundleWeb({ words: new URL('words-rtl.ts', import.meta.url).pathname });
-    const server = createServer(({ url = '/' }, response) => {
+    const server = await startLoopbackServer(({ url = '/' }, response) => {
       const file = web.files.find(({ path }) => `/${path}` === url);
       response.setHeader('Content-Type', file?.type ?? 'text/html; charset=utf-8');
       const page = web.documents.find(({ paths }) => paths.some((path) => `/${path}` === url));
       response.end(file?.text ?? page?.html);
     });
-    await new Promise<void>((resolve) => {
-      server.listen(0, '127.0.0.1', resolve);
-    });
-    onTestFinished(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const root = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    onTestFinished(() => server.close());
+    const root = `${server.url}/`;
     const { page, close } = await receiver.open(root, { viewport: { width: 320, height: 640 } });
     onTestFinished(close);
     const fits = async (): Promise<void> => {

@@ -69,33 +69,30 @@ export class Account extends DurableObject<AccountEnv> {
     claims: this.#claims,
     outbox: this.#outbox,
     events: this.#events,
+    account: () => this.#row.open?.id,
+    authorize: (hash: string, scope: Scope) => this.#authorize(hash, scope),
+    alarmBy: (dueMs: number) => this.#alarm.by(dueMs),
+    deliver: (ids: readonly number[]) => this.#deliver(ids),
+    erased: () => this.erased(),
     now: () => this.now(),
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
-    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'write'),
     service: (id) => serviceOf(this.env, id),
     refer: (reference) => refer(this.env, reference),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
     flushSoon: () => this.#flushSoon(),
-    erased: () => this.erased(),
   });
   readonly #shares = new Shares({
     ...this.#stores,
     env: this.env,
-    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'share'),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
-    deliver: (ids) => this.#deliver(ids),
   });
   readonly #signed = new SignedRequests({
     ...this.#stores,
     uses: new SignedUses(this.#sql),
-    hashOf: (keyId) => this.#registry.hashOf(keyId),
-    authorize: (hash, scope) => this.#authorize(hash, scope),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+    hashOf: (keyId) => this.#row.open && this.#registry.hashOf(keyId),
   });
   readonly #keys = new Keys({
     ...this.#stores,
@@ -103,19 +100,12 @@ export class Account extends DurableObject<AccountEnv> {
     registry: this.#registry,
     uploads: this.#resumable,
     shares: this.#shares,
-    authorize: (hash, scope) => this.#authorize(hash, scope),
-    deliver: (ids) => this.#deliver(ids),
-    erased: () => this.erased(),
   });
   readonly #accountFiles = new AccountFiles({
     ...this.#stores,
     shares: this.#shares,
     receipts: this.#receipts,
-    authorize: (hash, scope) => this.#authorize(hash, scope),
     sealedFor: (keyId) => this.#registry.sealed(keyId),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
-    deliver: (ids) => this.#deliver(ids),
-    erased: () => this.erased(),
   });
   readonly #administration = new Administration({
     ...this.#stores,
@@ -217,6 +207,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#claims.dropAll();
       this.#outbox.add({ op: 'delist', target: id });
       this.#events.removeAll();
+      this.#keys.forgetUsage();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
     });
@@ -335,6 +326,7 @@ export class Account extends DurableObject<AccountEnv> {
       await this.#resumable.sweep();
       this.#shares.sweep();
       this.#events.prune();
+      this.#keys.sweep();
       await this.#outbox.flush();
       const due = this.#nextDue();
       if (due === undefined && this.#row.open === undefined) return await this.#purge();
@@ -347,7 +339,15 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** When there is something to do, in ms. */
   #nextDue(): number | undefined {
-    const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
+    const sources = [
+      this.#accountFiles,
+      this.#uploads,
+      this.#resumable,
+      this.#shares,
+      this.#outbox,
+      this.#events,
+      this.#keys,
+    ];
     const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);
   }

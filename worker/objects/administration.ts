@@ -7,6 +7,7 @@ import type { AccountRecord, AccountRow, Usage } from './account-row.ts';
 import type { AccountSettings, Settings } from './account-settings.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord, KeyRegistry } from './key-registry.ts';
+import { KeyUsage, type UsagePage } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
 import { err, type Failure, type Result } from './result.ts';
 
@@ -43,6 +44,12 @@ export class Administration extends RpcTarget {
     if (account === undefined) return noAccount();
     await this.enlist();
     return { ok: true, account, usage: row.usage(), settings: settings.get() };
+  }
+
+  /** A page of what the keys of the account have used by day, the newest first. @returns `not_found` */
+  async usage(o: { before: number | undefined; limit: number }): Promise<Result<UsagePage>> {
+    const { row, storage, now } = this.#o;
+    return row.open === undefined ? noAccount() : { ok: true, ...new KeyUsage(storage.sql, now).page(o) };
   }
 
   /** Changes what is given; a quota below what is stored deletes nothing. @returns the account as it is then; `not_found` */

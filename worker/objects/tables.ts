@@ -37,6 +37,7 @@
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
  *   object reports, is its name there.
+ * - `key_usage`: what an API key has used on a day, which is counted since 1970, for 90 days.
  * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
  */
 const schema = `
@@ -109,6 +110,9 @@ const additions = `
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
     source TEXT);
   CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS key_usage (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, day INTEGER NOT NULL, api_key TEXT NOT NULL, requests INTEGER NOT NULL,
+    bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, UNIQUE (day, api_key));
   CREATE TABLE IF NOT EXISTS signed_use (
     api_key TEXT NOT NULL, name TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, name)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);

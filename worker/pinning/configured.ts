@@ -2,15 +2,15 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { serviceId, type Env } from '../env.ts';
 import type { PinningService } from './contract.ts';
-import { pinningServices } from './services.ts';
+import { pinningServices, type ConfiguredService } from './services.ts';
 
-const services = new WeakMap<Env, PinningService[]>();
+const services = new WeakMap<Env, ConfiguredService[]>();
 
 /**
  * The configured pinning services; the first one takes new bytes. They hold no state of a request, so that requests share them.
  * @throws misconfigured when `PINNING_SERVICES` cannot be used
  */
-export function servicesOf(env: Env): PinningService[] {
+export function servicesOf(env: Env): ConfiguredService[] {
   let known = services.get(env);
   if (known === undefined) {
     const secrets: Record<string, unknown> = env;

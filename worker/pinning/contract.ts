@@ -115,6 +115,8 @@ export type AdapterContext = {
  */
 export type Adapter<S extends v.GenericSchema> = {
   options: S;
+  /** What the adapter was tried against, for operators: a label that claims nothing else. */
+  triedAgainst: string;
   /** @throws misconfigured */
   make(options: v.InferOutput<S>, context: AdapterContext): PinningService;
 };

@@ -121,6 +121,11 @@ export function httpClient(o: HttpOptions, api: Api) {
         retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
       );
     }
+    if (response.status === 402) {
+      throw new SealpinError('disk_full', `${o.id} answered 402 to ${command}`, {
+        hint: `the pinning service ${o.id} takes no more: the operator has to look at its plan and its bills`,
+      });
+    }
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
         `it refused our credentials for ${command} (${response.status})`,

@@ -1,9 +1,6 @@
 /** The programs in docs/clients, at a service whose line breaks. */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -12,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { withProgram } from '../../testkit/programs.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf } from './client.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 const folder = join(import.meta.dirname, '../../docs/clients');
 
@@ -29,7 +27,7 @@ type Line = { url: string; seen: { method: string; key: string | undefined; stat
  */
 async function startLine(): Promise<Line> {
   const seen: Line['seen'] = [];
-  const server: Server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     void (async () => {
       const body = await buffer(request);
       const { method = '', url = '', headers } = request;
@@ -45,13 +43,9 @@ async function startLine(): Promise<Line> {
       if (method === 'POST' && uploads === 0 && answer.ok) return request.socket.destroy();
       return response.writeHead(answer.status, { 'Content-Type': answer.headers.get('Content-Type') ?? '' }).end(bytes);
     })();
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  onTestFinished(() => server.close());
+  return { url: server.url, seen };
 }
 
 /** Runs a client in a folder of its own, with a file to store. */

@@ -274,65 +274,6 @@ describe('an API key', () => {
     expect(await jsonOf<ApiKeyList>(owner('/v1/keys'))).toMatchObject({ keys: [{ id: response.key.id }] });
   });
 
-  it('says in plain words what is wrong with a request, and repeats no value', async () => {
-    const { owner } = await newAccount();
-    const cases: [unknown, string][] = [
-      [{ scopes: ['read'] }, 'label is missing'],
-      [{ label: 7, scopes: ['read'] }, 'label has to be a string'],
-      [{ label: '', scopes: ['read'] }, 'label has 1 to 100 characters, without control characters and invisible ones'],
-      [
-        { label: 'x'.repeat(101), scopes: ['read'] },
-        'label has 1 to 100 characters, without control characters and invisible ones',
-      ],
-      [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
-      [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
-      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys or share'],
-      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
-      [
-        { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
-        'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
-      ],
-      [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
-      [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
-      [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files has to be at least 1'],
-      [{ label: 'x', scopes: ['read'], limits: { bytes: 1.5 } }, 'limits.bytes has to be a whole number'],
-      ['hunter2', 'the body has to be an object'],
-    ];
-    for (const [body, detail] of cases) {
-      const problem = v.parse(Problem, await (await owner.json('/v1/keys', body)).json());
-      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
-    }
-    const shares: [unknown, string][] = [
-      [{ record: 'hunter2', files: [] }, 'record has to be base64; password is missing'],
-      [{ record: '', files: ['hunter2'], password: true }, 'files[0] has to be a UUID'],
-      [
-        { record: '', files: Array.from({ length: 501 }, () => crypto.randomUUID()), password: true },
-        'files has to be a list of at most 500',
-      ],
-    ];
-    for (const [body, detail] of shares) {
-      const problem = v.parse(Problem, await (await owner.json('/v1/shares', body)).json());
-      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
-    }
-    const query = await owner('/v1/storage?limit=1000');
-    expect((await query.json<Problem>()).detail).toBe('limit is a number from 1 to 100');
-    const flag = await revoke(owner, owner.id, '?cascade=hunter2');
-    expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
-  });
-
-  it('says where it is wrong, by pointers into the body', async () => {
-    const { owner } = await newAccount();
-    const errorsOf = async (body: unknown) =>
-      v.parse(Problem, await (await owner.json('/v1/keys', body)).json()).errors;
-    expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
-      { pointer: '#/label', detail: 'label has to be a string' },
-      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys or share' },
-    ]);
-    expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
-    const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
-    expect(odd?.pointer).toBe('#/a~1b~0c%20d');
-  });
-
   it('S75 S76: gets one response whatever is wrong with it', async () => {
     const { owner, response } = await newAccount();
     const revoked = await newKey(owner, ['read']);

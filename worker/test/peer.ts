@@ -2,8 +2,8 @@
  * What stands between the Worker and the real IPFS node in tests, and misbehaves when it is told to. Everything that it does not
  * change it passes on to the node.
  */
-import { createServer, request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 /** One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the connection off. */
 export type Turn = {
@@ -35,12 +35,10 @@ export type Peer = {
 
 /** Starts a peer before a node, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
-  const peer: Peer = { url: '', aborted: [], seen: [], onCommand: undefined, onBody: undefined, close };
   /** What a command that is passed on fails with, where the node or the Worker breaks it off. */
   const lost = new Error('the node went away');
-  const server = createServer((request, response) => {
-    void handle(request, response);
-  });
+  const server = await startLoopbackServer((request, response) => void handle(request, response));
+  const peer: Peer = { ...server, aborted: [], seen: [], onCommand: undefined, onBody: undefined };
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
@@ -135,16 +133,5 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
     (await turn.pass()).deliver();
   }
 
-  async function close(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
-  }
-
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  peer.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return peer;
 }

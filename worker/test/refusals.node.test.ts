@@ -1,6 +1,7 @@
 /** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, Problem } from '../../shared/api.ts';
+import * as v from 'valibot';
+import { Problem, type FileList } from '../../shared/api.ts';
 import { codesOf } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { problemType } from '../../shared/problem-object.ts';
@@ -9,9 +10,12 @@ import { startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let call: Client;
+let ownKey: string;
 beforeAll(async () => {
   service = await startService();
-  call = client(service.url, (await service.account()).apiKey);
+  const { apiKey, key } = await service.account();
+  call = client(service.url, apiKey);
+  ownKey = key.id;
 });
 afterAll(() => service.close());
 
@@ -104,6 +108,64 @@ describe('a parameter of the query', () => {
   it('that is not known is ignored by the gateway, as its specification says', async () => {
     const file = await call.store('plain', 'x');
     expect((await fetch(`${service.url}/ipfs/${file.cid}?whatever=1`)).status).toBe(200);
+  });
+});
+
+describe('a request with a wrong value', () => {
+  it('is told in plain words what is wrong with it, and no value is repeated', async () => {
+    const cases: [unknown, string][] = [
+      [{ scopes: ['read'] }, 'label is missing'],
+      [{ label: 7, scopes: ['read'] }, 'label has to be a string'],
+      [{ label: '', scopes: ['read'] }, 'label has 1 to 100 characters, without control characters and invisible ones'],
+      [
+        { label: 'x'.repeat(101), scopes: ['read'] },
+        'label has 1 to 100 characters, without control characters and invisible ones',
+      ],
+      [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
+      [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
+      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys or share'],
+      [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
+      [
+        { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
+        'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
+      ],
+      [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
+      [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
+      [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files has to be at least 1'],
+      [{ label: 'x', scopes: ['read'], limits: { bytes: 1.5 } }, 'limits.bytes has to be a whole number'],
+      ['hunter2', 'the body has to be an object'],
+    ];
+    for (const [body, detail] of cases) {
+      const problem = v.parse(Problem, await (await call.json('/v1/keys', body)).json());
+      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
+    }
+    const shares: [unknown, string][] = [
+      [{ record: 'hunter2', files: [] }, 'record has to be base64; password is missing'],
+      [{ record: '', files: ['hunter2'], password: true }, 'files[0] has to be a UUID'],
+      [
+        { record: '', files: Array.from({ length: 501 }, () => crypto.randomUUID()), password: true },
+        'files has to be a list of at most 500',
+      ],
+    ];
+    for (const [body, detail] of shares) {
+      const problem = v.parse(Problem, await (await call.json('/v1/shares', body)).json());
+      expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
+    }
+    const query = await call('/v1/storage?limit=1000');
+    expect((await query.json<Problem>()).detail).toBe('limit is a number from 1 to 100');
+    const flag = await call(`/v1/keys/${ownKey}?cascade=hunter2`, { method: 'DELETE' });
+    expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
+  });
+
+  it('is told where it is wrong, by pointers into the body', async () => {
+    const errorsOf = async (body: unknown) => v.parse(Problem, await (await call.json('/v1/keys', body)).json()).errors;
+    expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
+      { pointer: '#/label', detail: 'label has to be a string' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys or share' },
+    ]);
+    expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
+    const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
+    expect(odd?.pointer).toBe('#/a~1b~0c%20d');
   });
 });
 

@@ -256,6 +256,43 @@ it('serves what is stored here to anybody, and nothing else', async () => {
   expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
 });
 
+it('S66: a CID is taken in one spelling only', async () => {
+  const { cid } = await call.store('plain', 'spelling');
+  for (const text of [
+    cid.toUpperCase(),
+    `${cid}/x`,
+    `${cid}%2f..`,
+    cid.slice(1),
+    `z${cid.slice(1)}`,
+    'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH',
+    'bafkqaaa',
+  ]) {
+    const response = await fetch(`${service.url}/ipfs/${text}`);
+    expect([text, (await problemOf(response))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
+  }
+  expect((await fetch(`${service.url}/ipfs/${cid}`)).status).toBe(200);
+});
+
+it('S89: many clients that read at once get what is their own', async () => {
+  const files = await Promise.all(
+    Array.from({ length: 24 }, async (_, index): Promise<[StoredFile, Buffer]> => {
+      const bytes = randomBytes(200_000 + index);
+      return [await call.store(index % 2 === 0 ? 'plain' : 'encrypted', bytes, { filename: `${index}` }), bytes];
+    }),
+  );
+  await Promise.all(
+    files.map(async ([file, bytes], index) => {
+      expect(file.filename).toBe(`${index}`);
+      expect(
+        Buffer.compare(
+          await bytesOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
+          bytes,
+        ),
+      ).toBe(0);
+    }),
+  );
+});
+
 it('reports its version and its limit', async () => {
   const response = await fetch(`${service.url}/v1/health`);
   expect(await response.json()).toEqual({

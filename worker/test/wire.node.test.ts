@@ -377,31 +377,6 @@ describe('S90: a client that reads', () => {
     controller.abort();
     await expect.poll(() => peer.aborted.includes('cat'), { timeout: 10_000 }).toBe(true);
   });
-
-  it('S89: with many others at once gets what is its own', async () => {
-    const files = await Promise.all(
-      Array.from({ length: 24 }, async (_, index): Promise<[StoredFile, Buffer]> => {
-        const bytes = randomBytes(200_000 + index);
-        return [
-          await owner.call.store(index % 2 === 0 ? 'plain' : 'encrypted', bytes, { filename: `${index}` }),
-          bytes,
-        ];
-      }),
-    );
-    await Promise.all(
-      files.map(async ([file, bytes], index) => {
-        expect(file.filename).toBe(`${index}`);
-        expect(
-          Buffer.compare(
-            await bytesOf(
-              owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }),
-            ),
-            bytes,
-          ),
-        ).toBe(0);
-      }),
-    );
-  });
 });
 
 it('S73: bytes that the pinning service has lost are an error, not a file', async () => {
@@ -411,21 +386,4 @@ it('S73: bytes that the pinning service has lost are an error, not a file', asyn
     expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_lost']);
     expect((await jsonOf<StoredFile>(owner.call(`/v1/storage/${file.fileId}?data=false`))).cid).toBe(file.cid);
   }
-});
-
-it('S66: a CID is taken in one spelling only', async () => {
-  const { cid } = await owner.call.store('plain', `spelling ${owner.id}`);
-  for (const text of [
-    cid.toUpperCase(),
-    `${cid}/x`,
-    `${cid}%2f..`,
-    cid.slice(1),
-    `z${cid.slice(1)}`,
-    'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH',
-    'bafkqaaa',
-  ]) {
-    const response = await fetch(`${service.url}/ipfs/${text}`);
-    expect([text, (await problemOf(response))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
-  }
-  expect((await fetch(`${service.url}/ipfs/${cid}`)).status).toBe(200);
 });

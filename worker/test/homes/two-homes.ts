@@ -31,11 +31,19 @@ async function startHome(): Promise<Home> {
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
-/** Starts both Kubos and the service, which stores each file at `a` first. @param vars besides the usual ones */
-export async function startTwoHomes(vars: Record<string, string> = {}): Promise<World> {
+/**
+ * Starts both Kubos and the service, which stores each file at `a` first.
+ * @param vars besides the usual ones
+ * @param second what the configuration says of `b`, besides or instead of its Kubo
+ */
+export async function startTwoHomes(
+  vars: Record<string, string> = {},
+  second: (b: Home) => Promise<Record<string, unknown>> | Record<string, unknown> = () => ({}),
+): Promise<World> {
   const [a, b] = await Promise.all([startHome(), startHome()]);
   const entry = (id: string, { peer }: Home) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
-  const all = { PINNING_SERVICES: JSON.stringify([entry('a', a), entry('b', b)]), REPLICAS: '2', SERVICE_ID: 'us' };
+  const entries = [entry('a', a), { ...entry('b', b), ...(await second(b)) }];
+  const all = { PINNING_SERVICES: JSON.stringify(entries), REPLICAS: '2', SERVICE_ID: 'us' };
   const token = { KUBO_TOKEN: a.kubo.token };
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-homes-'));
   const start = () =>
@@ -103,7 +111,7 @@ export async function readBack({ owner }: World, { fileId }: StoredFile): Promis
 }
 
 /** The names of the recursive pins of a Kubo, by CID. */
-export async function names({ kubo }: Home): Promise<Record<string, string>> {
+export async function names({ kubo }: { kubo: RealKubo }): Promise<Record<string, string>> {
   const query = 'type=recursive&names=true';
   const headers = { Authorization: `Bearer ${kubo.token}` };
   const answer = await fetch(`${kubo.url}/api/v0/pin/ls?${query}`, { method: 'POST', headers });

@@ -2,8 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Health } from '../../../shared/api.ts';
@@ -12,6 +11,7 @@ import { startNginx } from '../../../testkit/nginx.ts';
 import { withProgram } from '../../../testkit/programs.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, type Client } from '../client.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 
 const setUp = join(import.meta.dirname, '../../../docs/kubo/allow-sealpin.sh');
 const token = 'a-token-with_16';
@@ -19,12 +19,11 @@ const token = 'a-token-with_16';
 withProgram('nginx', { probe: ['-v'] }, () => {
   it('streams a body: what has been sent arrives before the rest is sent', async () => {
     const arrived: string[] = [];
-    const upstream = createServer((incoming, response) => {
+    const upstream = await startLoopbackServer((incoming, response) => {
       incoming.on('data', (chunk: Buffer) => arrived.push(chunk.toString()));
       incoming.on('end', () => response.end('done'));
-    }).listen(0, '127.0.0.1');
-    await once(upstream, 'listening');
-    const nginx = await startNginx(`http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
+    });
+    const nginx = await startNginx(upstream.url);
     try {
       const sent = request(`${nginx.url}/api/v0/dag/import`, { method: 'POST' });
       for (const piece of ['first', 'second']) {
@@ -37,7 +36,7 @@ withProgram('nginx', { probe: ['-v'] }, () => {
       expect(body.toString()).toBe('done');
     } finally {
       await nginx.close();
-      upstream.close();
+      await upstream.close();
     }
   });
 

@@ -1,12 +1,11 @@
 /** The adapter before a real Kubo, offline and online without peers. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
 import { startPeer } from '../peer.ts';
 import { runtimes, type Runtime } from './runtimes.ts';
 import type { Scenario } from './scenario.ts';
 import { ask, contract, type Rest } from './suite.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 
 /** Two leaves and a node. */
 const file = { bytes: 1_500_000, cid: 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru' };
@@ -27,7 +26,7 @@ async function running(kubo: RealKubo): Promise<string[]> {
 
 /** A proxy that ends the body of each request cleanly in the middle. */
 async function halving(url: string): Promise<string> {
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     void (async () => {
       const chunks: Buffer[] = [];
       for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
@@ -40,11 +39,8 @@ async function halving(url: string): Promise<string> {
       response.writeHead(answer.status).end(await answer.text());
     })();
   });
-  onTestFinished(() => void server.close());
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  onTestFinished(() => server.close());
+  return server.url;
 }
 
 /** What Kubo does besides the contract. */

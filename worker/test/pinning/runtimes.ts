@@ -1,8 +1,8 @@
 /** The runtimes that an adapter is tested in, and services to test it with. */
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { startModule } from '../../../testkit/workerd.ts';
 import { play, type Outcome, type Scenario } from './scenario.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 
 export type Runtime = { play(scenario: Scenario): Promise<Outcome>; close(): Promise<void> };
 
@@ -39,20 +39,13 @@ export async function fake(handler: (request: IncomingMessage, response: ServerR
     request.on('close', () => bodies.push(request.complete ? 'whole' : 'aborted'));
     handler(request, response);
   };
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
+  const server = await startLoopbackServer(listener);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: server.url,
     commands,
     lengths,
     bodies,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close: server.close,
   };
 }
 

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pinningServices } from '../../pinning/services.ts';
 
@@ -8,6 +10,8 @@ const cluster = { id: 'c', type: 'cluster', peers: [peer], replication: { min: 1
 const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one {"url", "ipfs"}';
 const badReplication =
   'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
+
+const types = 'kubo, cluster, car';
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
@@ -22,6 +26,12 @@ describe('PINNING_SERVICES', () => {
       'kubo',
       'second',
     ]);
+  });
+
+  it('says of each service what its adapter was tried against, as the table for operators does', () => {
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8').replaceAll('**', '');
+    for (const { type, triedAgainst } of parse([good, cluster, { ...good, id: 'h', type: 'car' }]))
+      expect(readme).toMatch(new RegExp(`\\| \`${type}\` \\|.*\\| ${triedAgainst.replaceAll('.', '\\.')}`));
   });
 
   it.each([
@@ -73,8 +83,9 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
     [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
-    [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
-    [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
+    [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [[{ ...good, type: 'car', bucket: 'b' }], 'PINNING_SERVICES[0] (kubo): the field "bucket" is not known'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
     [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
     [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],

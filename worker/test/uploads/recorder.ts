@@ -1,6 +1,6 @@
 /** A node that remembers every block that was sent to it, also those of requests that broke off or that it refused. */
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 
 export type Recorder = {
   url: string;
@@ -43,8 +43,7 @@ function leavesIn(body: Buffer): Buffer[] {
 
 /** Starts a recorder in front of a node. */
 export async function startRecorder(node: string): Promise<Recorder> {
-  const recorder: Recorder = { url: '', blocks: [], refusals: 0, seen: [], close };
-  const server = createServer((request, response) => {
+  const server = await startLoopbackServer((request, response) => {
     void (async () => {
       const command = new URL(request.url!, node).pathname.replace('/api/v0/', '');
       recorder.seen.push(command);
@@ -66,18 +65,8 @@ export async function startRecorder(node: string): Promise<Recorder> {
       response.end(Buffer.from(await answer.arrayBuffer()));
     })().catch(() => request.socket.destroy());
   });
+  const recorder: Recorder = { ...server, blocks: [], refusals: 0, seen: [] };
 
-  async function close(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
-  }
-
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  recorder.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return recorder;
 }
 

@@ -1,7 +1,8 @@
 /** What stands between a client and a server, and breaks connections where it is told to, to the byte. */
-import { createServer, type IncomingMessage } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 /**
  * After how many bytes both connections break. Of the `head` or the `body` of the request: the server gets so many of
@@ -30,10 +31,10 @@ export type BreakingProxy = {
 
 /** Starts a proxy in front of an origin. Each request has connections of its own, so that a break meets one request. */
 export async function startBreakingProxy(target: string): Promise<BreakingProxy> {
-  const server = createServer((request) => {
+  const server = await startLoopbackServer((request) => {
     void pass(request).catch(() => request.socket.destroy());
   });
-  const proxy: BreakingProxy = { origin: '', target, seen: [], plan: undefined, close };
+  const proxy: BreakingProxy = { origin: server.url, target, seen: [], plan: undefined, close: server.close };
 
   async function pass(request: IncomingMessage): Promise<void> {
     const { method = '', url: path = '', socket: client } = request;
@@ -52,17 +53,6 @@ export async function startBreakingProxy(target: string): Promise<BreakingProxy>
     client.destroy();
   }
 
-  async function close(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
-  }
-
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  proxy.origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return proxy;
 }
 

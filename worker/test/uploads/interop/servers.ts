@@ -2,8 +2,7 @@
 import { FileStore } from '@tus/file-store';
 import { Server } from '@tus/server';
 import { randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { tmpdir } from 'node:os';
@@ -11,6 +10,7 @@ import { join } from 'node:path';
 import type { Service } from '../../../../testkit/service.ts';
 import { spawnTusd } from '../../../../testkit/tusd.ts';
 import type { Mode } from '../tus.ts';
+import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 export type TusServer = {
   /** Where a POST creates an upload. */
@@ -54,14 +54,14 @@ export async function startTusNode(): Promise<TusServer> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-tus-node-'));
   const datastore = new FileStore({ directory, expirationPeriodInMilliseconds: 86_400_000 });
   const tus = new Server({ path: '/files', datastore, maxSize: maxBytes, relativeLocation: true });
-  const server = createServer((request, response) => void respond(request, response));
+  const server = await startLoopbackServer((request, response) => void respond(request, response));
 
   /** Uses its interface for web standards: what it has for Node closes the body of a response to HEAD twice, which is uncaught. */
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/', headers } = request;
     const hasBody = method === 'POST' || method === 'PATCH';
     const answer = await tus.handleWeb(
-      new Request(new URL(url, endpoint()), {
+      new Request(new URL(url, endpoint), {
         method,
         headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
         ...(hasBody && { body: Readable.toWeb(request), duplex: 'half' as const }),
@@ -71,20 +71,14 @@ export async function startTusNode(): Promise<TusServer> {
     response.end(new Uint8Array(await answer.arrayBuffer()));
   }
 
-  const endpoint = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}/files`;
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
+  const endpoint = `${server.url}/files`;
   return {
-    endpoint: endpoint(),
-    nowhere: `${endpoint()}/nowhere`,
+    endpoint,
+    nowhere: `${endpoint}/nowhere`,
     headers: {},
     stored: download,
     async close() {
-      await new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      });
+      await server.close();
       await rm(directory, { recursive: true, force: true });
     },
   };
