@@ -94,7 +94,7 @@ function flipping(atByte: number): Transform {
   let left = atByte;
   return new Transform({
     transform(chunk: Buffer, _, done) {
-      if (left >= 0 && left < chunk.length) chunk[left]! ^= 1;
+      if (left >= 0 && left < chunk.length) chunk.writeUInt8(chunk.readUInt8(left) ^ 1, left);
       left -= chunk.length;
       done(null, chunk);
     },

@@ -10,7 +10,7 @@ import { connectBidi, type Bidi } from './bidi.ts';
 import { installed } from './programs.ts';
 
 /** A download that has ended. `path`: of its file, where Firefox calls it complete. */
-export type Download = { name: string; path?: string };
+type Download = { name: string; path?: string };
 
 /** A running Firefox. What it did counts for the tab that was opened last. */
 export type Firefox = {

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startLoopbackServer } from './loopback-server.ts';
 import { installed } from './programs.ts';
 
 /** A running WebKitGTK, which has one window. */
@@ -18,7 +18,7 @@ export type WebKit = {
 };
 
 /** The window. */
-export type WebKitPage = {
+type WebKitPage = {
   reload(): Promise<void>;
   /** The value of an expression; a promise is waited for. */
   evaluate<T>(expression: string): Promise<T>;
@@ -40,7 +40,8 @@ export async function launchWebKit(): Promise<WebKit> {
   const screen = spawn(installed('Xvfb'), ['-displayfd', '3', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
   });
-  const [display] = (await once(screen.stdio[3]!, 'data')) as [Buffer];
+  const [, , , numbers] = screen.stdio;
+  const [display] = (await once(numbers ?? screen, 'data')) as [Buffer];
   const port = await freePort();
   const driver = spawn(installed('WebKitWebDriver'), [`--port=${port}`], {
     // What it keeps, and what it downloads, is below its home.
@@ -95,11 +96,8 @@ export async function launchWebKit(): Promise<WebKit> {
 }
 
 /** A port that is free now: the driver takes a number, and tells none. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+async function freePort(): Promise<string> {
+  const server = await startLoopbackServer(() => undefined);
+  await server.close();
+  return new URL(server.url).port;
 }

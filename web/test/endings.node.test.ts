@@ -180,7 +180,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const { page } = watched;
       const download = way === 'stream' ? page.waitForEvent('download') : undefined;
       await page.getByRole('button', { name: 'Save film.mkv' }).click();
-      await page.waitForFunction('document.querySelector("progress").value > 0');
+      const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
+      await expect.poll(progress, { timeout: 20_000 }).toBeGreaterThan(0);
       const crashed = page.waitForEvent('crash');
       await page.goto('chrome://crash').catch(() => undefined);
       await crashed;
@@ -188,7 +189,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const next = await page.context().newPage();
       await next.goto(root);
       // The picker makes the file that the page then fills in one step.
-      await expect.poll(() => privateFiles(next)).toEqual(way === 'picked' ? { 'picked film.mkv': 0 } : {});
+      await expect
+        .poll(() => privateFiles(next), { timeout: 20_000 })
+        .toEqual(way === 'picked' ? { 'picked film.mkv': 0 } : {});
     },
   );
 });
