@@ -4,7 +4,8 @@ import { sendsStreams } from '../../request-body.ts';
 /** A request as Firefox makes it: the stream becomes a text, and nobody asks for `duplex`. */
 class TextRequest extends Request {
   constructor(url: string, { body, method }: { body: ReadableStream; method: string }) {
-    super(url, { method, body: Object.prototype.toString.call(body) });
+    const headers = { 'Content-Type': 'text/plain;charset=UTF-8' };
+    super(url, { method, headers, body: Object.prototype.toString.call(body) });
   }
 }
 
