@@ -7,7 +7,7 @@ import { NewlyStoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carOf, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { limitsOf, refuseLarge } from '../seal.ts';
+import { type Limits, limitsOf, refuseLarge } from './limits.ts';
 import { type Api, api, call, json } from './client.ts';
 import { optionsOf } from './fetch-blob.ts';
 import type { Service } from './service-choice.ts';
@@ -18,7 +18,7 @@ import { uploadTransport } from './upload-transport.ts';
 export type Target = {
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: ReturnType<typeof limitsOf>;
+  readonly limits: Limits;
   readonly context: Pick<Context, 'signal' | 'timeouts'>;
 };
 
