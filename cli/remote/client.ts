@@ -207,6 +207,20 @@ export interface Api {
   revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
 }
 
+/**
+ * What the service takes, and the API key in use: two questions that are asked at the same time.
+ *
+ * @throws the codes of both; what is wrong with the service comes first
+ */
+export async function introduction(
+  routes: Pick<Api, 'health' | 'account'>,
+): Promise<{ readonly health: Health; readonly key: AccountDetails['key'] }> {
+  const [health, account] = await Promise.allSettled([routes.health(), routes.account()]);
+  if (health.status === 'rejected') throw health.reason;
+  if (account.status === 'rejected') throw account.reason;
+  return { health: health.value, key: account.value.key };
+}
+
 /** The routes that the command line uses (worker/README.md). */
 export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Api {
   const common = { signal: context.signal, timeouts: context.timeouts };
