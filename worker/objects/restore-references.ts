@@ -45,7 +45,7 @@ async function restoreReference(
       failureOf(denied ? await pin.deny(cid, true) : undefined);
     if (failure !== undefined) return failure;
     const held = await serviceOf(env, service).stat(cid, AbortSignal.timeout(statMs));
-    return { ok: true, fileId, isPinned: held.pin !== 'absent' };
+    return { ok: true, fileId, isPinned: (typeof held === 'string' ? held : held.pin) !== 'absent' };
   } catch (error) {
     log({ event: 'account.restore', error: errorText(error) });
     return isSealpinError(error) ? toFailure(error) : err('overloaded', undefined, 2);
