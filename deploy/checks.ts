@@ -170,7 +170,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
       : {
           ok: false,
           what: `${url} responds, and is ${status}`,
-          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "At night"',
+          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "When it fails"',
         },
     version === packageJson.version
       ? { ok: true, what: `${url} runs this version` }

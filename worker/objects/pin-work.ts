@@ -78,8 +78,11 @@ export class PinWork {
     await this.#attempt(row, signal, () => (isCheck ? this.#check(row, signal) : this.#copy(row, signal)));
   }
 
-  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
-  async remove(row: PinRow): Promise<Removal> {
+  /**
+   * Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again.
+   * @param requestId of the request that waits for it, for the log
+   */
+  async remove(row: PinRow, requestId?: string): Promise<Removal> {
     const { rows, breakers, now } = this.#o;
     const { service } = row;
     const attempts = row.attempts + 1;
@@ -90,7 +93,7 @@ export class PinWork {
       kept = await this.#removeOurs(row);
       breakers.succeeded(service);
     } catch (error) {
-      log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
+      log({ event: 'pin.unpin', requestId, service, attempts, error: errorText(error) });
       if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
       return 'scheduled';
     }

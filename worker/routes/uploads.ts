@@ -141,7 +141,7 @@ async function goOn(
   caller: Principal,
   o: { uploadId: string; offset: number; length: number | undefined },
 ): Promise<Continued> {
-  const work = continueUpload(c.env, c.req.raw, caller, o);
+  const work = continueUpload(c.env, c.req.raw, caller, { ...o, requestId: c.var.requestId });
   // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived.
   c.executionCtx.waitUntil(work.catch(() => undefined));
   return await work;
