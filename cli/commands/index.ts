@@ -121,6 +121,14 @@ const table = {
     summary: "Write the account's private key to a file",
     load: async () => (await import('./key-export.ts')).command,
   },
+  'key restore': {
+    summary: 'Make a key pair again from its backup words',
+    load: async () => (await import('./key-restore.ts')).command,
+  },
+  'key rotate': {
+    summary: 'Replace your key pair, and keep the old key for what it opens',
+    load: async () => (await import('./key-rotate.ts')).command,
+  },
   'account create': {
     summary: 'Make an account (for the operator of the service)',
     load: async () => (await import('./manage-accounts.ts')).create,

@@ -11,7 +11,7 @@ import type { SurveyState } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
 import { BlockRoots } from './block-roots.ts';
@@ -109,9 +109,9 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
+        held = await blockServiceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
-        log({ event: 'pin.stat', service, error: errorText(error) });
+        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
       const { pinned, ...own } = ownership(held, row);
@@ -155,7 +155,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
       await this.#wake();
       const pins = await Promise.all(
         rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }) : 'unpinned';
+          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }, reference.requestId) : 'unpinned';
           return { service: row.service, status };
         }),
       );
