@@ -52,7 +52,6 @@ test.each([
   await writeFile(path, script);
   expect(spawnSync(program, [...argv, path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
 });
-});
 
 describe('values', () => {
   const [older, newer, deleted] = ['a', 'b', 'c'].map((letter) => `bafkrei${letter.repeat(52)}`) as [
