@@ -22,7 +22,7 @@ import { remember } from './history.ts';
 import { type Input, openInput } from './io/input.ts';
 import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { sizeText } from './terminal/progress.ts';
-import { type Api, api, authorizedService } from './remote/client.ts';
+import { type Api, api, authorizedService, introduction } from './remote/client.ts';
 import type { Service } from './remote/service-choice.ts';
 import { limitsOf, refuseLarge } from './remote/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from './remote/store-sealed.ts';
@@ -180,10 +180,10 @@ async function encryptAndStore(o: Sealing): Promise<void> {
   try {
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const limits = limitsOf(await routes.health());
-    refuseLarge(input.bytes, limits.fileBytes);
     // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask first.
-    const { key } = await routes.account();
+    const { health, key } = await introduction(routes);
+    const limits = limitsOf(health);
+    refuseLarge(input.bytes, limits.fileBytes);
     if (!key.scopes.includes('write'))
       throw new SealpinError('insufficient_scope', 'the API key may not store files', {
         hint: 'use a key with the scope write',

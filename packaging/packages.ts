@@ -6,6 +6,7 @@ import { cp, chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:f
 import { dirname, join } from 'node:path';
 import { build, type BuildOptions, type Metafile } from 'esbuild';
 import { packageRoot } from '../cli/local/package-root.ts';
+import { packWorkerCode } from '../cli/local/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
 import { licensesOf } from './licenses.ts';
 import { manPage } from './man-page.ts';
@@ -67,6 +68,7 @@ async function buildSealpin(path: string): Promise<BuiltPackage> {
 async function buildLocal(path: string): Promise<BuiltPackage> {
   await copy(workerSources, path, (source) => !/\/test$|\/tsconfig\.json$/.test(source));
   await cp(join(root, 'packaging', 'local.md'), join(path, 'README.md'));
+  await packWorkerCode(path);
   const sources = (await filesOf(path)).filter((file) => file.endsWith('.ts'));
   const texts = await Promise.all(sources.map((file) => readFile(file, 'utf8')));
   return finish(path, localManifest(await readManifest(), texts));

@@ -1,12 +1,12 @@
 /** How `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can open. */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
 import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../io/errno.ts';
+import { createServer, request } from '../io/node-http.ts';
 
 /** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };

@@ -11,6 +11,7 @@ import { ownerVariable, workerdsOf } from './leftover.ts';
 import { packageRoot, requireLocal } from './package-root.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
+import type { WorkerCode } from './worker-code.ts';
 
 // With `import`, Node would read its 6 MB twice more to detect the kind of module.
 const {
@@ -30,7 +31,7 @@ export type WorkerdOptions = {
   /** On 127.0.0.1. */
   port: number;
   /** The Worker's and the guard's code. */
-  code: { worker: string; guard: string };
+  code: WorkerCode;
   /** Variables and secrets of the Worker. */
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
@@ -55,7 +56,7 @@ export type Workerd = {
   /** The number of requests whose response has not ended. */
   running(): Promise<number>;
   /** Swaps the code; state and port stay. */
-  replace(code: WorkerdOptions['code']): Promise<void>;
+  replace(code: WorkerCode): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -164,7 +165,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     }
     override logWithLevel(): void {}
   }
-  const workerWith = (code: WorkerdOptions['code']): WorkerDescription => ({
+  const workerWith = (code: WorkerCode): WorkerDescription => ({
     ...serviceState(options.stateDir),
     log: new CrashLog(LogLevel.WARN),
     unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },

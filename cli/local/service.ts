@@ -1,10 +1,10 @@
 /**
  * The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket that controls them.
  */
+import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
-import { bundleGuard, bundleWorker } from './bundle.ts';
 import { CleanupStack, once, serialize } from './cleanup.ts';
 import { type Controls, type Homes, listenForControl } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
@@ -25,6 +25,7 @@ import { startNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
+import { rebuildWorkerCode, workerCode } from './worker-code.ts';
 
 /** How long `rebuild` waits for running requests before it swaps the Worker under them. */
 const drainMs = 10_000;
@@ -85,9 +86,9 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   if (options.port !== 0) await whenReleased(() => freePort(options.port)); // reported before anything is done
   const choice = await chooseKubo(dataDir, options.kubo);
   await rememberKubo(dataDir, choice);
-  // The compiler works in a process of its own while this one reads Miniflare, which takes longer than all the rest.
-  const bundles = Promise.all([bundleWorker(), bundleGuard()]);
-  const [{ startWorkerd }, [worker, guard]] = await Promise.all([import('./miniflare.ts'), bundles]);
+  const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
+  // If it has to be built, the compiler works in a process of its own while this one reads Miniflare.
+  const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
   const node = await startNode({
     dir: paths.ipfs,
     token: secrets.rpcToken,
@@ -109,7 +110,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
       stateDir,
       tmpDir: paths.tmp,
       port,
-      code: { worker, guard },
+      code,
       log,
       origins: options.origins ?? [],
       exists: (className, objectId) => hasObject(stateDir, className, objectId),
@@ -135,7 +136,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   });
   const socket = await listenForControl(
     paths.control,
-    controlsOf({ url, startedAt, nodeUrl: node.url, choice, workerd, writeRunFile, stop }),
+    controlsOf({ url, startedAt, nodeUrl: node.url, choice, workerd, cacheDir, writeRunFile, stop }),
   );
   cleanup.add(() => socket.close());
   return {
@@ -188,6 +189,7 @@ function controlsOf(o: {
   readonly nodeUrl: string;
   readonly choice: KuboChoice;
   readonly workerd: Workerd;
+  readonly cacheDir: string;
   readonly writeRunFile: (url: string) => Promise<void>;
   readonly stop: () => Promise<void>;
 }): Controls {
@@ -214,7 +216,7 @@ function controlsOf(o: {
     // Two rebuilds at once could swap in the older code last.
     rebuild: serialize(async () => {
       const start = performance.now();
-      const code = { worker: await bundleWorker(), guard: await bundleGuard() };
+      const code = await rebuildWorkerCode(o.cacheDir);
       await waitIdle(workerd);
       await workerd.replace(code);
       await o.writeRunFile(url);

@@ -7,15 +7,15 @@ import {
   type NewApiKey,
   NewApiKeyResponse,
   parseResponse,
-  Problem,
   Receipt,
   Revoked,
   StoredFile,
 } from '../../shared/api.ts';
-import { isCode, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
+import { codeOf, parseProblem, problemError } from '../../client/problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
@@ -111,30 +111,18 @@ export function problemOf(
   if (response.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }
-  let found;
-  try {
-    found = parseJson(text, Problem, url);
-  } catch (error) {
+  const problem = parseProblem(text);
+  if (problem === undefined) {
     return new SealpinError(
       'service_answer',
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      {
-        hint: 'check the address',
-        cause: error,
-      },
+      { hint: 'check the address' },
     );
   }
-  // A newer service may have codes that we do not know; its own message is still the best.
-  const code = isCode(found.code) ? found.code : 'service_answer';
-  const hint = keyHint(code, keyFrom) ?? found.hint;
-  const request = code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : '';
-  const retryAfterSeconds = Number(headerOf(response, 'retry-after')) || undefined;
-  return new SealpinError(code, `${visible(found.detail ?? found.title)}${request}`, {
-    ...(hint === undefined ? {} : { hint: visible(hint) }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-  });
+  const retryAfter = headerOf(response, 'retry-after');
+  return problemError(problem, { retryAfter, hint: keyHint(codeOf(problem), keyFrom), show: visible });
 }
 
 /** Whether this is the health of a running service whose storage or pinning service fails. */
@@ -204,13 +192,33 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string; mode?: StoredFile['mode'] }): Promise<FileList>;
+  list(o: {
+    cursor?: string | undefined;
+    limit?: number;
+    cid?: string;
+    mode?: StoredFile['mode'];
+    order?: 'asc';
+  }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
   listKeys(): Promise<ApiKeyList>;
   /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
   revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
+}
+
+/**
+ * What the service takes, and the API key in use: two questions that are asked at the same time.
+ *
+ * @throws the codes of both; what is wrong with the service comes first
+ */
+export async function introduction(
+  routes: Pick<Api, 'health' | 'account'>,
+): Promise<{ readonly health: Health; readonly key: AccountDetails['key'] }> {
+  const [health, account] = await Promise.allSettled([routes.health(), routes.account()]);
+  if (health.status === 'rejected') throw health.reason;
+  if (account.status === 'rejected') throw account.reason;
+  return { health: health.value, key: account.value.key };
 }
 
 /** The routes that the command line uses (worker/README.md). */

@@ -2,13 +2,13 @@
  * HTTP for the command line, on node:http (its request bodies are several times as fast as those of the built-in fetch).
  * One connection per request, no redirects, no retries; a request to a peer that is too slow fails.
  */
-import { request as requestHttp, type ClientRequest, type IncomingMessage } from 'node:http';
-import { request as requestHttps } from 'node:https';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
+import { request as requestHttp } from '../io/node-http.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from './timeouts.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -44,10 +44,11 @@ export type SendOptions = {
  *   errors of the request's body, the reason of the signal
  */
 export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
+  const requestBy = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
   o.signal.throwIfAborted();
   const { body } = o;
   const peer: Peer = { url, name: o.name ?? url.host, sentBytes: 0, bodyBytes: body?.bytes };
-  const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, {
+  const request = requestBy(url, {
     method: o.method,
     agent: false,
     headers: { ...o.headers, ...(body?.bytes === undefined ? {} : { 'content-length': String(body.bytes) }) },

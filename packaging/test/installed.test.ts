@@ -7,8 +7,9 @@ import { request } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { keptFile } from '../../cli/local/worker-code.ts';
 import { withProgram } from '../../testkit/programs.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { buildPackages } from '../packages.ts';
@@ -94,6 +95,11 @@ describe.skipIf(missing !== undefined)(
         const url = await done('start', '--detach', '--port', '0');
         onTestFinished(async () => void (await sealpin('stop')));
         expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+        const cached = async (): Promise<string[]> =>
+          (await readdir(join(directory, '.local/share/sealpin/local/cache'), { recursive: true })).map((path) =>
+            basename(path),
+          );
+        expect(await cached(), 'what the package brings is built').not.toContain(keptFile);
         expect(await done('keygen')).toMatch(/^age1tag1/);
         const blobId = await done('encrypt', 'in');
         expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
@@ -101,6 +107,7 @@ describe.skipIf(missing !== undefined)(
           'as a new user would',
         );
         expect(JSON.parse(await done('rebuild', '--json'))).toMatchObject({ running: true });
+        expect(await cached()).toContain(keptFile);
         expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
         await done('stop');
         expect(await sealpin('status')).toMatchObject({ code: 1 });

@@ -10,7 +10,9 @@ import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { publint } from 'publint';
 import { afterAll, describe, expect, test } from 'vitest';
+import { bundleGuard, bundleWorker } from '../../cli/local/bundle.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
+import { keptFile, sourceKey } from '../../cli/local/worker-code.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
@@ -190,6 +192,12 @@ test('@sealpin/local has every source of the Worker, of the guard and of the pag
     const { warnings } = await build({ ...options, format: 'esm', entryPoints: [`./${entry}`], logLevel: 'silent' });
     expect(warnings, entry).toEqual([]);
   }
+});
+
+test('@sealpin/local brings the code of the Worker, built from the very source that is beside it', async () => {
+  const folder = built[1]!.path;
+  const code = JSON.parse(await readFile(join(folder, keptFile), 'utf8')) as Record<string, string>;
+  expect(code).toEqual({ key: sourceKey(folder), worker: await bundleWorker(), guard: await bundleGuard() });
 });
 
 test('arethetypeswrong finds nothing in any way that takes ES modules', async () => {

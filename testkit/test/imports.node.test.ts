@@ -34,11 +34,13 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   },
   web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
   packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
+  deploy: { rooms: ['shared', 'worker', 'cli'], npm: /^(valibot|wrangler)$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'client', 'worker', 'cli', 'testkit'], npm: /./, node: true },
   'packaging/test': { rooms: ['shared', 'client', 'cli', 'packaging', 'testkit'], npm: /./, node: true },
+  'deploy/test': { rooms: ['shared', 'worker', 'cli', 'deploy', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
   'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
