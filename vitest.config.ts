@@ -62,9 +62,10 @@ export default defineConfig({
         test: {
           name: 'node',
           include: [
-            '{client,web,cli,packaging,bench,testkit}/test/**/*.test.ts',
+            '{client,web,cli,packaging,deploy,bench,testkit}/test/**/*.test.ts',
             '{shared,worker}/test/**/*.node.test.ts',
           ],
+          isolate: false,
           ...timeouts,
         },
       },
@@ -85,6 +86,7 @@ export default defineConfig({
           name: 'guard',
           include: [`worker/test/${long ? '**/*' : '{reading,rest}'}.node.test.ts`],
           env: { SEALPIN_TEST_GUARD: '1' },
+          isolate: false,
           ...timeouts,
         },
       },

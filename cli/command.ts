@@ -8,10 +8,24 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/** One argument, in a shape that citty takes, too. A positional is required unless it says otherwise. */
+/** What a shell offers for a value: names and IDs that `sealpin completions --values` prints, or the shells themselves. */
+export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
+
+/** One argument, in a shape that citty takes, too. A positional is required unless it says otherwise; a flag that `repeats` is a list. */
 type Arg =
-  | { readonly type: 'positional'; readonly description: string; readonly required?: boolean }
-  | { readonly type: 'string'; readonly description: string; readonly valueHint: string }
+  | {
+      readonly type: 'positional';
+      readonly description: string;
+      readonly required?: boolean;
+      readonly completes?: Completes;
+    }
+  | {
+      readonly type: 'string';
+      readonly description: string;
+      readonly valueHint: string;
+      readonly repeats?: true;
+      readonly completes?: Completes;
+    }
   | { readonly type: 'boolean'; readonly description: string };
 
 /** Arguments by name, positionals in their order. */
@@ -25,7 +39,9 @@ type Values<A extends Args> = {
       ? A[K] extends { required: false }
         ? string | undefined
         : string
-      : string | undefined;
+      : A[K] extends { repeats: true }
+        ? readonly string[] | undefined
+        : string | undefined;
 };
 
 type Example = { readonly command: string; readonly does: string };
@@ -82,7 +98,12 @@ const serviceArgs = {
     valueHint: 'url',
     description: 'The service to use instead of the configured or local one',
   },
-  profile: { type: 'string', valueHint: 'name', description: 'The profile whose service and API key to use' },
+  profile: {
+    type: 'string',
+    valueHint: 'name',
+    completes: 'profile',
+    description: 'The profile whose service and API key to use',
+  },
 } as const satisfies Args;
 
 /** Defines what a command does; `commands/index.ts` adds its name and its summary. */
@@ -98,12 +119,12 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
     parse(argv) {
       const usageError = (detail: string, hint = `see: sealpin ${name} --help`): SealpinError =>
         new SealpinError('usage', detail, { hint });
-      checkFlags(argv, { name, args, usageError });
+      const given = checkFlags(argv, { name, args, usageError });
       const parsed = parseArgs([...argv], toCitty(args));
       const positionals: readonly string[] = parsed._;
       checkPositionals(positionals, { name, args, rest: definition.rest, usageError });
       const values = Object.fromEntries(
-        Object.entries(args).map(([key, arg]) => [key, arg.type === 'boolean' ? parsed[key] === true : parsed[key]]),
+        Object.entries(args).map(([key, arg]) => [key, valueOf(arg, parsed[key], given.get(key))]),
       ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
       if (values.service !== undefined && values.profile !== undefined)
         throw usageError('--service and --profile both name a service', 'leave one of them out');
@@ -122,6 +143,12 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
   });
 }
 
+/** citty knows only the last value of a flag that repeats. */
+function valueOf(arg: Arg, parsed: unknown, given: readonly string[] | undefined): unknown {
+  if (arg.type === 'boolean') return parsed === true;
+  return arg.type === 'string' && arg.repeats === true ? given : parsed;
+}
+
 /** citty's own check of required positionals is off, since its message would differ from ours. */
 function toCitty(args: Args): Record<string, { type: Arg['type']; required: false }> {
   return Object.fromEntries(Object.entries(args).map(([name, { type }]) => [name, { type, required: false as const }]));
@@ -133,9 +160,13 @@ type Check = {
   readonly usageError: (detail: string, hint?: string) => SealpinError;
 };
 
-/** Refuses every word with a hyphen that citty would ignore, or take for something else than what was typed. */
-function checkFlags(argv: readonly string[], { name: command, args, usageError }: Check): void {
-  const seen = new Set<string>();
+/**
+ * Refuses every word with a hyphen that citty would ignore, or take for something else than what was typed.
+ *
+ * @returns the values of each flag that is given, none for a boolean
+ */
+function checkFlags(argv: readonly string[], { name: command, args, usageError }: Check): Map<string, string[]> {
+  const seen = new Map<string, string[]>();
   const words = beforeTerminator(argv);
   for (let index = 0; index < words.length; index += 1) {
     const word = words[index] ?? '';
@@ -152,8 +183,10 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
         near ?? `see: sealpin ${command} --help; an argument that begins with - goes after --`,
       );
     }
-    if (seen.has(name)) throw usageError(`${flag} is given more than once`);
-    seen.add(name);
+    const values = seen.get(name) ?? [];
+    if (seen.has(name) && !(arg.type === 'string' && arg.repeats === true))
+      throw usageError(`${flag} is given more than once`);
+    seen.set(name, values);
     if (arg.type === 'boolean') {
       if (value !== undefined) throw usageError(`${flag} takes no value`);
       continue;
@@ -161,6 +194,7 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     // Without `=`, the next word is the value.
     const next = value ?? argv[index + 1];
     if (next === undefined || next === '') throw usageError(`${flag} needs a value: ${flag} <${arg.valueHint}>`);
+    values.push(next);
     if (value !== undefined) continue;
     if (next !== '-' && next.startsWith('-')) {
       throw usageError(
@@ -170,6 +204,7 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     }
     index += 1;
   }
+  return seen;
 }
 
 function checkPositionals(

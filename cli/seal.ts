@@ -1,7 +1,7 @@
 /** The work of the three encrypting commands: read and encrypt, then store, remember and print the blob ID, or write a file. */
 import { realpath, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import type { Health, StoredFile } from '../shared/api.ts';
+import type { StoredFile } from '../shared/api.ts';
 import {
   encrypt,
   type Format,
@@ -11,11 +11,12 @@ import {
   passwordRecipient,
   type Recipient,
 } from '../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
+import { noteOneKey } from './keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
 import { remember } from './history.ts';
 import { type Input, openInput } from './io/input.ts';
@@ -23,9 +24,8 @@ import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { sizeText } from './terminal/progress.ts';
 import { type Api, api, authorizedService, introduction } from './remote/client.ts';
 import type { Service } from './remote/service-choice.ts';
-import { hasSpool, type SourceMark, spoolId } from './remote/spool.ts';
-import { bufferedBytes, store } from './remote/store-blob.ts';
-import { upload, type Uploading } from './remote/upload-blob.ts';
+import { limitsOf, refuseLarge } from './remote/limits.ts';
+import { type Container, storeSealed, uploadIdOf } from './remote/store-sealed.ts';
 
 /** What a file is encrypted with. */
 type Secret = {
@@ -56,9 +56,6 @@ type Sealing = {
   readonly secret: () => Promise<Secret>;
   readonly context: Context;
 };
-
-/** A broken upload of less is begun again by hand more quickly than it is continued. */
-const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
  * Encrypts a file or folder with the password that is given, generated or asked for.
@@ -96,6 +93,7 @@ export async function encryptToKeys(
 ): Promise<void> {
   const secret = async (): Promise<Secret> => {
     const recipients = await o.recipients();
+    await noteOneKey(recipients.length, o.context);
     return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
   };
   await encryptOne({ ...o, secret });
@@ -191,7 +189,17 @@ async function encryptAndStore(o: Sealing): Promise<void> {
         hint: 'use a key with the scope write',
       });
     const secret = await o.secret();
-    const file = await storeSealed(input, secret, { ...o, service, routes, limits, keyId: key.id });
+    const kind = [o.format, ...secret.kind];
+    const to = { service, routes, limits, keyId: key.id };
+    const file = await storeSealed(input, {
+      ...to,
+      id: uploadIdOf(input, { ...to, path: args.file, kind, context }),
+      path: args.file,
+      identity: secret.identity,
+      encrypt: (from) => seal(from, secret, o),
+      label: 'encrypting and storing',
+      context,
+    });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
     await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...(name === '' ? {} : { name }) }, context);
@@ -200,78 +208,11 @@ async function encryptAndStore(o: Sealing): Promise<void> {
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
+    noteNextStep(secret, service, context);
   } finally {
     await input.close();
   }
 }
-
-type Destination = {
-  readonly service: Service;
-  readonly routes: Api;
-  readonly limits: Limits;
-  readonly keyId: string;
-};
-
-/** Stores it in one request; what is too large for that, or breaks off in the middle of much, by a resumable upload. */
-async function storeSealed(input: Input, secret: Secret, o: Sealing & Destination): Promise<Stored> {
-  const { context, limits, routes: api, service, keyId } = o;
-  const { output, signal } = context;
-  const path = resolve(context.cwd, o.args.file);
-  const source = markOf(path, input);
-  const id = source === undefined ? crypto.randomUUID() : path;
-  const uploading: Omit<Uploading, 'encrypt'> = {
-    id: spoolId([service.url.href, keyId, id, o.format, ...secret.kind]),
-    name: input.name,
-    source,
-    identity: secret.identity,
-    service,
-    keyId,
-    api,
-    maxUploadBytes: limits.requestBytes,
-    context,
-  };
-  if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, uploading.id)))
-    return upload({ ...uploading, encrypt: () => seal(input, secret, o) });
-  let container = await seal(input, secret, o);
-  refuseLarge(container.bytes, limits.fileBytes);
-  if (limits.uploadBytes > 0 && limits.requestBytes !== null) {
-    const start = await startOf(container, limits.requestBytes);
-    if (!start.isAll) return upload({ ...uploading, encrypt: async () => start.container });
-    container = start.container;
-  }
-  let sentBytes = 0;
-  const progress = output.progress('encrypting and storing', container.expectedBytes);
-  const onBytes = (bytes: number): void => {
-    sentBytes += bytes;
-    progress.add(bytes);
-  };
-  try {
-    signal.throwIfAborted();
-    return await store(container, { api, context, onBytes });
-  } catch (error) {
-    const { bytes = 0 } = container;
-    const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
-    const isWorthIt = bytes > worthContinuingBytes && bytes <= limits.uploadBytes && source !== undefined;
-    if (!isBroken || !isWorthIt) throw error;
-    output.note(`${error.message}; it is stored by a resumable upload instead`);
-  } finally {
-    progress.done();
-  }
-  const again = await openInput(o.args.file, context);
-  try {
-    const encrypt = () => seal(again, secret, o);
-    return await upload({ ...uploading, source: markOf(path, again), encrypt });
-  } finally {
-    await again.close();
-  }
-}
-
-type Container = {
-  readonly stream: ReadableStream<Uint8Array>;
-  readonly bytes: number | undefined;
-  /** About how many, for the progress. */
-  readonly expectedBytes: number | undefined;
-};
 
 async function seal(
   { stream, bytes, expectedBytes = bytes }: Input,
@@ -288,60 +229,18 @@ async function seal(
   return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
 }
 
-/** Whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
-async function startOf(
-  { stream, bytes, expectedBytes }: Container,
-  requestBytes: number,
-): Promise<{ readonly container: Container; readonly isAll: boolean }> {
-  if (bytes !== undefined) return { container: { stream, bytes, expectedBytes }, isAll: bytes <= requestBytes };
-  const reader = stream.getReader();
-  const begun: Uint8Array[] = [];
-  let begunBytes = 0;
-  let isAll = false;
-  while (!isAll && begunBytes <= Math.min(requestBytes, bufferedBytes)) {
-    const { done, value } = await reader.read();
-    isAll = done;
-    if (value !== undefined) begun.push(value);
-    begunBytes += value?.length ?? 0;
-  }
-  const whole = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const chunk = begun.shift() ?? (await reader.read()).value;
-        if (chunk === undefined) controller.close();
-        else controller.enqueue(chunk);
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
+/** What to give to whom, for a person: the blob ID alone does not say so. */
+function noteNextStep({ identity }: Secret, { local, url }: Service, { output, stdout, stderr }: Context): void {
+  if (stdout.isTTY !== true || stderr.isTTY !== true) return;
+  output.note(
+    identity === undefined
+      ? 'the blob ID may go in public: only the keys that you named open the file'
+      : 'the blob ID may go in public; tell the password another way',
   );
-  return { container: { stream: whole, bytes: isAll ? begunBytes : undefined, expectedBytes }, isAll };
-}
-
-/** The input as it is now; undefined for a pipe. */
-function markOf(path: string, { bytes, identity }: Input): SourceMark | undefined {
-  if (identity === undefined || bytes === undefined) return undefined;
-  const { dev, ino, mtimeNs } = identity;
-  return { path, size: bytes, mtimeNs: String(mtimeNs), dev: String(dev), ino: String(ino) };
-}
-
-/** What a service takes, in bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
-export type Limits = {
-  readonly requestBytes: number | null;
-  readonly uploadBytes: number;
-  readonly fileBytes: number | null;
-};
-
-/** The limits of a service. */
-export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
-  const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
-  return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
+  if (!local) output.note(`to open it: sealpin decrypt <blob_id> <file> --service ${url.href}`);
 }
 
 type Pins = StoredFile['pins'];
-/** What is known of a file that was stored; the end of a resumable upload does not tell its pins. */
-type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & { readonly pins?: Pins };
-
 async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   // The file is stored, even if this question fails, or the API key may not ask it.
   const found = await routes.list({ cid, limit: 1 }).catch(() => undefined);
@@ -362,16 +261,6 @@ async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> 
   if (peers === undefined) return `stored in ${at}: if it is connected to the IPFS network, ${others}`;
   if (peers === 0) return `stored in ${at}, which has no peers at the moment: once it is connected, ${others}`;
   return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
-}
-
-/** Refuses what the service would refuse at its end. @throws too_large */
-export function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
-  if (bytes === undefined || maxBytes === null || bytes <= maxBytes) return;
-  throw new SealpinError(
-    'too_large',
-    `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxBytes)}`,
-    { hint: 'use a service with a higher limit; the local one (sealpin start) accepts any size' },
-  );
 }
 
 /** Remembers a stored blob; what is stored stays so if that fails. */

@@ -1,71 +1,98 @@
-/** Sending files by link: each is sealed under a key of its own and stored, and a share has the keys. */
+/** Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a parcel has the keys. */
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
-import { sealAndStore, removeAll, type Store } from '../client/sending.ts';
+import { deliver, parseInboxLink } from '../client/inboxes.ts';
+import { checkParcel, type SentFile, type Words } from '../client/sending.ts';
 import { shareParcel, type Shared } from '../client/sharing.ts';
-import { partBytes, uploadStream } from '../client/upload-in-parts.ts';
-import { detachedPayloadBytes } from '../shared/crypto/index.ts';
+import { detachedPayloadBytes, encryptPayload, parseRecipients, plaintextBytes } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import type { Parcel } from '../shared/link/index.ts';
+import { leafBytes } from '../shared/ipfs/index.ts';
+import type { Parcel, ParcelFile } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import type { Input } from './io/input.ts';
 import { nodeBackend } from './keys/node-backend.ts';
-import { type Api, api, authorizedService, introduction } from './remote/client.ts';
+import { api, authorizedService, introduction, refuseUnencrypted } from './remote/client.ts';
+import { limitsOf, refuseLarge } from './remote/limits.ts';
 import type { Service } from './remote/service-choice.ts';
 import { sdkHttp } from './remote/sdk.ts';
-import { store } from './remote/store-blob.ts';
-import { keepInHistory, limitsOf, openSource, refuseLarge } from './seal.ts';
+import { hasSpool } from './remote/spool.ts';
+import { type Container, type Destination, storeSealed, uploadIdOf } from './remote/store-sealed.ts';
+import { forgetUpload, isWorthRetrying, tellToContinue } from './remote/upload-blob.ts';
+import { keepInHistory, openSource } from './seal.ts';
 import type { ShareTerms } from './share-terms.ts';
 
+/** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
+type Outgoing = { readonly paths: readonly string[]; readonly name: string | undefined };
+
+/** What was sent, and how many bytes of plaintext it has. */
+type Sent<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
+
 /**
- * Sends files and folders.
+ * Sends files and folders by a link. When it breaks off, the same command continues.
  *
- * @param paths `-` is standard input
- * @param o.name what the receiver gets standard input as
  * @param terms asked for once the service is known to be there
- * @returns the share, and how many bytes of plaintext it has
- * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openInput`, `authorizedService`, and of the SDK's `send`
+ * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`, `authorizedService`, `storeSealed` and `shareParcel`
  */
 export async function sendFiles(
-  paths: readonly string[],
-  o: { readonly name: string | undefined },
+  outgoing: Outgoing,
   terms: () => Promise<ShareTerms>,
   context: Context,
-): Promise<Shared & { readonly service: Service; readonly bytes: number }> {
+): Promise<Sent<Shared & { readonly service: Service; readonly terms: ShareTerms }>> {
   const service = await authorizedService(context);
-  const routes = api(service, context);
-  const { health, key } = await introduction(routes);
-  const limits = limitsOf(health);
-  refuseKey(key.scopes);
-  const inputs: Input[] = [];
-  try {
-    const files = [];
-    for (const path of paths) {
-      const input = await openSource(path, context);
-      inputs.push(input);
-      const size = input.bytes;
-      refuseLarge(size === undefined ? undefined : detachedPayloadBytes(size), limits.fileBytes);
-      files.push({ source: input.stream, size, name: await nameOf(path, o.name, context.cwd) });
-    }
-    const agreed = await terms();
-    const stored = await storeAll(files, { service, routes, agreed, context });
-    const remove = (fileId: string) => routes.remove(fileId);
-    try {
-      const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
-      const shared = await makeShare(about, agreed, service, context);
-      for (const { cid, fileId, name, size } of stored.files)
-        await keepInHistory(
-          { cid, fileId, service: service.url.href, bytes: detachedPayloadBytes(size), name },
-          context,
-        );
-      return { ...shared, service, bytes: stored.files.reduce((sum, { size }) => sum + size, 0) };
-    } catch (error) {
-      await removeAll(stored.files, remove);
-      throw error;
-    }
-  } finally {
-    for (const input of inputs) await input.close();
-  }
+  return storeAndPass(
+    outgoing,
+    {
+      service,
+      scopes: ['write', 'share'],
+      async prepare() {
+        const agreed = await terms();
+        return { words: wordsOf(agreed), terms: agreed };
+      },
+      async pass(parcel, files, { terms: agreed }) {
+        const about = { parcel, files: files.map(({ fileId }) => fileId) };
+        const shared = await makeShare(about, agreed, service, context);
+        for (const { cid, fileId, name, size } of files)
+          await keepInHistory(
+            { cid, fileId, service: service.url.href, bytes: detachedPayloadBytes(size), name },
+            context,
+          );
+        return { ...shared, service, terms: agreed };
+      },
+    },
+    context,
+  );
+}
+
+/**
+ * Hands files and folders over to the owner of an inbox. When it breaks off, the same command continues.
+ *
+ * @param o.link of the inbox, which has the API key: no account is needed
+ * @throws link_invalid, usage for a link over http: to another machine, and as `sendFiles`
+ */
+export async function handOverFiles(
+  outgoing: Outgoing,
+  o: Words & { readonly link: string },
+  context: Context,
+): Promise<Sent<{ readonly service: Service }>> {
+  const inbox = parseInboxLink(o.link);
+  const { apiKey } = inbox;
+  const url = new URL(inbox.service);
+  refuseUnencrypted(url, 'the key of the inbox');
+  const service: Service = { url, apiKey, keyFrom: 'the link of the inbox', local: false, gateways: [] };
+  const recipients = parseRecipients(inbox.recipient);
+  return storeAndPass(
+    outgoing,
+    {
+      service,
+      scopes: ['write'],
+      prepare: async () => ({ words: wordsOf(o) }),
+      async pass(parcel) {
+        await deliver(sdkHttp(service, context), parcel, { recipients, signal: context.signal });
+        return { service };
+      },
+    },
+    context,
+  );
 }
 
 /** Has the service keep a parcel. Fails as `shareParcel`. */
@@ -83,16 +110,120 @@ export async function makeShare(
   return shared;
 }
 
+type ParcelWords = Pick<Parcel, 'note' | 'from'>;
+
+function wordsOf({ note, from }: Words): ParcelWords {
+  return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+}
+
+type Passing<P, T> = {
+  readonly service: Service;
+  readonly scopes: readonly ('write' | 'share')[];
+  /** Called once the files and the service are known to be there. */
+  readonly prepare: () => Promise<P>;
+  /** Gives the parcel to whom it is for. */
+  readonly pass: (parcel: Parcel, files: readonly SentFile[], prepared: P) => Promise<T>;
+};
+
+/** Stores files and passes their parcel on. What cannot be continued after a failure is removed again. */
+async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
+  { paths, name: standardInput }: Outgoing,
+  { service, scopes, prepare, pass }: Passing<P, T>,
+  context: Context,
+): Promise<Sent<T>> {
+  const routes = api(service, context);
+  const { health, key } = await introduction(routes);
+  const limits = limitsOf(health);
+  refuseKey(key.scopes, scopes);
+  const to: Destination = { service, routes, limits, keyId: key.id };
+  const files: FileToSend[] = [];
+  const stored: Stored[] = [];
+  let passed: Sent<T>;
+  try {
+    for (const path of paths) {
+      const input = await openSource(path, context);
+      const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
+      files.push({ path, input, id, name: await nameOf(path, standardInput, context.cwd) });
+      refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
+    }
+    const prepared = await prepare();
+    const typed = files.map(({ name }) => ({ name, type }));
+    checkParcel({ files: typed, ...prepared.words });
+    for (const file of files) stored.push(await storeOne(file, to, context));
+    const parcel = { files: stored.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
+    const sent = stored.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
+    passed = {
+      ...(await pass({ ...parcel, ...prepared.words }, sent, prepared)),
+      files: sent,
+      bytes: sent.reduce((sum, { size }) => sum + size, 0),
+    };
+  } catch (error) {
+    throw await afterFailure(error, { files, stored, service }, context);
+  } finally {
+    for (const { input } of files) await input.close();
+  }
+  for (const { id } of files) await forgetUpload(id, context);
+  return passed;
+}
+
+/** Files have the media type of any bytes: it is not known here. */
+const type = 'application/octet-stream';
+
+type FileToSend = { readonly path: string; readonly input: Input; readonly id: string; readonly name: string };
+type Stored = SentFile & ParcelFile & { readonly id: string };
+
+async function storeOne({ path, input, id, name }: FileToSend, to: Destination, context: Context): Promise<Stored> {
+  const { fileId, cid, size, fileKey } = await storeSealed(input, {
+    ...to,
+    id,
+    path,
+    encrypt: sealed,
+    keep: true,
+    label: 'encrypting and sending',
+    context,
+  });
+  const plainBytes = plaintextBytes(size);
+  if (fileKey === undefined || plainBytes === undefined) throw new TypeError('a payload without its key or size');
+  return { id, fileId, cid, name, type, size: plainBytes, fileKey };
+}
+
+/** A payload without a header: only the parcel has its key. */
+async function sealed({ stream, bytes, expectedBytes = bytes }: Input): Promise<Container> {
+  const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : detachedPayloadBytes(plain));
+  // Pieces of one leaf of the CID, which the hashing takes without copying them together.
+  const { payload, fileKey } = await encryptPayload(stream, { pieceBytes: leafBytes, backend: nodeBackend });
+  return { stream: payload, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes), fileKey };
+}
+
+/** Removes what was stored for nothing. What the same command finds stored, or continues, stays, and that is said. */
+async function afterFailure(
+  failure: unknown,
+  { files, stored, service }: { files: readonly FileToSend[]; stored: readonly Stored[]; service: Service },
+  context: Context,
+): Promise<unknown> {
+  const isWorthIt = isWorthRetrying(failure, context);
+  // After an interruption, too. What cannot be removed stays, and nobody can open it.
+  const routes = api(service, { ...context, signal: AbortSignal.timeout(removeMs) });
+  const kept = new Set<string>();
+  for (const { id } of files) if (await hasSpool(context.dataDir, id)) kept.add(id);
+  for (const { id, fileId } of stored) {
+    if (isWorthIt && kept.has(id)) continue;
+    await routes.remove(fileId).catch(() => undefined);
+    await forgetUpload(id, context);
+  }
+  return isWorthIt && kept.size > 0 ? tellToContinue(failure, context) : failure;
+}
+
+const removeMs = 10_000;
+
 /** A service that refuses the share would have stored everything for nothing. */
-function refuseKey(scopes: readonly string[]): void {
-  const missing = (['write', 'share'] as const).find((scope) => !scopes.includes(scope));
+function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]): void {
+  const missing = needs.find((scope) => !has.includes(scope));
   if (missing !== undefined)
     throw new SealpinError(
       'insufficient_scope',
       `the API key may not ${missing === 'write' ? 'store files' : 'share'}`,
-      {
-        hint: `use a key with the scopes write and share, such as: sealpin key create <label> --scopes write,share`,
-      },
+      { hint: `use a key with the scopes write and share, such as: sealpin key create <label> --scopes write,share` },
     );
 }
 
@@ -102,43 +233,4 @@ async function nameOf(path: string, given: string | undefined, cwd: string): Pro
   const absolute = resolve(cwd, path);
   const isFolder = (await stat(absolute)).isDirectory();
   return isFolder ? `${basename(absolute)}.tar` : basename(absolute);
-}
-
-async function storeAll(
-  files: Exclude<Parameters<typeof sealAndStore>[0], readonly unknown[] | File>[],
-  o: { service: Service; routes: Api; agreed: ShareTerms; context: Context },
-): ReturnType<typeof sealAndStore> {
-  const { service, routes, agreed, context } = o;
-  const { output, signal } = context;
-  const total = files.reduce(
-    (sum, { size }) => sum + (size === undefined ? Number.NaN : detachedPayloadBytes(size)),
-    0,
-  );
-  const progress = output.progress('encrypting and sending', Number.isNaN(total) ? undefined : total);
-  let shown = 0;
-  const http = sdkHttp(service, context);
-  const toService: Store = async (payload, { bytes, onProgress }) => {
-    // Within this machine nothing breaks; elsewhere a part that does is sent again.
-    if (!service.local && bytes !== undefined && bytes > partBytes)
-      return uploadStream(http, payload, bytes, { signal, onProgress });
-    let sent = 0;
-    const onBytes = (more: number): void => onProgress((sent += more));
-    return store({ stream: payload, bytes }, { api: routes, context, onBytes });
-  };
-  try {
-    return await sealAndStore(files, {
-      note: agreed.note,
-      from: agreed.from,
-      signal,
-      store: toService,
-      remove: (fileId) => routes.remove(fileId),
-      backend: nodeBackend,
-      onProgress(bytes) {
-        progress.add(bytes - shown);
-        shown = bytes;
-      },
-    });
-  } finally {
-    progress.done();
-  }
 }

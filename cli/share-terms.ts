@@ -6,17 +6,12 @@ import type { Args } from './command.ts';
 import { newPasswordFlags } from './commands/args.ts';
 import { parseExpiry } from './commands/expiry.ts';
 import type { Context } from './context.ts';
-import { readContacts } from './keys/contacts.ts';
-import { readRecipients } from './keys/key-files.ts';
 import { newPassword } from './keys/passwords.ts';
+import { readTo, toFlag } from './keys/to-flag.ts';
 import type { Service } from './remote/service-choice.ts';
 
 export const shareFlags = {
-  to: {
-    type: 'string',
-    valueHint: 'who',
-    description: 'Only for these contacts, key files or recipients, with commas between them',
-  },
+  ...toFlag,
   expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date (7d)' },
   opens: { type: 'string', valueHint: 'number', description: 'How often it opens (5)' },
   password: { type: 'boolean', description: 'Ask for a password, which the receiver needs, too' },
@@ -27,7 +22,7 @@ export const shareFlags = {
 } as const satisfies Args;
 
 type Values = {
-  readonly to: string | undefined;
+  readonly to: readonly string[] | undefined;
   readonly expires: string | undefined;
   readonly opens: string | undefined;
   readonly password: boolean;
@@ -64,9 +59,7 @@ export async function readShareTerms(args: Values, stdinTaken: boolean, context:
   if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
     throw new SealpinError('usage', '--opens must be 1 or more');
   const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
-  const names = args.to?.split(',').filter((name) => name !== '') ?? [];
-  if (args.to !== undefined && names.length === 0) throw new SealpinError('usage', '--to names nobody');
-  const recipients = names.length === 0 ? [] : await readRecipients(names, context, await readContacts(context));
+  const recipients = args.to === undefined ? [] : await readTo(args.to, context);
   const source = { argument: undefined, file: args['password-file'], stdinTaken };
   const password = wantsPassword ? await newPassword(source, args.generate, context) : undefined;
   return { recipients, password, expiresAt, opens, note, from };

@@ -1,6 +1,6 @@
 /** Inboxes: links by which anybody hands files over that only the owner of a key reads (docs/links.md). */
 import { FileList, NewApiKeyResponse, Revoked, StoredFile, type ApiKeyRecord, type NewApiKey } from '../shared/api.ts';
-import { parseRecipients, type Identity } from '../shared/crypto/index.ts';
+import { parseRecipients, type Identity, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import {
   maxRecordBytes,
@@ -9,6 +9,7 @@ import {
   printLink,
   sealedParcelType,
   sealParcelTo,
+  type Link,
   type Parcel,
 } from '../shared/link/index.ts';
 import { accountIdentities, accountOf, recipientOf } from './account-key.ts';
@@ -144,20 +145,38 @@ export async function handOver(
   files: Outgoing | readonly Outgoing[],
   { fetch, ...options }: SendingOptions & { readonly fetch?: Fetch } = {},
 ): Promise<{ readonly files: readonly SentFile[] }> {
-  const { link: inbox } = parseLink(link);
-  if (inbox.kind !== 'inbox')
-    throw new SealpinError('link_invalid', 'The link is one for receiving files, not for handing them over', {
-      reason: 'not_a_link',
-      hint: 'ask for the link of an inbox',
-    });
-  const { service, apiKey, recipient } = inbox;
+  const { service, apiKey, recipient } = parseInboxLink(link);
   const http = serviceHttp({ service, apiKey, fetch });
-  const { signal } = options;
   const recipients = parseRecipients(recipient);
   // The key of an inbox may not delete: what was stored before a failure stays, and nobody can open it.
   const stored = await sealAndStore(files, { ...options, store: storeAt(http), remove: async () => undefined });
-  const sealed = await sealParcelTo(stored.parcel, { recipients });
-  const parcel = new Blob([sealed], { type: sealedParcelType });
-  await put(http, parcel, { mode: 'plain', ...(signal === undefined ? {} : { signal }) });
+  await deliver(http, stored.parcel, { recipients, signal: options.signal });
   return { files: stored.files };
+}
+
+/**
+ * Reads the link of an inbox.
+ * @throws SealpinError `link_invalid`, also for the link of a share; `unsupported_version`
+ */
+export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
+  const { link } = parseLink(text);
+  if (link.kind === 'inbox') return link;
+  throw new SealpinError('link_invalid', 'The link is one for receiving files, not for handing them over', {
+    reason: 'not_a_link',
+    hint: 'ask for the link of an inbox',
+  });
+}
+
+/**
+ * Seals a parcel to the owner of an inbox and stores it: with it the files are handed over.
+ * @param http with the API key of the inbox
+ * @throws SealpinError what the service refuses with
+ */
+export async function deliver(
+  http: ServiceHttp,
+  parcel: Parcel,
+  { recipients, signal }: { recipients: readonly Recipient[]; signal: AbortSignal | undefined },
+): Promise<void> {
+  const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
+  await put(http, sealed, { mode: 'plain', ...(signal === undefined ? {} : { signal }) });
 }

@@ -62,7 +62,7 @@ const maxPauseMs = 30_000;
 /** A longer Retry-After is not waited for. */
 const maxRetryAfterSeconds = 300;
 
-const collection = 'v1/uploads/plain';
+const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': '1.0.0' };
 
 /** A failure that another attempt may not meet. */
@@ -73,29 +73,39 @@ export function isTemporaryFailure(error: unknown): error is SealpinError {
   return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
 }
 
+/** What an upload is to become. */
+type NewUpload = {
+  readonly bytes: number;
+  /** What the service must compute, where it is known. */
+  readonly cid?: string | undefined;
+  /** Under which name the service encrypts the bytes to the account's key; without one it stores them unchanged. */
+  readonly encryptAs?: string | undefined;
+  /** So that a repeated request creates no second one. */
+  readonly idempotencyKey: string;
+};
+
 /**
- * Creates an upload of bytes that the service stores unchanged.
+ * Creates an upload.
  *
- * @param file `bytes` its length; `cid` what the service must compute, where it is known; `idempotencyKey` so that a repeated request
- *   creates no second one
  * @returns the ID of the upload, which is also that of the file
  * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
  */
 export async function createUpload(
   transport: Transport,
-  file: { readonly bytes: number; readonly cid?: string | undefined; readonly idempotencyKey: string },
+  file: NewUpload,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
   const headers = {
     ...protocol,
     'Upload-Length': String(file.bytes),
-    ...(file.cid === undefined ? {} : { 'Upload-Metadata': `cid ${btoa(file.cid)}` }),
+    ...metadataOf(file),
     'Idempotency-Key': file.idempotencyKey,
   };
   const attempts = attemptsOf(o);
+  const path = collections[file.encryptAs === undefined ? 'plain' : 'encrypted'];
   for (;;) {
     try {
-      const reply = await exchange(transport, { method: 'POST', path: collection, headers, signal: o.signal });
+      const reply = await exchange(transport, { method: 'POST', path, headers, signal: o.signal });
       // Only the ID is used: the API key goes to no other address, and a service may live below a path.
       const [, id] =
         /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
@@ -105,6 +115,16 @@ export async function createUpload(
       await attempts.failed(error);
     }
   }
+}
+
+function metadataOf({ cid, encryptAs }: NewUpload): Record<string, string> {
+  if (encryptAs !== undefined) return { 'Upload-Metadata': `filename ${base64(encryptAs)}` };
+  return cid === undefined ? {} : { 'Upload-Metadata': `cid ${base64(cid)}` };
+}
+
+/** Base64 of a text in UTF-8. */
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
 
 /**
@@ -214,7 +234,7 @@ async function exchange(transport: Transport, o: Parameters<Transport['request']
 }
 
 function failureOf(transport: Transport, reply: Reply, path?: string): SealpinError {
-  if ((reply.status === 404 || reply.status === 410) && path !== collection)
+  if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
   if (!isTemporary(reply.status)) return error;

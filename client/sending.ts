@@ -66,16 +66,7 @@ export async function sealAndStore(
   const all = [files].flat().map(parsed);
   if (all.length === 0) throw new SealpinError('invalid_request', 'There is no file to send');
   const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
-  encodeParcel({
-    files: all.map(({ name, type }) => ({
-      cid: someCid,
-      fileKey: new Uint8Array(32),
-      name,
-      type,
-      size: Number.MAX_SAFE_INTEGER,
-    })),
-    ...words,
-  });
+  checkParcel({ files: all, ...words });
   const opened = all.map(({ size, ...each }) => {
     const source = openSource(each.source);
     return { ...each, stream: source.stream, size: source.size ?? size };
@@ -110,6 +101,20 @@ export async function sealAndStore(
     files: sent.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size })),
   };
 }
+
+/**
+ * Checks what a parcel will have, before anything is sent.
+ * @throws SealpinError `invalid_filename`, `parcel_invalid`
+ */
+export function checkParcel({
+  files,
+  ...words
+}: Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Named[] }): void {
+  const someFile = { cid: someCid, fileKey: new Uint8Array(32), size: Number.MAX_SAFE_INTEGER };
+  encodeParcel({ files: files.map(({ name, type }) => ({ ...someFile, name, type })), ...words });
+}
+
+type Named = Pick<ParcelFile, 'name' | 'type'>;
 
 /** Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it. */
 export async function removeAll(

@@ -1,9 +1,10 @@
 /** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
-import { parseResponse, Problem } from '../shared/api.ts';
+import { parseResponse } from '../shared/api.ts';
 import { isApiKeyText } from '../shared/crypto/index.ts';
-import { isCode, SealpinError } from '../shared/errors.ts';
+import { SealpinError } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
+import { parseProblem, problemError } from './problem.ts';
 
 /** What is used of `fetch`. */
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
@@ -134,22 +135,10 @@ export function serviceHttp({
   }
 
   function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
-    const problem = problemIn(problemText);
-    if (problem === undefined) {
-      const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
-      return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
-    }
-    const retryAfterSeconds = Number(retryAfter) || undefined;
-    const request = problem.requestId === undefined ? '' : ` (request ${problem.requestId})`;
-    // A newer service may have codes that are unknown here; its own words are still the best.
-    return new SealpinError(
-      isCode(problem.code) ? problem.code : 'service_answer',
-      `${problem.detail ?? problem.title}${problem.code === 'internal' ? request : ''}`,
-      {
-        ...(problem.hint === undefined ? {} : { hint: problem.hint }),
-        ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-      },
-    );
+    const problem = parseProblem(problemText);
+    if (problem !== undefined) return problemError(problem, { retryAfter });
+    const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
+    return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
   }
 
   async function call(request: ServiceRequest): Promise<Response> {
@@ -195,15 +184,6 @@ function failureOf(cause: unknown, what: string, signal: AbortSignal | undefined
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The problem (RFC 9457) in the body of a refusal; undefined when it is from another program. */
-function problemIn(text: string): Problem | undefined {
-  try {
-    return parseResponse(Problem, JSON.parse(text));
   } catch {
     return undefined;
   }

@@ -7,6 +7,7 @@ import { SealpinError } from './errors.ts';
 
 export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
 export * from './api/accounts-shapes.ts';
+export * from './api/backup-shapes.ts';
 export * from './api/events-shapes.ts';
 export * from './api/files-shapes.ts';
 export * from './api/pins-shapes.ts';
@@ -15,6 +16,7 @@ export * from './api/problem-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';
+export * from './api/usage-shapes.ts';
 
 /**
  * Validates a response of a service.

@@ -2,15 +2,15 @@ import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../.
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { readContacts } from '../keys/contacts.ts';
-import { readRecipients } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { newPassword } from '../keys/passwords.ts';
+import { readTo, toFlag } from '../keys/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure } from '../remote/fetch-blob.ts';
 import { openDownload } from '../remote/kept-download.ts';
+import { limitsOf, refuseLarge } from '../remote/limits.ts';
 import { store } from '../remote/store-blob.ts';
-import { keepInHistory, limitsOf, refuseLarge } from '../seal.ts';
+import { keepInHistory } from '../seal.ts';
 import { fileKeyOfBlob, nameInHistory } from '../stored-file.ts';
 import { keyFlag, newPasswordFlags } from './args.ts';
 
@@ -21,12 +21,8 @@ export const command = defineCommand({
     'somebody who could open it must not open a copy any more. What opens the old blob comes from SEALPIN_PASSWORD, ' +
     'the terminal or private.key.',
   args: {
-    blob_id: { type: 'positional', description: 'The blob ID' },
-    to: {
-      type: 'string',
-      valueHint: 'who',
-      description: 'For these contacts, key files or recipients, with commas between them',
-    },
+    blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
+    ...toFlag,
     password: { type: 'boolean', description: 'With a new password, which you enter twice' },
     ...newPasswordFlags,
     ...keyFlag,
@@ -75,17 +71,13 @@ export const command = defineCommand({
 });
 
 type Args = {
-  readonly to: string | undefined;
+  readonly to: readonly string[] | undefined;
   readonly 'password-file': string | undefined;
   readonly generate: boolean;
 };
 
 async function newRecipients(args: Args, context: Context): Promise<readonly Recipient[]> {
-  if (args.to !== undefined) {
-    const names = args.to.split(',').filter((name) => name !== '');
-    if (names.length === 0) throw new SealpinError('usage', '--to names nobody');
-    return readRecipients(names, context, await readContacts(context));
-  }
+  if (args.to !== undefined) return readTo(args.to, context);
   const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
   // The variable has the password that opens it now.
   const env = { ...context.env, SEALPIN_PASSWORD: undefined };

@@ -1,16 +1,19 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { sendFiles } from '../send-files.ts';
-import { readShareTerms, shareFlags, showShare, type ShareTerms } from '../share-terms.ts';
+import type { Context } from '../context.ts';
+import { handOverFiles, sendFiles } from '../send-files.ts';
+import { readShareTerms, shareFlags, showShare } from '../share-terms.ts';
 import { sizeText } from '../terminal/progress.ts';
 
 export const command = defineCommand({
   about:
     'Prints a link. The files are encrypted on this machine, each under a key of its own; the service cannot read ' +
     'them, nor their names and the note. The link opens in a browser, and with sealpin receive, without an account. ' +
-    'A folder is sent as a tar archive.',
+    'A folder is sent as a tar archive. With --inbox the files go to the owner of an inbox instead, who alone can open ' +
+    'them, and you need no account. When a large upload breaks off, the same command continues it.',
   args: {
     file: { type: 'positional', description: 'A file or folder, or - for standard input' },
+    inbox: { type: 'string', valueHint: 'link', description: 'Hand the files over to this inbox; prints no link' },
     ...shareFlags,
     name: { type: 'string', valueHint: 'name', description: 'What the receiver gets standard input as' },
   },
@@ -21,6 +24,7 @@ export const command = defineCommand({
     { command: 'sealpin send plans.tif notes.txt --opens 1 --expires 2d', does: 'Two files, to be opened once' },
     { command: 'sealpin send letter.pdf --to ann', does: 'For the contact Ann only' },
     { command: 'sealpin send letter.pdf --generate --qr', does: 'With a password, and a QR code for a phone' },
+    { command: "sealpin send receipts.pdf --inbox 'https://…/drop#sp_…'", does: 'Into the inbox of somebody else' },
   ],
   async run({ args, rest, context }) {
     const paths = [args.file, ...rest];
@@ -28,15 +32,39 @@ export const command = defineCommand({
     if (stdin > 1) throw new SealpinError('usage', 'standard input is given more than once');
     if (args.name !== undefined && stdin === 0)
       throw new SealpinError('usage', '--name is for standard input', { hint: 'a file is sent under its own name' });
-    let terms: ShareTerms | undefined;
-    const sent = await sendFiles(
-      paths,
-      { name: args.name },
-      async () => (terms = await readShareTerms(args, stdin > 0, context)),
-      context,
-    );
-    if (terms === undefined) throw new TypeError('nothing was sent');
-    const what = `sent ${paths.length === 1 ? '1 file' : `${paths.length} files`} (${sizeText(sent.bytes)})`;
-    await showShare(sent, { what, terms, service: sent.service, qr: args.qr }, context);
+    const outgoing = { paths, name: args.name };
+    const what = (bytes: number): string =>
+      `${paths.length === 1 ? '1 file' : `${paths.length} files`} (${sizeText(bytes)})`;
+    if (args.inbox !== undefined) {
+      refuseTerms(args, context);
+      const { note, from, inbox: link } = args;
+      const { files, bytes } = await handOverFiles(outgoing, { link, note, from }, context);
+      context.output.note(`handed over ${what(bytes)}: only the owner of the inbox can open them`);
+      await context.output.result({ files }, []);
+      return;
+    }
+    const sent = await sendFiles(outgoing, () => readShareTerms(args, stdin > 0, context), context);
+    await showShare(sent, { ...sent, what: `sent ${what(sent.bytes)}`, qr: args.qr }, context);
   },
 });
+
+/** The owner of an inbox has decided where files go, and who opens them how often. */
+function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile }: Context): void {
+  const given: Readonly<Record<string, unknown>> = { ...args, service, profile };
+  const names = [
+    'to',
+    'expires',
+    'opens',
+    'password',
+    'password-file',
+    'generate',
+    'qr',
+    'service',
+    'profile',
+  ] as const;
+  const found = names.find((name) => given[name] !== undefined && given[name] !== false);
+  if (found !== undefined)
+    throw new SealpinError('usage', `--${found} has no use with --inbox: only the owner of the inbox opens the files`, {
+      hint: 'leave one of them out',
+    });
+}

@@ -7,15 +7,15 @@ import {
   type NewApiKey,
   NewApiKeyResponse,
   parseResponse,
-  Problem,
   Receipt,
   Revoked,
   StoredFile,
 } from '../../shared/api.ts';
-import { isCode, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
+import { codeOf, parseProblem, problemError } from '../../client/problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
@@ -111,30 +111,18 @@ export function problemOf(
   if (response.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }
-  let found;
-  try {
-    found = parseJson(text, Problem, url);
-  } catch (error) {
+  const problem = parseProblem(text);
+  if (problem === undefined) {
     return new SealpinError(
       'service_answer',
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      {
-        hint: 'check the address',
-        cause: error,
-      },
+      { hint: 'check the address' },
     );
   }
-  // A newer service may have codes that we do not know; its own message is still the best.
-  const code = isCode(found.code) ? found.code : 'service_answer';
-  const hint = keyHint(code, keyFrom) ?? found.hint;
-  const request = code === 'internal' && found.requestId !== undefined ? ` (request ${visible(found.requestId)})` : '';
-  const retryAfterSeconds = Number(headerOf(response, 'retry-after')) || undefined;
-  return new SealpinError(code, `${visible(found.detail ?? found.title)}${request}`, {
-    ...(hint === undefined ? {} : { hint: visible(hint) }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-  });
+  const retryAfter = headerOf(response, 'retry-after');
+  return problemError(problem, { retryAfter, hint: keyHint(codeOf(problem), keyFrom), show: visible });
 }
 
 /** Whether this is the health of a running service whose storage or pinning service fails. */
@@ -151,6 +139,7 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
   if (code === 'insufficient_scope' && keyFrom !== undefined)
     return `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> --scopes …`;
   if (code !== 'unauthorized') return undefined;
+  if (keyFrom === 'the link of the inbox') return 'the inbox may be closed: ask its owner for a new link';
   if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;
   return (
     'the key is from local/secrets.json: set SEALPIN_API_KEY to another key of the account, or, for a new account, ' +
@@ -203,7 +192,13 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string }): Promise<FileList>;
+  list(o: {
+    cursor?: string | undefined;
+    limit?: number;
+    cid?: string;
+    mode?: StoredFile['mode'];
+    order?: 'asc';
+  }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;

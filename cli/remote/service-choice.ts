@@ -24,6 +24,7 @@ export type KeyFrom =
   | 'SEALPIN_ADMIN_TOKEN'
   | '"apiKey" in config.json'
   | 'local/secrets.json'
+  | 'the link of the inbox'
   | `the profile ${string}`;
 
 /** What names a service, before the local one is looked for. */

@@ -1,6 +1,6 @@
 /**
  * The ciphertext of an upload that can be continued, in a folder of `uploads/` of the data directory (0600): encrypting again would
- * give other bytes. Beside it `state.json` says what it is; neither holds a key or a password. A spool without `state.json` is not
+ * give other bytes. Beside it `state.json` says what it is; neither holds a key in the clear, or a password. A spool without `state.json` is not
  * complete, and is never continued.
  */
 import { createHash } from 'node:crypto';
@@ -38,6 +38,8 @@ export type SpoolState = {
   readonly bytes: number;
   readonly cid: string;
   readonly idempotencyKey: string;
+  /** The file key of a payload that has no header, sealed under the API key, in base64. */
+  readonly sealedKey?: string;
   /** Once the service has given it. */
   readonly uploadId?: string;
   readonly startedAt: string;

@@ -102,6 +102,8 @@ async function lookUp(
       const [file] = (await o.api.list({ cid, limit: 1 })).files;
       if (file !== undefined) return file;
     } catch (error) {
+      // A key that only stores, as that of an inbox, may not ask.
+      if (isSealpinError(error, 'insufficient_scope')) break;
       if (!isSealpinError(error, 'service_unreachable')) throw error;
     }
   }

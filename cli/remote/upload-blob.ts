@@ -7,7 +7,7 @@ import {
   type Transport,
   type UploadedFile,
 } from '../../client/resumable-upload.ts';
-import { type Identity, open } from '../../shared/crypto/index.ts';
+import { type Identity, open, parseApiKey, type UploadSeal, uploadSeal } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
@@ -15,7 +15,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import type { Api } from './client.ts';
 import type { Service } from './service-choice.ts';
-import { openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
+import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
 import { refuseOther } from './store-blob.ts';
 import { uploadTransport } from './upload-transport.ts';
 
@@ -28,8 +28,17 @@ export type Uploading = {
   readonly source: SourceMark | undefined;
   /** Opens what this command would encrypt, where it can; an older spool must be one that it opens. */
   readonly identity: Identity | undefined;
-  /** Encrypts the file from its first byte. */
-  readonly encrypt: () => Promise<{ readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined }>;
+  /** Encrypts the file from its first byte. `fileKey`: of a payload that has no header. */
+  readonly encrypt: () => Promise<{
+    readonly stream: ReadableStream<Uint8Array>;
+    readonly bytes: number | undefined;
+    readonly fileKey?: Uint8Array;
+  }>;
+  /**
+   * Whether the ciphertext stays after the file is stored, for a command that does more with it and may fail: its next run finds the
+   * file stored. Then that command ends it (`forgetUpload`), and says what can be continued.
+   */
+  readonly keep: boolean;
   readonly service: Service;
   readonly keyId: string;
   readonly api: Api;
@@ -49,7 +58,9 @@ const maxBeginnings = 3;
  * @throws conflict while another process does the same, disk_full, cid_mismatch, what the service refuses with and, with a hint that
  *   the same command continues, service_unreachable and other temporary failures
  */
-export async function upload(o: Uploading): Promise<UploadedFile & { readonly size: number }> {
+export async function upload(
+  o: Uploading,
+): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array }> {
   const { context, api } = o;
   const transport = uploadTransport(o.service, context);
   await removeLeftovers(o, transport);
@@ -58,13 +69,25 @@ export async function upload(o: Uploading): Promise<UploadedFile & { readonly si
     await keepOnlyUsable(spool, o, transport);
     const isOlder = spool.state !== undefined;
     if (!isOlder) await fill(spool, o);
-    const { bytes: size, cid } = computed(spool);
+    const { bytes: size, cid, sealedKey } = computed(spool);
     const file = { ...(await send(spool, isOlder, o, transport)), size };
     await refuseOther(file, { cid, bytes: size }, api);
-    await spool.empty();
-    return file;
+    const fileKey = sealedKey === undefined ? undefined : await unsealed(sealedKey, o);
+    if (!o.keep) await spool.empty();
+    return { ...file, ...(fileKey === undefined ? {} : { fileKey }) };
   } catch (error) {
     throw await afterFailure(spool, error, o, transport);
+  } finally {
+    await spool.release();
+  }
+}
+
+/** Removes what an upload kept, if it kept anything: nothing continues it any more. Fails as `openSpool`. */
+export async function forgetUpload(id: string, context: Context): Promise<void> {
+  if (!(await hasSpool(context.dataDir, id))) return;
+  const spool = await openSpool(id, context);
+  try {
+    await spool.empty();
   } finally {
     await spool.release();
   }
@@ -90,6 +113,8 @@ async function reasonAgainst(spool: Spool, state: SpoolState, o: Uploading): Pro
   if (source === undefined || o.source === undefined) return 'what came through the pipe cannot be read again';
   const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
   if (names.some((name) => source[name] !== o.source?.[name])) return 'the file has changed since';
+  if (state.sealedKey !== undefined && (await unsealed(state.sealedKey, o).catch(() => undefined)) === undefined)
+    return 'the API key does not open what was kept of it';
   if (o.identity === undefined || (await opens(spool, state, o.identity, o.context))) return undefined;
   return 'it was encrypted with another password';
 }
@@ -115,9 +140,22 @@ async function opens(spool: Spool, state: SpoolState, identity: Identity, { outp
   }
 }
 
+/** Seals a file key for its upload, as the service seals those of its own. @throws unauthorized for a mistyped API key */
+async function keySeal({ id, service }: Uploading): Promise<UploadSeal> {
+  const key = await parseApiKey(service.apiKey ?? '');
+  if (key === undefined) throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
+  return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
+}
+
+async function unsealed(sealedKey: string, o: Uploading): Promise<Uint8Array> {
+  return (await keySeal(o)).open(Buffer.from(sealedKey, 'base64'));
+}
+
 async function fill(spool: Spool, o: Uploading): Promise<void> {
   const { output, now } = o.context;
   const container = await o.encrypt();
+  const { fileKey } = container;
+  const sealedKey = fileKey === undefined ? undefined : await (await keySeal(o)).seal(fileKey);
   const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
   output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
   const progress = output.progress('encrypting', container.bytes);
@@ -126,6 +164,7 @@ async function fill(spool: Spool, o: Uploading): Promise<void> {
     keyId: o.keyId,
     ...(o.source === undefined ? {} : { source: o.source }),
     idempotencyKey: crypto.randomUUID(),
+    ...(sealedKey === undefined ? {} : { sealedKey: Buffer.from(sealedKey).toString('base64') }),
     startedAt: new Date(now()).toISOString(),
   };
   await spool.fill(container, about, progress.add);
@@ -210,15 +249,24 @@ async function afterFailure(spool: Spool, error: unknown, o: Uploading, transpor
     await spool.empty();
     return error;
   }
-  const { signal } = o.context;
-  const canContinue = o.source !== undefined && (signal.aborted || isTemporaryFailure(error));
+  const canContinue = o.source !== undefined && isWorthRetrying(error, o.context);
   if (!canContinue) {
     await end(spool, state, o, transport);
     return error;
   }
+  return o.keep ? error : tellToContinue(error, o.context);
+}
+
+/** Whether the same command may succeed later: it was interrupted, or the failure may pass. */
+export function isWorthRetrying(error: unknown, { signal }: Pick<Context, 'signal'>): boolean {
+  return signal.aborted || isTemporaryFailure(error);
+}
+
+/** Says that the same command continues. @returns the error, with that as its hint */
+export function tellToContinue(error: unknown, { signal, output }: Pick<Context, 'signal' | 'output'>): unknown {
   const hint = 'to continue the upload, run the same command again within 7 days';
   if (!signal.aborted) return withHint(error, hint);
-  o.context.output.note(hint);
+  output.note(hint);
   return error;
 }
 

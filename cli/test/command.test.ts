@@ -13,6 +13,7 @@ const args = {
   file: { type: 'positional', description: 'The file' },
   password: { type: 'positional', required: false, description: 'The password' },
   'password-file': { type: 'string', valueHint: 'file', description: 'Where it is' },
+  to: { type: 'string', valueHint: 'who', repeats: true, description: 'Whom it is for' },
   force: { type: 'boolean', description: 'Replace it' },
 } as const satisfies Args;
 
@@ -36,7 +37,7 @@ async function parsed(argv: readonly string[], rest?: string): Promise<unknown> 
   return got;
 }
 
-const common = { json: false, quiet: false, 'data-dir': undefined };
+const common = { json: false, quiet: false, 'data-dir': undefined, to: undefined };
 
 describe('a command takes', () => {
   test.each([
@@ -57,6 +58,11 @@ describe('a command takes', () => {
       title: 'what looks like a negated flag after --',
       argv: ['--', 'a', '--no-force'],
       want: { file: 'a', password: '--no-force' },
+    },
+    {
+      title: 'a flag that repeats, in order',
+      argv: ['a', '--to=x', '--to', 'y', '--to', 'x'],
+      want: { file: 'a', to: ['x', 'y', 'x'] },
     },
     { title: 'an empty positional as it is', argv: ['a', ''], want: { file: 'a', password: '' } },
   ])('$title', async ({ argv, want }) => {
@@ -135,6 +141,8 @@ test('any words are taken exactly as Node would parse them strictly, or refused 
       '--force',
       '--password-file',
       '--password-file=x',
+      '--to=y',
+      '--to',
       '--no-force',
       '--__proto__',
       '--constructor=x',
@@ -163,12 +171,21 @@ test('any words are taken exactly as Node would parse them strictly, or refused 
           quiet: { type: 'boolean', default: false },
           'password-file': { type: 'string' },
           'data-dir': { type: 'string' },
+          to: { type: 'string', multiple: true },
         },
         allowPositionals: true,
         strict: true,
       });
       const [file, password] = positionals;
-      expect(taken).toEqual({ 'password-file': undefined, 'data-dir': undefined, ...values, file, password, rest: [] });
+      expect(taken).toEqual({
+        'password-file': undefined,
+        'data-dir': undefined,
+        to: undefined,
+        ...values,
+        file,
+        password,
+        rest: [],
+      });
     }),
     { numRuns: 2000 },
   );

@@ -1,7 +1,7 @@
 /** The real local service, one for a test file. */
 import { afterAll, beforeAll } from 'vitest';
-import { remove, startLocal } from './local/harness.ts';
-import type { Running } from './local/harness.ts';
+import { remove, startHere } from './local/harness.ts';
+import type { RunningHere } from './local/harness.ts';
 
 export { entry } from './local/harness.ts';
 
@@ -14,9 +14,9 @@ export type Local = {
 /** Starts it before the tests of the file and ends it after them. The object is filled when the tests run. */
 export function localService(): Local {
   const local: Local = { dataDir: '', url: '', apiKey: '' };
-  let running: Running;
+  let running: RunningHere;
   beforeAll(async () => {
-    running = await startLocal();
+    running = await startHere();
     const { dataDir, url, apiKey } = running;
     Object.assign(local, { dataDir, url, apiKey });
   });

@@ -11,6 +11,8 @@ export const HealthQuery = v.object({
 
 export const ServiceHealth = v.object({
   id: ServiceId,
+  type: v.optional(v.pipe(v.string(), v.examples(['kubo']))),
+  triedAgainst: v.optional(v.pipe(v.string(), v.description('what Sealpin was tested with for services of this type'))),
   status: v.picklist(['ok', 'failing']),
   version: v.optional(v.string()),
   code: v.optional(v.string()),

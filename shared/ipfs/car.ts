@@ -2,8 +2,10 @@
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
 import type { BlockSource } from './block-source.ts';
-import { openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
+import { openDag, openFile, readBlock, type BlockIterator, type OpenOptions } from './file.ts';
+import { decodeNode } from './unixfs.ts';
 import { varintOf } from './varint.ts';
+import type { Block } from './walk.ts';
 
 /** Which blocks of a file a CAR holds. */
 export type CarOptions = OpenOptions & {
@@ -16,10 +18,12 @@ export type CarOptions = OpenOptions & {
   entityBytes?: { from: number; to?: number };
   /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when undefined. */
   dups?: boolean;
+  /** Whether each block comes after those that it links to, as a service stores them; else before (`order=dfs`). */
+  leavesFirst?: boolean;
 };
 
 /**
- * A CAR of a file, its blocks in depth-first order. Every block is verified before it goes out. The stream fails as `openFile` when
+ * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes out. The stream fails as `openFile` when
  * a block is missing; a CAR does not show that it is complete, so its reader must check that.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
@@ -31,7 +35,8 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
       if (!blocks) {
         const dag = await openDag(cid, sources, { ...o, signal });
         const [start, end] = o.scope === 'block' ? [0, 0] : range(dag.root.size, o.entityBytes);
-        blocks = dag.blocks(start, end);
+        const inOrder = dag.blocks(start, end);
+        blocks = o.leavesFirst === true ? leavesFirst(inOrder) : inOrder;
         controller.enqueue(carHeader(parseCid(cid)));
       }
       let block = await blocks.next();
@@ -52,6 +57,27 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
       blocks?.close(reason);
     },
   });
+}
+
+/** Bytes of the CAR that `carOf` makes with `dups` false. Of the leaves none is fetched, but for a root. Fails as `openFile`. */
+export async function carLength(cid: string, sources: readonly BlockSource[], o: OpenOptions = {}): Promise<number> {
+  const root = parseCid(cid);
+  const counted = new Set<string>();
+  const sectionBytes = (block: Cid, blockBytes: number) => carSection(block, blockBytes).length + blockBytes;
+
+  async function below(node: Cid): Promise<number> {
+    const block = await readBlock(node.text, sources, o);
+    let bytes = sectionBytes(node, block.length);
+    if (node.codec === 'raw') return bytes;
+    for (const link of decodeNode(block, cid)) {
+      if (counted.has(link.cid.text)) continue;
+      counted.add(link.cid.text);
+      bytes += link.cid.codec === 'raw' ? sectionBytes(link.cid, link.fileBytes) : await below(link.cid);
+    }
+    return bytes;
+  }
+
+  return carHeader(root).length + (await below(root));
 }
 
 /**
@@ -91,6 +117,26 @@ export function fileFromCar(
   });
 }
 
+/** Holds each node back until the last block below it is out: as many at a time as the tree has levels. */
+function leavesFirst(blocks: BlockIterator): BlockIterator {
+  const open: Block[] = [];
+  let ahead: Block | undefined;
+  return {
+    close: (reason) => blocks.close(reason),
+    async next() {
+      for (;;) {
+        ahead ??= await blocks.next();
+        const top = open.at(-1);
+        if (top && (ahead === undefined || ahead.start >= top.start + top.fileBytes)) return open.pop();
+        const block = ahead;
+        ahead = undefined;
+        if (block?.cid.codec !== 'dag-pb') return block;
+        open.push(block);
+      }
+    },
+  };
+}
+
 /** A signal that aborts with the caller's, or on `stop`. */
 function withStop(signal: AbortSignal | undefined): { stop(reason: unknown): void; signal: AbortSignal } {
   const own = new AbortController();
@@ -126,3 +172,38 @@ export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
 export function carSection(cid: Cid, blockBytes: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([...varintOf(cidBytes + blockBytes), ...bytesOfCid(cid)]);
 }
+
+/**
+ * The roots that the header of a CARv1 names, in binary: CIDs of any kind. Only the canonical form is read, in which every program
+ * writes it: the map of `carHeader`, with any number of roots.
+ * @param header as `CarReader.header` gives it
+ * @returns undefined when it is in another form
+ */
+export function rootsOf(header: Uint8Array): Uint8Array[] | undefined {
+  let at = rootsKey.length;
+  if (!rootsKey.every((byte, index) => header[index] === byte)) return undefined;
+  /** A head of CBOR: its major type, and its argument of up to one byte. */
+  const head = (): { type: number; value: number } => {
+    const byte = header[at++] ?? 0xff;
+    const short = byte & 0x1f;
+    return { type: byte >> 5, value: short === 24 ? (header[at++] ?? 0) : short < 24 ? short : -1 };
+  };
+  const { type, value: count } = head();
+  if (type !== cbor.array || count < 0) return undefined;
+  const roots: Uint8Array[] = [];
+  while (roots.length < count) {
+    const tag = head();
+    const bytes = head();
+    const isLink = tag.type === cbor.tag && tag.value === linkTag && bytes.type === cbor.bytes && bytes.value > 0;
+    if (!isLink || at + bytes.value > header.length) return undefined;
+    roots.push(header.slice(at + 1, at + bytes.value));
+    at += bytes.value;
+  }
+  return roots;
+}
+
+/** CBOR of a map of two whose first key is "roots". */
+const rootsKey = [0xa2, 0x65, 0x72, 0x6f, 0x6f, 0x74, 0x73];
+/** Major types of CBOR (RFC 8949 section 3.1), and the tag of links in DAG-CBOR (https://ipld.io/specs/codecs/dag-cbor/spec/#links). */
+const cbor = { bytes: 2, array: 4, tag: 6 };
+const linkTag = 42;

@@ -1,6 +1,7 @@
 /** The API key of a request: what KV knows of it, and the account's private key where the key may use it. */
 import {
   identityFromPair,
+  keyIdOf,
   parseApiKey,
   unsealPrivateKey,
   type ApiKey,
@@ -39,6 +40,7 @@ export async function authenticate(c: Ctx): Promise<Principal> {
     await limitAccount(c, key.account);
   }
   await checkOrigin(c, key.account);
+  c.set('usedBy', { account: key.account, keyId: keyIdOf(key.hash) });
   return { key, account: c.env.ACCOUNT.getByName(key.account), cached };
 }
 

@@ -7,6 +7,7 @@ import type { Account } from '../objects/account.ts';
 import type { MetricsBinding } from '../objects/metrics-binding.ts';
 import type { PinBinding } from '../objects/shard.ts';
 import type { ShareBinding } from '../objects/share-binding.ts';
+import type { UsedBy } from './usage-counts.ts';
 import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */
@@ -14,8 +15,11 @@ export type Bindings = Env & PinBinding & ShareBinding & MetricsBinding & { ACCO
 /** The types that Hono passes to handlers and middleware. */
 export type App = {
   Bindings: Bindings;
-  /** `countedFor`: what the rate limit counts the request for. `code`: of the problem that is the response. */
-  Variables: { requestId: string; countedFor?: 'account' | 'address'; code?: Code };
+  /**
+   * `countedFor`: what the rate limit counts the request for. `usedBy`: the API key that it counts for, which may be unknown. `code`: of
+   * the problem that is the response.
+   */
+  Variables: { requestId: string; countedFor?: 'account' | 'address'; usedBy?: UsedBy; code?: Code };
 };
 /** The context of one request. */
 export type Ctx = Context<App>;

@@ -8,6 +8,7 @@ import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
 import { countRequest } from './request-counts.ts';
 import { parseTraceId } from './trace-context.ts';
+import { countUsage } from './usage-counts.ts';
 
 const inertHeaders = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
 
@@ -23,6 +24,7 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   for (const [name, value] of Object.entries(inertHeaders)) if (!headers.has(name)) headers.set(name, value);
   const ms = Date.now() - startedAt;
   countRequest(c, ms);
+  countUsage(c);
   log({
     event: 'request',
     requestId: id,

@@ -5,20 +5,16 @@ import type { Counter } from '../objects/metrics.ts';
 import { metricsOf, type MetricsBinding } from '../objects/metrics-binding.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from './app.ts';
+import { lengthOf } from './announced-length.ts';
+import { Collector } from './collector.ts';
 import { labelsOf } from './exposition.ts';
-
-/**
- * How long an isolate collects before it hands over, in ms. Short of the 30 s for which a Worker may go on after its response
- * (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
- */
-const collectMs = 10_000;
 
 /** Methods that have a series; a client may send any name. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** The sums of this isolate by name and labels, and when it last began to wait for more. */
+/** The sums of this isolate by name and labels. */
 const counted = new Map<string, Counter>();
-let collectingSince = 0;
+const collector = new Collector();
 
 /** Counts a request that has its response. @param ms since it arrived */
 export function countRequest(c: Ctx, ms: number): void {
@@ -33,10 +29,7 @@ export function countRequest(c: Ctx, ms: number): void {
   add('sealpin_http_request_body_bytes_total', labelsOf({ route }), lengthOf(c.req.raw.headers));
   if (name !== 'HEAD') add('sealpin_http_response_body_bytes_total', labelsOf({ route }), lengthOf(headers));
   if (c.var.code !== undefined) add('sealpin_errors_total', labelsOf({ code: c.var.code }), 1);
-  // The request that was to hand over may have been stopped.
-  if (Date.now() - collectingSince < 2 * collectMs) return;
-  collectingSince = Date.now();
-  c.executionCtx.waitUntil(handOverLater(c.env));
+  collector.handOverLater(c, () => handOver(c.env));
 }
 
 /** Hands over what this isolate has counted. Where that fails it is kept; an addition that was lost on its way back counts twice. */
@@ -52,19 +45,8 @@ export async function handOver(env: MetricsBinding): Promise<void> {
   }
 }
 
-async function handOverLater(env: MetricsBinding): Promise<void> {
-  await scheduler.wait(collectMs);
-  collectingSince = 0;
-  await handOver(env);
-}
-
 function add(name: string, labels: string, value: number): void {
   if (value === 0) return;
   const key = `${name}{${labels}}`;
   counted.set(key, { name, labels, value: (counted.get(key)?.value ?? 0) + value });
-}
-
-function lengthOf(headers: Headers): number {
-  const length = Number(headers.get('Content-Length') ?? 0);
-  return Number.isSafeInteger(length) ? length : 0;
 }

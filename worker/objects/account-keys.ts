@@ -14,6 +14,7 @@ import {
   type NewKey,
   type RevokeOptions,
 } from './key-registry.ts';
+import { KeyUsage, type UsagePage, type Used } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
 import type { Removal } from './pin-work.ts';
 import { err, type Result } from './result.ts';
@@ -32,6 +33,8 @@ type Options = {
   shares: Shares;
   /** Finds the key with a hash, where it is valid and has the scope. */
   authorize(hash: string, scope: Scope): Result<Authorized>;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
   deliver(ids: readonly number[]): Promise<Removal>;
   /** Runs after sealed keys are overwritten. */
@@ -39,13 +42,15 @@ type Options = {
   now(): number;
 };
 
-/** The keys of an account: what issues, lists and revokes them, and the recovery that replaces them all. */
+/** The keys of an account: what issues, lists and revokes them, the recovery that replaces them all, and what they use. */
 export class Keys extends RpcTarget {
   readonly #o: Options;
+  readonly #usage: KeyUsage;
 
   constructor(options: Options) {
     super();
     this.#o = options;
+    this.#usage = new KeyUsage(options.storage.sql, options.now);
   }
 
   /** The key material of a caller who may issue keys. */
@@ -112,6 +117,37 @@ export class Keys extends RpcTarget {
       registry.add(key);
     });
     return { ok: true, account };
+  }
+
+  /** A page of what keys have used by day, the newest first. */
+  async usage(hash: string, o: { before: number | undefined; limit: number }): Promise<Result<UsagePage>> {
+    const caller = this.#o.authorize(hash, 'read');
+    return caller.ok ? { ok: true, ...this.#usage.page(o) } : caller;
+  }
+
+  /** Adds to what keys have used today. @param used by the IDs of keys, which need not exist */
+  async addUsage(used: ReadonlyMap<string, Used>): Promise<Result> {
+    const { row, storage, alarmBy } = this.#o;
+    if (row.open === undefined) return { ok: true };
+    storage.transactionSync(() => this.#usage.add(used));
+    const due = this.#usage.nextDue();
+    if (due !== undefined) await alarmBy(due);
+    return { ok: true };
+  }
+
+  /** Forgets what keys used too long ago to be kept. */
+  sweep(): void {
+    this.#usage.prune();
+  }
+
+  /** Forgets what keys used, in the transaction of the caller's that deletes the account. */
+  forgetUsage(): void {
+    this.#usage.removeAll();
+  }
+
+  /** When the alarm has to look at what keys used, in ms. */
+  nextDue(): number | undefined {
+    return this.#usage.nextDue();
   }
 
   #opened(): { open: AccountRecord | undefined; recovery: StoredRecovery | undefined } {

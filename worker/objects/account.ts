@@ -6,7 +6,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
@@ -52,7 +52,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #files = new Files(this.#sql, this.#events, () => this.now());
   readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
-    send: (message) => send(this.env, this.#row.id, message),
+    send: (message, requestId) => send(this.env, this.#row.id, message, requestId),
     unreferred: (fileId, pins) => this.#receipts.setPins(fileId, pins),
     now: () => this.now(),
   });
@@ -69,33 +69,30 @@ export class Account extends DurableObject<AccountEnv> {
     claims: this.#claims,
     outbox: this.#outbox,
     events: this.#events,
+    account: () => this.#row.open?.id,
+    authorize: (hash: string, scope: Scope) => this.#authorize(hash, scope),
+    alarmBy: (dueMs: number) => this.#alarm.by(dueMs),
+    deliver: (ids: readonly number[], requestId?: string) => this.#deliver(ids, requestId),
+    erased: () => this.erased(),
     now: () => this.now(),
+    env: this.env,
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
-    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'write'),
-    service: (id) => serviceOf(this.env, id),
+    service: (id) => blockServiceOf(this.env, id),
     refer: (reference) => refer(this.env, reference),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
     flushSoon: () => this.#flushSoon(),
-    erased: () => this.erased(),
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    env: this.env,
-    account: () => this.#row.open?.id,
     authorize: (hash) => this.#authorize(hash, 'share'),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
-    deliver: (ids) => this.#deliver(ids),
   });
   readonly #signed = new SignedRequests({
     ...this.#stores,
     uses: new SignedUses(this.#sql),
-    hashOf: (keyId) => this.#registry.hashOf(keyId),
-    authorize: (hash, scope) => this.#authorize(hash, scope),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
+    hashOf: (keyId) => this.#row.open && this.#registry.hashOf(keyId),
   });
   readonly #keys = new Keys({
     ...this.#stores,
@@ -103,19 +100,12 @@ export class Account extends DurableObject<AccountEnv> {
     registry: this.#registry,
     uploads: this.#resumable,
     shares: this.#shares,
-    authorize: (hash, scope) => this.#authorize(hash, scope),
-    deliver: (ids) => this.#deliver(ids),
-    erased: () => this.erased(),
   });
   readonly #accountFiles = new AccountFiles({
     ...this.#stores,
     shares: this.#shares,
     receipts: this.#receipts,
-    authorize: (hash, scope) => this.#authorize(hash, scope),
     sealedFor: (keyId) => this.#registry.sealed(keyId),
-    alarmBy: (dueMs) => this.#alarm.by(dueMs),
-    deliver: (ids) => this.#deliver(ids),
-    erased: () => this.erased(),
   });
   readonly #administration = new Administration({
     ...this.#stores,
@@ -217,6 +207,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#claims.dropAll();
       this.#outbox.add({ op: 'delist', target: id });
       this.#events.removeAll();
+      this.#keys.forgetUsage();
       this.#row.close(now);
       return { files, keys: keys.length, shares };
     });
@@ -283,7 +274,7 @@ export class Account extends DurableObject<AccountEnv> {
       const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      const result = await refer(this.env, { cid, service, fileId, account: account.id });
+      const result = await refer(this.env, { cid, service, fileId, account: account.id, requestId: terms.requestId });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId);
       return result;
@@ -335,6 +326,7 @@ export class Account extends DurableObject<AccountEnv> {
       await this.#resumable.sweep();
       this.#shares.sweep();
       this.#events.prune();
+      this.#keys.sweep();
       await this.#outbox.flush();
       const due = this.#nextDue();
       if (due === undefined && this.#row.open === undefined) return await this.#purge();
@@ -347,7 +339,15 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** When there is something to do, in ms. */
   #nextDue(): number | undefined {
-    const sources = [this.#accountFiles, this.#uploads, this.#resumable, this.#shares, this.#outbox, this.#events];
+    const sources = [
+      this.#accountFiles,
+      this.#uploads,
+      this.#resumable,
+      this.#shares,
+      this.#outbox,
+      this.#events,
+      this.#keys,
+    ];
     const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);
   }
@@ -393,8 +393,8 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: readonly number[]): Promise<Removal> {
+  async #deliver(ids: readonly number[], requestId?: string): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    return await this.#outbox.deliver(ids);
+    return await this.#outbox.deliver(ids, requestId);
   }
 }

@@ -2,11 +2,12 @@
  * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since
  * 1970.
  */
+import { addColumns, type Column } from './columns.ts';
 
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
  *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
- *   it, in hex; null in accounts from before there was a secret, whose tables may lack the column.
+ *   it, in hex; null in accounts from before there was a secret.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
  *   that its descendants can be found.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
@@ -37,6 +38,7 @@
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
  *   object reports, is its name there.
+ * - `key_usage`: what an API key has used on a day, which is counted since 1970, for 90 days.
  * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
  */
 const schema = `
@@ -109,10 +111,24 @@ const additions = `
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
     source TEXT);
   CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS key_usage (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, day INTEGER NOT NULL, api_key TEXT NOT NULL, requests INTEGER NOT NULL,
+    bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, UNIQUE (day, api_key));
   CREATE TABLE IF NOT EXISTS signed_use (
     api_key TEXT NOT NULL, name TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, name)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
 `;
+
+/** The columns that tables lack which an earlier version made. */
+const columns: Readonly<Record<string, readonly Column[]>> = {
+  account: [['recovery_hash', 'TEXT']],
+  account_setting: [['origins', 'TEXT']],
+  file_detail: [
+    ['version', 'INTEGER NOT NULL DEFAULT 0'],
+    ['changed_at', 'INTEGER'],
+    ['description', 'TEXT'],
+  ],
+};
 
 /** Creates the tables of a new account. */
 export function createTables(sql: SqlStorage): void {
@@ -124,5 +140,6 @@ export function createTables(sql: SqlStorage): void {
 export function upgradeTables(sql: SqlStorage): boolean {
   if (sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return false;
   sql.exec(additions);
+  for (const [table, missing] of Object.entries(columns)) addColumns(sql, table, missing);
   return true;
 }

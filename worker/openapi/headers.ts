@@ -3,7 +3,7 @@ import { describe, type Code } from '../../shared/errors.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
-const bytes = { type: 'integer', format: 'int64', minimum: 0 };
+const bytes = { type: 'integer', format: 'int64', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {

@@ -73,19 +73,24 @@ function descriptionOf(route: Route): string {
   ].join('\n\n');
 }
 
-function parametersOf({ path, params = {}, query, headers = {} }: Route): JsonSchema[] {
+function parametersOf({ path, params = {}, query, headers = {}, requiredHeaders = {} }: Route): JsonSchema[] {
   return [
     ...Array.from(path.matchAll(/:(\w+)/g), ([, name = '']) => ({
       ...parameter(name, 'path', schemaOf(params[name] ?? v.string())),
       required: true,
     })),
     ...Object.entries(query?.entries ?? {}).map(([name, shape]) => parameter(name, 'query', ofQuery(shape))),
-    ...Object.entries(headers)
-      .filter(([name]) => !undescribable.has(name))
-      .map(([name, description]) =>
-        parameter(name, 'header', { description, ...(requestHeaders[name] ?? { type: 'string' }) }),
-      ),
+    ...headersOf(requiredHeaders).map((header) => ({ ...header, required: true })),
+    ...headersOf(headers),
   ];
+}
+
+function headersOf(headers: Record<string, string>): JsonSchema[] {
+  return Object.entries(headers)
+    .filter(([name]) => !undescribable.has(name))
+    .map(([name, description]) =>
+      parameter(name, 'header', { description, ...(requestHeaders[name] ?? { type: 'string' }) }),
+    );
 }
 
 function parameter(name: string, place: string, { description, ...schema }: JsonSchema): JsonSchema {
@@ -163,8 +168,9 @@ function linksOf(links: NonNullable<Route['links']>): JsonSchema {
 }
 
 /** The names of the headers of every response of a route. */
-function headersOfRoute({ who, deprecated }: Route): ResponseHeaderName[] {
+function headersOfRoute({ who, deprecated, commonHeaders = [] }: Route): ResponseHeaderName[] {
   return [
+    ...commonHeaders,
     ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
     ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
   ];

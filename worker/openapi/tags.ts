@@ -11,6 +11,7 @@ const tags: Readonly<Record<string, { name: string; description: string }>> = {
   ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
   events: { name: 'Events', description: 'What happened in an account' },
   keys: { name: 'Keys', description: 'API keys' },
+  usage: { name: 'Keys', description: 'API keys' },
   account: { name: 'Accounts', description: 'Accounts and their recovery' },
   accounts: { name: 'Accounts', description: 'Accounts and their recovery' },
   denylist: { name: 'Denylist', description: 'CIDs that the operator neither serves nor stores' },

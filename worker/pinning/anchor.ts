@@ -3,7 +3,7 @@
  * is not ours, we pin the anchor instead, which keeps the whole DAG below it even when the other pin is removed.
  */
 import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
-import type { PinningService } from './contract.ts';
+import type { BlockImport, PinningService } from './contract.ts';
 
 /**
  * Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data; PBLink.Hash, .Name, .Tsize.
@@ -18,6 +18,14 @@ export async function anchorOf(root: string, owner: string): Promise<{ cid: stri
   const link = [tags.hash, hash.length, ...hash, tags.name, 0, tags.size, 0];
   const bytes = new Uint8Array([tags.links, link.length, ...link, tags.data, data.length, ...data]);
   return { cid: cidOf('dag-pb', new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))).text, bytes };
+}
+
+/** Sends the anchor of a root, whose blocks are there already. @returns the CID of the anchor, which is to be pinned */
+export async function importAnchor(blocks: BlockImport, root: string, owner: string): Promise<string> {
+  const { cid, bytes } = await anchorOf(root, owner);
+  await blocks.write(parseCid(cid), bytes);
+  await blocks.finish();
+  return cid;
 }
 
 /** Whether a service holds our own pin of a root beside somebody else's. @param owner the name of our pins @throws as `stat` does */

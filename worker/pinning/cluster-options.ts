@@ -34,6 +34,8 @@ const Options = v.strictObject(
 /** How an IPFS Cluster is configured: `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?, "replication"?}`. */
 export const clusterAdapter: Adapter<typeof Options> = {
   options: Options,
+  triedAgainst:
+    'IPFS Cluster 1.1.6, one and three peers on one machine, also while peers are killed; not over a wide area',
   make({ peers, tokenSecret, ipfsTokenSecret, headers, replication }, context) {
     const { id, pinName, fetch } = context;
     return cluster({

@@ -3,7 +3,7 @@
  * verifies it; the peers that are to hold it fetch it from there. Any peer of the list does where another one is down.
  */
 import { parseCid } from '../../shared/ipfs/index.ts';
-import { anchorOf } from './anchor.ts';
+import { anchorOf, importAnchor } from './anchor.ts';
 import { pinAtPeers, unpinnedAtPeers, type ClusterPeer } from './cluster-pin.ts';
 import { clusterRest, isReplicated, type Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from './contract.ts';
@@ -97,6 +97,7 @@ export function cluster(o: ClusterOptions): PinningService {
 
   return {
     id,
+    takes: 'blocks',
     // The Kubo of the peer does.
     verifiesImports: true,
 
@@ -106,11 +107,8 @@ export function cluster(o: ClusterOptions): PinningService {
     async pin(cid, { bytes, beside, signal }) {
       if (bytes === 0) await importEmptyBlock(cid, signal);
       if (!beside) return await pinAtPeers(pinOptions, { cid, name: pinName, bytes, signal });
-      const anchor = await anchorOf(cid, pinName);
-      const blocks = importBlocks(signal);
-      await blocks.write(parseCid(anchor.cid), anchor.bytes);
-      await blocks.finish();
-      return await pinAtPeers(pinOptions, { cid: anchor.cid, name: pinName, bytes, signal });
+      const anchor = await importAnchor(importBlocks(signal), cid, pinName);
+      return await pinAtPeers(pinOptions, { cid: anchor, name: pinName, bytes, signal });
     },
 
     /** A pin of ours that too few peers hold counts as absent, so that it is made again. */

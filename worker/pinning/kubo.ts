@@ -3,12 +3,12 @@
  * https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { maxBlockBytes, parseCid } from '../../shared/ipfs/index.ts';
-import { anchorOf } from './anchor.ts';
+import { maxBlockBytes } from '../../shared/ipfs/index.ts';
+import { anchorOf, importAnchor } from './anchor.ts';
 import type { BlockImport, Held, PinningService } from './contract.ts';
-import { blockImport } from './kubo-import.ts';
+import { blockImport, type ImportOptions } from './kubo-import.ts';
 import { pinning } from './kubo-pin.ts';
-import type { HttpOptions } from './http-client.ts';
+import { isRecord, type HttpOptions } from './http-client.ts';
 import { rpc, type RpcResult } from './kubo-rpc.ts';
 
 /** A Kubo, and the name of our pins there. */
@@ -26,6 +26,9 @@ export type Timeouts = {
   pinMs: number;
 };
 
+/** Nothing is pinned: `dag/import` could not give the pin a name, and would hold Kubo's pin lock until the last byte. */
+const importQuery = { 'pin-roots': 'false', stats: 'true' };
+
 /** The name that earlier versions gave to pins, whatever the service. */
 const earlierName = 'sealpin';
 
@@ -36,7 +39,13 @@ export function kubo(o: KuboOptions): PinningService {
   const client = rpc(o);
   const { failed, refused, withTimeout, send, readBody, parse } = client;
 
-  const importBlocks = (signal: AbortSignal): BlockImport => blockImport(client, { signal, stepMs: responseMs });
+  const confirm: ImportOptions['confirm'] = ({ last }, { count }) => {
+    const { BlockCount } = isRecord(last['Stats']) ? last['Stats'] : {};
+    if (BlockCount !== count)
+      throw failed(`it was sent ${count} blocks, and its response to dag/import says ${JSON.stringify(BlockCount)}`);
+  };
+  const importBlocks = (signal: AbortSignal): BlockImport =>
+    blockImport(client, { signal, stepMs: responseMs, query: importQuery, confirm });
   const pin = pinning(client, { pinMs, responseMs });
   const ask = (command: string, query: Record<string, string>, signal: AbortSignal): Promise<RpcResult> =>
     client.ask(command, query, signal, responseMs);
@@ -82,6 +91,7 @@ export function kubo(o: KuboOptions): PinningService {
 
   return {
     id: o.id,
+    takes: 'blocks',
     verifiesImports: true,
 
     importBlocks,
@@ -90,11 +100,8 @@ export function kubo(o: KuboOptions): PinningService {
 
     async pin(cid, { bytes, beside, signal }) {
       if (!beside) return await pin(cid, pinName, bytes, signal);
-      const anchor = await anchorOf(cid, pinName);
-      const blocks = importBlocks(signal);
-      await blocks.write(parseCid(anchor.cid), anchor.bytes);
-      await blocks.finish();
-      return await pin(anchor.cid, pinName, bytes, signal);
+      const anchor = await importAnchor(importBlocks(signal), cid, pinName);
+      return await pin(anchor, pinName, bytes, signal);
     },
 
     async unpinBeside(cid, signal) {

@@ -1,19 +1,31 @@
 /** The pinning services that a configuration names. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
+import { carAdapter } from './car-options.ts';
 import { clusterAdapter } from './cluster-options.ts';
-import type { Adapter, AdapterContext, PinningService } from './contract.ts';
+import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
 import { kuboAdapter } from './kubo-options.ts';
+import { pinataAdapter } from './pinata-options.ts';
+import { psaAdapter } from './psa-options.ts';
 
 /** The types of service. Each adapter parses its own options. */
-const adapters = { kubo: entryOf(kuboAdapter), cluster: entryOf(clusterAdapter) };
+const adapters = {
+  kubo: entryOf(kuboAdapter),
+  cluster: entryOf(clusterAdapter),
+  car: entryOf(carAdapter),
+  psa: entryOf(psaAdapter),
+  pinata: entryOf(pinataAdapter),
+};
+
+/** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
+export type ConfiguredService = (PinningService | Replica) & { type: string; triedAgainst: string };
 
 /** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
-function entryOf<S extends v.GenericSchema>({ options, make }: Adapter<S>) {
-  return (fields: Record<string, unknown>, context: AdapterContext): PinningService => {
+function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
+  return (fields: Record<string, unknown>, type: string, context: AdapterContext): ConfiguredService => {
     const parsed = v.safeParse(options, fields, { abortEarly: true });
     if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);
-    return make(parsed.output, context);
+    return { ...make(parsed.output, context), type, triedAgainst };
   };
 }
 
@@ -27,7 +39,7 @@ export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fet
  * Parses `PINNING_SERVICES`: a list of at least one object with `id`, `type` and the options of that type's adapter.
  * @throws misconfigured, naming the entry and the field
  */
-export function pinningServices(json: string, context: ServicesContext): PinningService[] {
+export function pinningServices(json: string, context: ServicesContext): ConfiguredService[] {
   const known = new Set<string>();
   return parseList(json).map((entry, index) => {
     const misconfigured = (what: string): SealpinError =>
@@ -41,7 +53,12 @@ export function pinningServices(json: string, context: ServicesContext): Pinning
     if (known.has(id)) throw misconfigured('duplicate id');
     known.add(id);
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    return adapters[type](rest, { ...context, id, misconfigured });
+    const service = adapters[type](rest, type, { ...context, id, misconfigured });
+    if (index === 0 && !takesBlocks(service))
+      throw misconfigured(
+        `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,
+      );
+    return service;
   });
 }
 

@@ -188,7 +188,7 @@ function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: New
 }
 
 /** The account that a path names. @throws not_found when it cannot be the id of one */
-function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
+export function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
   const id = c.req.param('id') ?? '';
   if (!isAccountId(id)) throw new SealpinError('not_found', 'there is no account with this ID');
   return { id, object: c.env.ACCOUNT.getByName(id) };

@@ -10,7 +10,7 @@ import { maxFileBytes, maxUploadBytes } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { pinOf } from '../objects/shard.ts';
 import { servicesOf } from '../pinning/configured.ts';
-import type { PinningService } from '../pinning/contract.ts';
+import type { ConfiguredService } from '../pinning/services.ts';
 import { migrationsOf } from './pins.ts';
 
 /** How long a pinning service or an object may take to respond. */
@@ -107,12 +107,12 @@ async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
   }
 }
 
-async function serviceState(service: PinningService): Promise<Service> {
-  const { id } = service;
+async function serviceState(service: ConfiguredService): Promise<Service> {
+  const { id, type, triedAgainst } = service;
   try {
-    return { id, status: 'ok', version: (await service.ping(AbortSignal.timeout(pingMs))).version };
+    return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };
   } catch (error) {
     log({ event: 'health.ping', service: id, error: errorText(error) });
-    return { id, status: 'failing', code: isSealpinError(error) ? error.code : 'pinning_timeout' };
+    return { id, type, triedAgainst, status: 'failing', code: isSealpinError(error) ? error.code : 'pinning_timeout' };
   }
 }

@@ -29,6 +29,8 @@ type Description = {
   /** Whether other query parameters are ignored instead of refused. */
   ignoresUnknownQuery?: true;
   headers?: Record<string, string>;
+  /** The same for headers without which the route refuses every request. */
+  requiredHeaders?: Record<string, string>;
   body?: Bodies;
   /** The same for a body that may be left out. */
   optionalBody?: Bodies;
@@ -36,6 +38,8 @@ type Description = {
   responses: Record<number, Bodies | null>;
   /** By status, besides those of every response and those of problems. */
   responseHeaders?: Record<number, readonly ResponseHeaderName[]>;
+  /** What every response of the route has, problems included. */
+  commonHeaders?: readonly ResponseHeaderName[];
   /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
   links?: Record<string, Record<string, string>>;
   /** Set for a route that will go; it works until then. */

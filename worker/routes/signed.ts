@@ -1,5 +1,5 @@
 /** `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API key has signed. */
-import { isAccountId } from '../../shared/crypto/index.ts';
+import { isAccountId, keyIdOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import type { Account } from '../objects/account.ts';
@@ -11,6 +11,7 @@ import { receiveUpload } from './upload.ts';
 export async function readSigned(c: Ctx): Promise<Response> {
   const { account, token } = signedBy(c);
   const { hash, file } = await unwrap(account.signed.read(token, { use: !isHead(c) }));
+  countFor(c, hash);
   const response = await readStored(c, file, () => unwrap(account.files.find(hash, file.fileId, { sealed: false })));
   return withoutReferrer(response);
 }
@@ -23,6 +24,7 @@ export async function storeSigned(c: Ctx): Promise<Response> {
     });
   const { account, token } = signedBy(c);
   const { hash, mode, maxBytes, claim } = await unwrap(account.signed.store(token));
+  countFor(c, hash);
   return withoutReferrer(await receiveUpload(c, { account, key: { hash } }, { mode, claim, limitBytes: maxBytes }));
 }
 
@@ -31,6 +33,11 @@ function signedBy(c: Ctx): { account: DurableObjectStub<Account>; token: string 
   const id = c.req.param('id') ?? '';
   if (!isAccountId(id)) throw new SealpinError('unauthorized');
   return { account: c.env.ACCOUNT.getByName(id), token: c.req.param('token') ?? '' };
+}
+
+/** Counts the request for the API key that signed the URL. */
+function countFor(c: Ctx, hash: string): void {
+  c.set('usedBy', { account: c.req.param('id') ?? '', keyId: keyIdOf(hash) });
 }
 
 /** The address is a secret: no page that shows the response hands it on. */

@@ -52,6 +52,7 @@ import { carType } from '../upload/send-car.ts';
 import { signedRoutes } from './signed-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';
+import { usageRoutes } from './usage-table.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
@@ -248,6 +249,7 @@ export const routes: readonly Route[] = [
     handler: revokeKey,
   },
   ...eventRoutes,
+  ...usageRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
   {

@@ -18,7 +18,9 @@ const version = { 'Tus-Resumable': '1.0.0' };
 const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
 /** What every response says about an upload. */
-const progress = ['Tus-Resumable', 'Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
+const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
+/** To a request of another version of the protocol, or of none. */
+const otherVersion = { 412: ['Tus-Version'] } as const;
 const chunk: readonly Code[] = [
   'precondition_failed',
   'body_incomplete',
@@ -45,7 +47,7 @@ function options(path: string, operationId: string): Route {
     who: 'anybody',
     ignoresUnknownQuery: true,
     responses: { 204: null },
-    responseHeaders: { 204: ['Tus-Resumable', 'Tus-Version', 'Tus-Extension', 'Tus-Max-Size'] },
+    responseHeaders: { 204: ['Tus-Version', 'Tus-Extension', 'Tus-Max-Size'] },
     codes: [],
     handler: describeUploads,
   };
@@ -61,8 +63,8 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       summary: `Begins an upload that may be continued, ${mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'}`,
       who: 'key',
       scope: 'write',
+      requiredHeaders: version,
       headers: {
-        ...version,
         'Upload-Length': 'bytes of the file',
         'Upload-Defer-Length': '1: the length is told later',
         'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid' : ''}, expiresAt, each with its value in base64`,
@@ -71,7 +73,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       },
       optionalBody: { [chunkType]: null },
       responses: { 201: null },
-      responseHeaders: { 201: ['Location', 'Idempotency-Replayed', ...progress] },
+      responseHeaders: { 201: ['Location', 'Idempotency-Replayed', ...progress], ...otherVersion },
       codes: [
         ...chunk,
         'invalid_filename',
@@ -91,7 +93,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
 
 const path = '/v1/uploads/:uploadId';
 
-export const uploadRoutes: readonly Route[] = [
+const rows: readonly Route[] = [
   ...creation('encrypted'),
   ...creation('plain'),
   {
@@ -115,9 +117,9 @@ export const uploadRoutes: readonly Route[] = [
     who: 'key',
     scope: 'write',
     ignoresUnknownQuery: true,
-    headers: version,
+    requiredHeaders: version,
     responses: { 200: null },
-    responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress] },
+    responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress], ...otherVersion },
     codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
     handler: headUpload,
   },
@@ -129,15 +131,14 @@ export const uploadRoutes: readonly Route[] = [
     summary: 'Goes on with an upload; 204 with the last bytes names the file',
     who: 'key',
     scope: 'write',
+    requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
     headers: {
-      ...version,
-      'Upload-Offset': 'where the bytes belong',
       'Upload-Length': 'bytes of the file, told later',
       ...digest,
     },
     body: { [chunkType]: null },
     responses: { 204: null },
-    responseHeaders: { 204: progress },
+    responseHeaders: { 204: progress, ...otherVersion },
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
     handler: patchUpload,
   },
@@ -161,11 +162,13 @@ export const uploadRoutes: readonly Route[] = [
     summary: 'Ends an upload; a file that it stored stays',
     who: 'key',
     scope: 'write',
-    headers: version,
+    requiredHeaders: version,
     responses: { 204: null },
-    responseHeaders: { 204: ['Tus-Resumable'] },
+    responseHeaders: otherVersion,
     codes: ['precondition_failed', 'not_found'],
     handler: deleteUpload,
   },
   options(path, 'describeUpload'),
 ];
+
+export const uploadRoutes: readonly Route[] = rows.map((row) => ({ ...row, commonHeaders: ['Tus-Resumable'] }));

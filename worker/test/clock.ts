@@ -83,7 +83,8 @@ export class Account extends RealAccount {
       | 'api_key'
       | 'share'
       | 'event'
-      | 'signed_use',
+      | 'signed_use'
+      | 'key_usage',
   ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

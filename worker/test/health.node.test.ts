@@ -9,6 +9,7 @@ import { adminToken, startService, type Service } from '../../testkit/service.ts
 const { version } = manifest;
 /** A service shows the hash of its pages. */
 const pages: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
+const triedAgainst: unknown = expect.stringContaining('Kubo 0.42');
 const maxFileBytes = 32 * 2 ** 30;
 let service: Service;
 let peer: Peer;
@@ -66,7 +67,7 @@ it('is 503 and degraded while a pinning service fails, and still alive', async (
   }
   expect(await jsonOf<Health>(health('/v1/health', adminToken), 503)).toMatchObject({
     storage: 'ok',
-    services: [{ id: 'node', status: 'failing', code: 'pinning_unavailable' }],
+    services: [{ id: 'node', type: 'kubo', triedAgainst, status: 'failing', code: 'pinning_unavailable' }],
   });
   peer.onCommand = undefined;
   await expect.poll(status, wait).toBe(200);
@@ -77,7 +78,7 @@ it('shows the operator more, and ignores any other Authorization', async () => {
   expect(await jsonOf<Health>(health('/v1/health', adminToken))).toMatchObject({
     status: 'ok',
     storage: 'ok',
-    services: [{ id: 'node', status: 'ok', version: expect.any(String) as string }],
+    services: [{ id: 'node', type: 'kubo', triedAgainst, status: 'ok', version: expect.any(String) as string }],
   });
   for (const Authorization of ['Bearer wrong', 'Basic bG9hZDpiYWxhbmNlcg==', 'Bearer sp_x', 'x']) {
     const response = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));

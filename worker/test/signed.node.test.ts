@@ -197,6 +197,16 @@ describe('a signed URL is refused', () => {
     expect((await anybody(path)).status).toBe(200);
   });
 
+  it('at an account that does not exist, as at one that it is not for', async () => {
+    const file = await owner.call.store('plain', 'theirs');
+    const elsewhere = `/v1/accounts/${owner.id.replace(/^./, (first) => (first === '1' ? '2' : '1'))}`;
+    for (const path of [await reading(file), await storing()]) {
+      const moved = path.replace(`/v1/accounts/${owner.id}`, elsewhere);
+      expect(await problemOf(anybody(moved))).toEqual([401, 'unauthorized']);
+      expect(await problemOf(post(moved, 'x'))).toEqual([401, 'unauthorized']);
+    }
+  });
+
   it('as soon as its key is revoked or has expired, and where the key lacks the scope', async () => {
     const file = await owner.call.store('plain', 'x');
     const { apiKey, key } = await newKey(['read']);

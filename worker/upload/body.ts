@@ -229,6 +229,14 @@ const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
 
+/** How many bytes of its body each request has sent. */
+const arrived = new WeakMap<Request, number>();
+
+/** How many bytes of a body have arrived that is, or was, an upload; undefined for any other one. */
+export function arrivedBytes(request: Request): number | undefined {
+  return arrived.get(request);
+}
+
 type CountedOptions = Pick<UploadOptions, 'limitBytes' | 'idleMs' | 'digests' | 'wanted'>;
 
 function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: CountedOptions): CountedBody {
@@ -243,6 +251,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
     return { readSome: nothing, read: nothing, digest, cancel: async () => undefined };
   }
   let received = 0;
+  arrived.set(request, 0);
   let minBytes = 1;
 
   /** Reads until `minBytes` have arrived. How many have is not visible before, so a slow client gets small reads. */
@@ -264,6 +273,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
 
   function count(bytes: number): void {
     received += bytes;
+    arrived.set(request, received);
     if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
   }
 

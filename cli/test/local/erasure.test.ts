@@ -2,24 +2,14 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
-import { call, everyFile, helper, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
+import { call, everyFile, helper, remove, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
-
-const services: RunningHere[] = [];
-afterEach(async () => {
-  await removeAll(services.splice(0));
-});
-async function started(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
-  const service = await startHere(o);
-  services.push(service);
-  return service;
-}
 
 const bytes = new Uint8Array(1000).fill(7);
 
@@ -45,7 +35,15 @@ async function accountFiles(service: RunningHere): Promise<string[]> {
 }
 
 describe('the local service', () => {
+  let shared: RunningHere;
+  beforeAll(async () => {
+    shared = await startHere();
+  });
+  afterAll(() => remove(shared));
+
   test('holds a destroyed header in none of its files when the receipt comes, nor after a crash', async () => {
+    const services: RunningHere[] = [];
+    onTestFinished(() => removeAll(services));
     const service = await startLocal();
     services.push(service);
     const files = await storeMany(service, long ? 60 : 18);
@@ -64,59 +62,58 @@ describe('the local service', () => {
     for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
     const left = await everyFile(service.dataDir);
     expect(gone.filter((wrapped) => left.includes(wrapped))).toEqual([]);
-    const again = await started({ dataDir: service.dataDir });
+    const again = await startHere({ dataDir: service.dataDir });
+    services.push(again);
     const answer = await call(again, `/v1/storage/${files[0]}`, { headers: { accept: 'application/octet-stream' } });
     expect(Buffer.compare(await answer.bytes(), bytes)).toBe(0);
   });
 
   test('holds what was sealed to a revoked key in none of its files when the answer comes', async () => {
-    const service = await started();
-    const made = await call(service, '/v1/keys', {
+    const made = await call(shared, '/v1/keys', {
       method: 'POST',
       body: JSON.stringify({ label: 'reader', scopes: ['read'] }),
     });
     const { apiKey, key } = (await made.json()) as { apiKey: string; key: { id: string } };
-    const about = await fetch(`${service.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
+    const about = await fetch(`${shared.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
     const { sealed } = ((await about.json()) as { key: { sealed: string } }).key;
     const isThere = async (): Promise<boolean[]> => {
-      const all = await everyFile(service.dataDir);
+      const all = await everyFile(shared.dataDir);
       return [all.includes(Buffer.from(sealed, 'base64')), all.includes(sealed)];
     };
     expect(await isThere()).toEqual([true, true]);
-    expect((await call(service, `/v1/keys/${key.id}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await call(shared, `/v1/keys/${key.id}`, { method: 'DELETE' })).status).toBe(200);
     expect(await isThere()).toEqual([false, false]);
   });
 
   test('stores and deletes at the same time without a failure', async () => {
-    const service = await started();
-    const files = await storeMany(service, long ? 24 : 12);
+    const files = await storeMany(shared, long ? 24 : 12);
     const each = long ? 12 : 6;
     const [stored] = await Promise.all([
-      Promise.all(Array.from({ length: 4 }, () => storeMany(service, each))),
-      ...files.map((fileId) => destroy(service, fileId)),
+      Promise.all(Array.from({ length: 4 }, () => storeMany(shared, each))),
+      ...files.map((fileId) => destroy(shared, fileId)),
     ]);
     expect(stored.flat()).toHaveLength(4 * each);
-    expect(service.stderr()).not.toMatch(/erasure\.late|"error"/);
+    expect(shared.stderr()).not.toMatch(/erasure\.late|"error"/);
   });
 
   test('creates no files for accounts that do not exist', async () => {
-    const service = await started();
-    const own = await accountFiles(service);
+    const own = await accountFiles(shared);
     for (let each = 0; each < 5; each += 1) {
       const path = `/v1/accounts/${String(each).repeat(22)}`;
-      expect((await fetch(`${service.url}${path}/recovery`)).status).toBe(404);
+      expect((await fetch(`${shared.url}${path}/recovery`)).status).toBe(404);
       const recover = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"privateKey":"x"}' };
-      expect((await fetch(`${service.url}${path}/recover`, recover)).status).toBe(404);
+      expect((await fetch(`${shared.url}${path}/recover`, recover)).status).toBe(404);
       const { text } = await newApiKey(newAccountId());
       const headers = { authorization: `Bearer ${text}` };
-      expect((await fetch(`${service.url}/v1/storage`, { headers })).status).toBe(401);
-      const upload = await fetch(`${service.url}/v1/storage/plain`, { method: 'POST', headers, body: bytes });
+      expect((await fetch(`${shared.url}/v1/storage`, { headers })).status).toBe(401);
+      const upload = await fetch(`${shared.url}/v1/storage/plain`, { method: 'POST', headers, body: bytes });
       expect(upload.status).toBe(401);
     }
-    expect(await accountFiles(service)).toEqual(own);
-    await store(service, 'plain', bytes);
-    await service.end();
-    expect(await accountFiles(service)).toEqual(own);
+    expect(await accountFiles(shared)).toEqual(own);
+    await store(shared, 'plain', bytes);
+    // Nor does the end of the service.
+    await shared.end();
+    expect(await accountFiles(shared)).toEqual(own);
   });
 });
 

@@ -9,7 +9,9 @@ import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';
-import { loadKubo } from '../../local/state.ts';
+import { printReady } from '../../local/start-output.ts';
+import { loadKubo, localPaths } from '../../local/state.ts';
+import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/harness.ts';
 import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
@@ -169,7 +171,7 @@ describe('sealpin start', () => {
   test.each([[[]], [['--detach']]])('%j does not start with a Kubo that refuses the token', async (flags) => {
     const kubo = await node();
     const dataDir = await directory();
-    const ran = await sealpin(
+    const ran = await here(
       ['start', '--port=0', `--kubo-api=${kubo.url}`, '--json', `--data-dir=${dataDir}`, ...flags],
       { SEALPIN_KUBO_TOKEN: 'canary' },
     );
@@ -268,18 +270,18 @@ describe('sealpin start', () => {
     const kubo = await node();
     const dataDir = await directory();
     const flag = `--data-dir=${dataDir}`;
-    onTestFinished(async () => void (await sealpin(['stop', flag])));
+    onTestFinished(async () => void (await here(['stop', flag])));
     const began = await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env);
     expect(began.stderr).toContain(
       `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers unknown)\n`,
     );
-    const stored = await sealpin(['encrypt', import.meta.filename, '--generate', flag]);
+    const stored = await here(['encrypt', import.meta.filename, '--generate', flag]);
     await kubo.close();
-    expect(await sealpin(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
+    expect(await here(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
     expect(await readFile(join(dataDir, 'local', 'service.log'), 'utf8')).toContain(
       'a deleted file is still pinned at kubo (',
     );
-    await sealpin(['stop', flag]);
+    await here(['stop', flag]);
 
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
     expect(without).toMatchObject({ code: 0 });
@@ -317,11 +319,11 @@ describe('sealpin start', () => {
   test('a second start reports where the first one is, and what was not applied', async () => {
     const local = await started();
     const flag = `--data-dir=${local.dataDir}`;
-    const plain = await sealpin(['start', '--detach', flag]);
+    const plain = await here(['start', '--detach', flag]);
     expect(plain.stderr).toBe(
       `sealpin: error: the local service is already running at ${local.url}\nsealpin: hint: see: sealpin status\n`,
     );
-    const flags = await sealpin(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
+    const flags = await here(['start', '--port=0', '--kubo-api=http://127.0.0.1:1', '--json', flag]);
     expect(flags).toMatchObject({ code: 1, stdout: '' });
     expect(JSON.parse(flags.stderr)).toMatchObject({
       code: 'already_running',
@@ -332,10 +334,10 @@ describe('sealpin start', () => {
 
   test('prints a curl line that works in sh, without the key in it', async () => {
     const dataDir = join(await directory(), "it's here");
-    const began = await sealpin(['start', '--detach', '--port=0', `--data-dir=${dataDir}`]);
-    onTestFinished(async () => void (await sealpin(['stop', `--data-dir=${dataDir}`])));
-    const line = /^sealpin: try: (.*)$/m.exec(began.stderr)![1]!;
-    const { apiKey } = JSON.parse(await readFile(join(dataDir, 'local', 'secrets.json'), 'utf8')) as { apiKey: string };
+    const { url, apiKey } = await started({ dataDir });
+    const context = contextIn(dataDir);
+    await printReady(context, { url, account: '', homes: {}, keyFile: localPaths(dataDir).secrets });
+    const line = /^sealpin: try: (.*)$/m.exec(context.stderr.text)![1]!;
     expect(line).not.toContain(apiKey);
     const { stdout } = await promisify(execFile)('sh', ['-c', line]);
     expect(JSON.parse(stdout)).toEqual({ files: [] });

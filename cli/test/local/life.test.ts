@@ -1,11 +1,12 @@
-import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { call, here, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { call, here, remove, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 
 const services: RunningHere[] = [];
@@ -32,68 +33,68 @@ async function fetched(service: RunningHere, fileId: string): Promise<Buffer> {
 const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
   new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
 
-test('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
-  const first = await startHere();
-  const { dataDir } = first;
+/** What a service left that was stopped: its data directory, its key, and a file in it. */
+let left: { dataDir: string; apiKey: string; data: Uint8Array; fileId: string };
+beforeAll(async () => {
+  const service = await startHere();
   const data = bytes(2_500_000);
-  const file = await store(first, 'encrypted', data);
-  await first.end();
+  const { fileId } = await store(service, 'encrypted', data);
+  await service.end();
+  left = { dataDir: service.dataDir, apiKey: service.apiKey, data, fileId };
+});
+afterAll(() => rm(left.dataDir, { recursive: true, force: true }));
+
+/** A copy of it for one test. */
+async function stopped(): Promise<string> {
+  const dataDir = await temporaryDirectory();
+  await cp(left.dataDir, dataDir, { recursive: true });
+  return dataDir;
+}
+
+test('without the index of its node it starts, says so, reads every file, and deletes them', async () => {
+  const dataDir = await stopped();
   const { ipfs } = localPaths(dataDir);
   for (const name of await readdir(ipfs)) if (name.startsWith('node.db')) await rm(join(ipfs, name));
-  const second = await startedHere({ dataDir });
-  expect(second.stderr()).toContain('node.db did not know 1 file in data/');
-  expect((await fetched(second, file.fileId)).equals(Buffer.from(data))).toBe(true);
-  const receipt = await call(second, `/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  const service = await startedHere({ dataDir });
+  expect(service.stderr()).toContain('node.db did not know 1 file in data/');
+  expect((await fetched(service, left.fileId)).equals(Buffer.from(left.data))).toBe(true);
+  const receipt = await call(service, `/v1/storage/${left.fileId}`, { method: 'DELETE' });
   expect(await receipt.json()).toMatchObject({ pins: [{ service: 'local', status: 'unpinned' }] });
   expect(await readdir(join(ipfs, 'data'))).toEqual([]);
 });
 
 test('its id for pins is made once, also in a data directory of an earlier version', async () => {
-  const first = await startHere();
-  const { dataDir } = first;
+  const dataDir = await stopped();
   const { secrets } = localPaths(dataDir);
   const idIn = async () => (JSON.parse(await readFile(secrets, 'utf8')) as { serviceId?: string }).serviceId;
   const id = await idIn();
   expect(id).toMatch(/^[0-9a-f]{32}$/);
-  await first.end();
   const again = await startHere({ dataDir });
   expect(await idIn()).toBe(id);
   await again.end();
   const { serviceId, ...earlier } = JSON.parse(await readFile(secrets, 'utf8')) as Record<string, unknown>;
   await writeFile(secrets, JSON.stringify(earlier));
   const upgraded = await startedHere({ dataDir });
-  expect(upgraded.apiKey).toBe(first.apiKey);
+  expect(upgraded.apiKey).toBe(left.apiKey);
   expect(await idIn()).toMatch(/^[0-9a-f]{32}$/);
   expect(await idIn()).not.toBe(serviceId);
 });
 
 describe('the local service', () => {
-  test('keeps what is stored, its account and its key over a stop and a start', async () => {
+  test('ends with 0 after a signal and leaves no process; the next one has what was stored, the account and its key', async () => {
     const first = await started();
     const data = bytes(3 * 2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
-    expect(await first.end()).toBe(0);
+    expect(await first.end('SIGTERM')).toBe(0);
     expect(await loadRun(first.dataDir)).toBeUndefined();
-    const second = await startedHere({ dataDir: first.dataDir });
+    const second = await started({ dataDir: first.dataDir });
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
-  });
-
-  test('ends with 0 and leaves no process after SIGINT', async () => {
-    const service = await started();
-    const run = (await loadRun(service.dataDir))!;
+    const run = (await loadRun(second.dataDir))!;
     expect(run.workerd).toHaveLength(1);
-    expect(await service.end('SIGINT')).toBe(0);
+    expect(await second.end('SIGINT')).toBe(0);
     expect(run.workerd.some(isRunning)).toBe(false);
-    await expect(fetch(service.url)).rejects.toThrow();
-  });
-
-  test('is not started twice on one data directory', async () => {
-    const service = await startedHere();
-    const second = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
-    expect(second).toMatchObject({ code: 1, stdout: '' });
-    expect(second.stderr).toContain('already');
-    expect((await fetch(`${service.url}/v1/health`)).status).toBe(200);
+    await expect(fetch(second.url)).rejects.toThrow();
   });
 
   test('that was killed leaves a workerd, which the next start ends; nothing stored is lost', async () => {
@@ -125,24 +126,22 @@ describe('the local service', () => {
   });
 
   test('S58: does not start over secrets that are damaged, and leaves them as they are', async () => {
-    const service = await startedHere();
-    await service.end();
-    const { secrets } = localPaths(service.dataDir);
+    const dataDir = await stopped();
+    const { secrets } = localPaths(dataDir);
     await writeFile(secrets, '{"v":1');
-    const ran = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    const ran = await here(['start', '--port=0', `--data-dir=${dataDir}`]);
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain(`${secrets} is damaged`);
     expect(await readFile(secrets, 'utf8')).toBe('{"v":1');
   });
 
   test('S58: does not start over a damaged database of an account, and leaves it as it is', async () => {
-    const service = await startedHere();
-    await service.end();
-    const dir = join(localPaths(service.dataDir).state, 'do/sealpin-Account');
+    const dataDir = await stopped();
+    const dir = join(localPaths(dataDir).state, 'do/sealpin-Account');
     const name = (await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))!;
     const damaged = (await readFile(join(dir, name))).fill(0x5a, 0, 4096);
     await writeFile(join(dir, name), damaged);
-    const ran = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    const ran = await here(['start', '--port=0', `--data-dir=${dataDir}`]);
     expect(ran).toMatchObject({ code: 1, stdout: '' });
     expect(ran.stderr).toContain(`${name} is damaged`);
     expect(Buffer.compare(await readFile(join(dir, name)), damaged)).toBe(0);
@@ -151,17 +150,29 @@ describe('the local service', () => {
 
 describe('in the background', () => {
   test('start --detach, status, rebuild and stop work together', async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
+    const dataDir = await temporaryDirectory();
     const flag = `--data-dir=${dataDir}`;
+    const { log } = localPaths(dataDir);
+    onTestFinished(async () => void (await here(['stop', flag])));
     const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
     expect(began).toMatchObject({ code: 0, stderr: '' });
     const { url } = JSON.parse(began.stdout) as { url: string };
-    expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+    const health = await fetch(`${url}/v1/health`);
+    expect(health.status).toBe(200);
     const status = await here(['status', '--json', flag]);
     expect(JSON.parse(status.stdout)).toMatchObject({ url, running: 0 });
-    expect((await stat(localPaths(dataDir).log)).mode & 0o777).toBe(0o600);
+    expect((await stat(log)).mode & 0o777).toBe(0o600);
+
+    // The log is kept by a second start, and by the next service as service.log.1.
+    const id = health.headers.get('x-request-id')!;
+    await expect
+      .poll(() => readFile(log, 'utf8'))
+      .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
+    const before = await readFile(log, 'utf8');
     const again = await sealpin(['start', '--detach', '--port=0', flag]);
     expect(again).toMatchObject({ code: 1, stdout: '' });
+    expect(await readFile(log, 'utf8')).toBe(before);
+
     const rebuilt = await sealpin(['rebuild', '--json', flag]);
     expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
     expect((await fetch(`${url}/v1/health`)).status).toBe(200);
@@ -177,36 +188,29 @@ describe('in the background', () => {
     }
     const built = await here(['rebuild', '--json', flag]);
     expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
-    await rm(dataDir, { recursive: true });
-  });
 
-  test('the log is kept by a second start, and by the next service as service.log.1', async () => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
-    const flag = `--data-dir=${dataDir}`;
-    const { log } = localPaths(dataDir);
-    const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
-    try {
-      const { url } = JSON.parse(began.stdout) as { url: string };
-      const id = (await fetch(`${url}/v1/health`)).headers.get('x-request-id')!;
-      await expect
-        .poll(() => readFile(log, 'utf8'))
-        .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
-      const before = await readFile(log, 'utf8');
-      expect(await sealpin(['start', '--detach', '--port=0', flag])).toMatchObject({ code: 1, stdout: '' });
-      expect(await readFile(log, 'utf8')).toBe(before);
-      await sealpin(['stop', flag]);
-      await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
-      expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
-      expect(await readFile(log, 'utf8')).not.toContain(id);
-      expect((await stat(`${log}.1`)).mode & 0o777).toBe(0o600);
-    } finally {
-      await sealpin(['stop', flag]);
-      await rm(dataDir, { recursive: true });
-    }
+    await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
+    expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
+    expect(await readFile(log, 'utf8')).not.toContain(id);
+    expect((await stat(`${log}.1`)).mode & 0o777).toBe(0o600);
+  });
+});
+
+describe('a service that runs', () => {
+  let service: RunningHere;
+  beforeAll(async () => {
+    service = await startHere();
+  });
+  afterAll(() => remove(service));
+
+  test('is not started twice on one data directory', async () => {
+    const second = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    expect(second).toMatchObject({ code: 1, stdout: '' });
+    expect(second.stderr).toContain('already');
+    expect((await fetch(`${service.url}/v1/health`)).status).toBe(200);
   });
 
   test('rebuild waits for an upload that runs, which goes through', async () => {
-    const service = await startedHere();
     const body = Buffer.from(bytes(256 * 1024));
     const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
       const outgoing = request(

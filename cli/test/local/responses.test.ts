@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { control } from '../../local/control.ts';
 import { localPaths } from '../../local/state.ts';
-import { call, remove, sealpin, startLocal, store } from './harness.ts';
-import type { Running } from './harness.ts';
+import { call, here, remove, startHere, store } from './harness.ts';
+import type { RunningHere } from './harness.ts';
 
 const origin = 'http://localhost:3000';
 
-let service: Running;
+let service: RunningHere;
 beforeAll(async () => {
-  service = await startLocal({ args: [`--cors-origin=${origin}`] });
+  service = await startHere({ args: [`--cors-origin=${origin}`] });
 });
 afterAll(() => remove(service));
 
@@ -128,7 +128,7 @@ describe('start --cors-origin', () => {
     'file:///x',
     'null',
   ])('refuses %s, which is not an origin', async (text) => {
-    const ran = await sealpin(['start', '--port=0', `--cors-origin=${text}`, `--data-dir=${service.dataDir}`]);
+    const ran = await here(['start', '--port=0', `--cors-origin=${text}`, `--data-dir=${service.dataDir}`]);
     expect(ran).toMatchObject({ code: 2, stdout: '' });
     expect(ran.stderr).toContain('--cors-origin');
   });

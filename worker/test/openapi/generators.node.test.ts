@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -129,13 +130,29 @@ withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
 });
 
 withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
-  test.runIf(long)('schemathesis finds nothing (npm run test:long)', async () => {
-    const { apiKey } = await service.account();
-    const config = join(import.meta.dirname, 'schemathesis.toml');
-    const args = ['--config-file', config, 'run', `${service.url}/v1/openapi.json`, '--max-examples=100', '--no-color'];
-    const hooks = join(import.meta.dirname, 'media_types.py');
-    await run('schemathesis', args, {
-      env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken, SCHEMATHESIS_HOOKS: hooks },
-    });
-  });
+  test.runIf(long)(
+    'schemathesis finds nothing, and is refused nowhere for want of a key (npm run test:long)',
+    async () => {
+      const fuzzed = await startFuzzed(join(directory, 'fuzzed'));
+      try {
+        const config = join(directory, 'schemathesis.toml');
+        await copyFile(join(import.meta.dirname, 'schemathesis.toml'), config);
+        const apiKey = await fillForFuzzing(fuzzed.url, directory);
+        const args = [
+          '--config-file',
+          config,
+          'run',
+          `${fuzzed.url}/v1/openapi.json`,
+          '--max-examples=100',
+          '--no-color',
+        ];
+        const hooks = join(import.meta.dirname, 'media_types.py');
+        await run('schemathesis', args, {
+          env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken, SCHEMATHESIS_HOOKS: hooks },
+        });
+      } finally {
+        await fuzzed.close();
+      }
+    },
+  );
 });

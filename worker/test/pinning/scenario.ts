@@ -1,6 +1,7 @@
 /** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/index.ts';
+import { car } from '../../pinning/car.ts';
 import { cluster, type ClusterOptions } from '../../pinning/cluster.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 import type { PinningService } from '../../pinning/contract.ts';
@@ -9,6 +10,8 @@ export type Scenario = {
   /** Of Kubo's RPC. */
   url: string;
   token?: string;
+  /** A part of that RPC, as hosted services have it. */
+  isHosted?: true;
   /** A cluster instead, whose REST APIs take the token. */
   cluster?: Pick<ClusterOptions, 'peers' | 'replication'>;
   /** The id of the service that makes the call; `tested` by default. */
@@ -111,7 +114,7 @@ async function importBlocks(service: PinningService, o: Import, abort: AbortCont
   return cid;
 }
 
-export async function play(scenario: Scenario): Promise<Outcome> {
+function adapterOf(scenario: Scenario): PinningService {
   const { url, token } = scenario;
   const common = {
     id: 'tested',
@@ -119,9 +122,16 @@ export async function play(scenario: Scenario): Promise<Outcome> {
     fetch,
     ...(scenario.timeouts && { timeouts: scenario.timeouts }),
   };
-  const service = scenario.cluster
-    ? cluster({ ...common, ...scenario.cluster, headers: { authorization: `Basic ${btoa(token!)}` }, ipfsHeaders: {} })
-    : kubo({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
+  if (scenario.cluster) {
+    const headers = { authorization: `Basic ${btoa(token!)}` };
+    return cluster({ ...common, ...scenario.cluster, headers, ipfsHeaders: {} });
+  }
+  const make = scenario.isHosted ? car : kubo;
+  return make({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
+}
+
+export async function play(scenario: Scenario): Promise<Outcome> {
+  const service = adapterOf(scenario);
   const abort = new AbortController();
   if (scenario.abortAfterMs !== undefined)
     setTimeout(() => abort.abort(new Error('the caller left')), scenario.abortAfterMs);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pinningServices } from '../../pinning/services.ts';
 
@@ -8,6 +10,11 @@ const cluster = { id: 'c', type: 'cluster', peers: [peer], replication: { min: 1
 const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one {"url", "ipfs"}';
 const badReplication =
   'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
+
+const types = 'kubo, cluster, car, psa, pinata';
+const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
+const badOrigins =
+  'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
@@ -22,6 +29,15 @@ describe('PINNING_SERVICES', () => {
       'kubo',
       'second',
     ]);
+  });
+
+  it('says of each service what its adapter was tried against, as the table for operators does', () => {
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8').replaceAll('**', '');
+    for (const { type, triedAgainst } of parse(
+      [good, cluster, { ...good, id: 'h', type: 'car' }, psa, { id: 'i', type: 'pinata', tokenSecret: 'T' }],
+      { T: 'jwt' },
+    ))
+      expect(readme).toMatch(new RegExp(`\\| \`${type}\` \\|.*\\| ${triedAgainst.replaceAll('.', '\\.')}`));
   });
 
   it.each([
@@ -57,7 +73,7 @@ describe('PINNING_SERVICES', () => {
     );
     const { signal } = new AbortController();
     expect(await service!.ping(signal)).toEqual({ version: '1.2.3' });
-    await service!.block('bafk', signal);
+    if (service?.takes === 'blocks') await service.block('bafk', signal);
     expect(asked).toEqual([
       ['https://rest.example.com/version?', 'Basic dXNlcjpwYXNzd29yZA=='],
       ['https://ipfs.example.com/api/v0/block/get?arg=bafk&offline=true', 'Bearer token'],
@@ -73,8 +89,21 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
     [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
-    [[{ ...good, type: 'pinata' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
-    [[{ ...good, type: 'constructor' }], 'PINNING_SERVICES[0] (kubo): type must be one of kubo, cluster'],
+    [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [
+      [psa, good],
+      'PINNING_SERVICES[0] (p): the first service takes uploads, which come in parts, and psa does not: list another one before it',
+    ],
+    [[good, { ...psa, origins: '/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW' }], badOrigins],
+    [[good, { id: 'i', type: 'pinata' }], 'PINNING_SERVICES[1] (i): tokenSecret must be the name of a secret'],
+    [
+      [good, { id: 'i', type: 'pinata', tokenSecret: 'T', uploads: 'ftp://pinata' }],
+      'PINNING_SERVICES[1] (i): uploads must be an http: or https: address without query',
+    ],
+    [[good, { ...psa, origins: ['https://kubo.example.com'] }], badOrigins],
+    [[good, { ...psa, origins: Array.from({ length: 21 }, () => psa.origins[0]) }], badOrigins],
+    [[{ ...good, type: 'car', bucket: 'b' }], 'PINNING_SERVICES[0] (kubo): the field "bucket" is not known'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
     [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
     [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],

@@ -1,0 +1,87 @@
+/** Checking a backup where it lies: no service is asked, and nothing is changed. */
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { openFile } from '../../shared/ipfs/index.ts';
+import type { Context } from '../context.ts';
+import { openCar } from '../io/car-file.ts';
+import { optionsOf } from '../remote/fetch-blob.ts';
+import { type About, carPath, Entry, entryPath, type Layout, namesIn, readAbout, readRecord } from './layout.ts';
+
+/**
+ * Reads what a backup is of.
+ *
+ * @throws file_not_found when the folder is none, config_invalid
+ */
+export async function requireAbout(layout: Layout, context: Context): Promise<About> {
+  const about = await readAbout(layout, context);
+  if (about !== undefined) return about;
+  throw new SealpinError('file_not_found', `${layout.shown} is not a backup: it has no backup.json`, {
+    hint: 'name the folder that sealpin backup wrote',
+  });
+}
+
+/** The IDs of the files that the account had at the end of the last run; of all that are there, while none has come to its end. */
+export async function filesIn(layout: Layout, { files }: About): Promise<readonly string[]> {
+  return files ?? (await namesIn(layout.files, '.json'));
+}
+
+/** The record of a file. @throws not_found where it is missing, config_invalid */
+export async function entryOf(layout: Layout, fileId: string, context: Context): Promise<Entry> {
+  const entry = await readRecord(entryPath(layout, fileId), Entry, context);
+  if (entry === undefined) throw new SealpinError('not_found', `${fileId} is missing from the backup`);
+  return entry;
+}
+
+/** What was found. `bytes` of blobs that are right; `bad`: the files that are damaged or missing, with why. */
+export type Checked = {
+  readonly files: number;
+  readonly bytes: number;
+  readonly bad: readonly { readonly fileId: string; readonly why: string }[];
+};
+
+/**
+ * Reads every block in a backup and compares it with its CID.
+ *
+ * @param onBytes gets the length of what was found right
+ * @throws as `requireAbout`; file_unreadable
+ */
+export async function checkBackup(
+  layout: Layout,
+  onBytes: (bytes: number) => void,
+  context: Context,
+): Promise<Checked> {
+  const ids = await filesIn(layout, await requireAbout(layout, context));
+  const sizes = new Map<string, number>();
+  const bad: { fileId: string; why: string }[] = [];
+  for (const fileId of ids) {
+    try {
+      const entry = await entryOf(layout, fileId, context);
+      const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, onBytes, context));
+      sizes.set(entry.cid, size);
+      if (size !== entry.bytes) throw new SealpinError('config_invalid', `its record says ${entry.bytes} bytes`);
+      if ((entry.mode === 'encrypted' ? entry.header : entry.sealed) === undefined)
+        throw new SealpinError('config_invalid', 'its record does not say what it is called');
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (!isSealpinError(error)) throw error;
+      bad.push({ fileId, why: error.message });
+    }
+  }
+  return { files: ids.length, bytes: [...sizes.values()].reduce((sum, each) => sum + each, 0), bad };
+}
+
+/** @returns the bytes of the blob @throws file_not_found, wrong_kind, content_mismatch, not_found for a missing block */
+async function checkBlob(
+  layout: Layout,
+  cid: string,
+  onBytes: (bytes: number) => void,
+  context: Context,
+): Promise<number> {
+  const car = await openCar(carPath(layout, cid), context);
+  try {
+    const file = await openFile(cid, [car.source], optionsOf(context));
+    for await (const chunk of file.read()) onBytes(chunk.length);
+    return file.size;
+  } finally {
+    await car.close();
+  }
+}

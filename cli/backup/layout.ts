@@ -1,0 +1,178 @@
+/**
+ * What a backup of an account is: a folder with one record for each file, and its blob as a CAR. Nothing in it is readable that the
+ * account keeps sealed: what files are called is sealed to the account's key, which is in `account.key`, with a password on it.
+ */
+import { readdir, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import * as v from 'valibot';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { Environment } from '../context.ts';
+import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
+import { readSmall } from '../io/input.ts';
+import { openSink } from '../io/output-file.ts';
+import { makeDirectories } from '../io/paths.ts';
+
+/** A backup, all paths absolute. `shown`: how the user named it. */
+export type Layout = {
+  readonly shown: string;
+  readonly about: string;
+  readonly key: string;
+  readonly files: string;
+  readonly blobs: string;
+  /** What was restored from here, by account. */
+  readonly restored: string;
+};
+
+/** The paths in a backup. */
+export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>): Layout {
+  const root = resolve(cwd, folder);
+  return {
+    shown: folder,
+    about: join(root, 'backup.json'),
+    key: join(root, 'account.key'),
+    files: join(root, 'files'),
+    blobs: join(root, 'blobs'),
+    restored: join(root, 'restored'),
+  };
+}
+
+/** The CAR of a blob. */
+export function carPath({ blobs }: Layout, cid: string): string {
+  return join(blobs, `${cid}.car`);
+}
+
+const Text = v.string();
+const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+
+/**
+ * `backup.json`. `publicKey` of the account, in PEM; `files`: the IDs of those that the account had when the last run came to its end,
+ * which is when `completedAt` says.
+ */
+export const About = v.object({
+  v: v.literal(1),
+  service: Text,
+  account: Text,
+  publicKey: Text,
+  completedAt: v.optional(Text),
+  files: v.optional(v.array(Text)),
+});
+export type About = v.InferOutput<typeof About>;
+
+/**
+ * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it has name, type, metadata and tags,
+ * sealed. `sealed`: in plain mode the same as `Details`, in a container to the account's key, in base64.
+ */
+export const Entry = v.object({
+  v: v.literal(1),
+  fileId: v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)),
+  cid: v.pipe(Text, v.regex(/^b[a-z2-7]{58}$/)),
+  mode: v.picklist(['encrypted', 'plain']),
+  bytes: Bytes,
+  createdAt: Text,
+  changedAt: v.optional(Text),
+  expiresAt: v.optional(Text),
+  header: v.optional(v.pipe(Text, v.base64())),
+  sealed: v.optional(v.pipe(Text, v.base64())),
+});
+export type Entry = v.InferOutput<typeof Entry>;
+
+/** What is known of a plain file. `name`: what the history here calls it, which the service never learns. */
+export const Details = v.object({
+  filename: v.nullable(Text),
+  contentType: Text,
+  metadata: v.optional(v.record(Text, Text)),
+  tags: v.optional(v.array(Text)),
+  name: v.optional(Text),
+});
+export type Details = v.InferOutput<typeof Details>;
+
+/** What a file became in the account that it was restored to. */
+export const Restored = v.object({ v: v.literal(1), fileId: Text });
+
+/** A header has 1 MiB at most (age), and details are smaller. */
+const limitBytes = 4 * 1024 * 1024;
+/** `backup.json` has 39 bytes for each file. */
+const aboutLimitBytes = 256 * 1024 * 1024;
+
+/** Makes the folders of a backup. @throws file_unwritable, disk_full */
+export async function prepare(layout: Layout): Promise<void> {
+  try {
+    for (const folder of [layout.files, layout.blobs]) await makeDirectories(folder);
+  } catch (error) {
+    throw writeFailure(layout.shown, error);
+  }
+}
+
+/** @returns `backup.json`; undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
+export async function readAbout(layout: Layout, environment: Environment): Promise<About | undefined> {
+  return readRecord(layout.about, About, environment, aboutLimitBytes);
+}
+
+/**
+ * Reads a record.
+ *
+ * @returns undefined where there is none
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
+export async function readRecord<S extends v.GenericSchema>(
+  path: string,
+  shape: S,
+  environment: Pick<Environment, 'stdin' | 'cwd'>,
+  limit = limitBytes,
+): Promise<v.InferOutput<S> | undefined> {
+  let bytes;
+  try {
+    bytes = await readSmall(path, { limitBytes: limit, what: 'a part of a backup', environment });
+  } catch (error) {
+    if (isSealpinError(error, 'file_not_found')) return undefined;
+    throw error;
+  }
+  try {
+    return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
+  } catch (error) {
+    throw new SealpinError('config_invalid', `${path} is damaged`, {
+      hint: 'remove this one file: the next sealpin backup makes it again, if the account still has what it is of',
+      cause: error,
+    });
+  }
+}
+
+/** Writes a record, complete or not at all. @throws file_unwritable, disk_full */
+export async function writeRecord(
+  path: string,
+  record: unknown,
+  environment: Pick<Environment, 'stdout' | 'cwd'>,
+): Promise<void> {
+  const sink = await openSink(path, { force: true, environment, fileOnly: true });
+  try {
+    await sink.write(new TextEncoder().encode(`${JSON.stringify(record)}\n`));
+    await sink.commit();
+  } finally {
+    await sink.abort();
+  }
+}
+
+/** The path of the record of a file. */
+export function entryPath({ files }: Layout, fileId: string): string {
+  return join(files, `${fileId}.json`);
+}
+
+/** Names in a folder of a backup that end so, without that end, in order; none where there is no folder. @throws file_unreadable */
+export async function namesIn(folder: string, end: string): Promise<string[]> {
+  try {
+    const names = (await readdir(folder)).filter((name) => name.endsWith(end) && !name.startsWith('.'));
+    return names.map((name) => name.slice(0, -end.length)).toSorted();
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return [];
+    throw readFailure(folder, error);
+  }
+}
+
+/** Removes a part of a backup, if it is there. @throws file_unwritable */
+export async function removePart(path: string): Promise<void> {
+  try {
+    await rm(path, { force: true });
+  } catch (error) {
+    throw writeFailure(path, error);
+  }
+}

@@ -1,0 +1,216 @@
+/** Restoring a backup into an account, at the service that it is from or another one. */
+import { join } from 'node:path';
+import { accessTo } from '../../client/blobs.ts';
+import { StoredFile } from '../../shared/api.ts';
+import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { openFile } from '../../shared/ipfs/index.ts';
+import type { Context } from '../context.ts';
+import { openCar } from '../io/car-file.ts';
+import { writeFailure } from '../io/errno.ts';
+import { makeDirectories } from '../io/paths.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { jsonBody, call, json, authorizedService } from '../remote/client.ts';
+import { everyFile } from '../remote/every-file.ts';
+import { optionsOf } from '../remote/fetch-blob.ts';
+import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../remote/store-copy.ts';
+import { keepInHistory } from '../seal.ts';
+import { entryOf, filesIn, requireAbout } from './check.ts';
+import { carPath, type Details, type Entry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
+import { openDetails, openHeader } from './sealed-details.ts';
+
+/** What a run did: how many files were stored, and how many the account had already. `expired`: files whose time had come. */
+export type RestoredAccount = {
+  readonly account: string;
+  readonly restored: number;
+  readonly present: number;
+  readonly expired: number;
+};
+
+/**
+ * Stores the files of a backup in the account of the API key. What it has already is left alone, so that the next call goes on after an
+ * interruption, and a second one changes nothing.
+ *
+ * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.
+ *
+ * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
+ * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first failure, after all others; what the
+ *   service refuses with
+ */
+export async function restoreBackup(
+  layout: Layout,
+  o: { readonly identities: () => Promise<readonly Identity[]>; readonly onBytes: (bytes: number) => void },
+  context: Context,
+): Promise<RestoredAccount> {
+  const { output } = context;
+  const about = await requireAbout(layout, context);
+  if (about.completedAt === undefined)
+    output.warn('no backup in this folder has come to its end: what is there is restored');
+  const service = await authorizedService(context);
+  const target = await targetAt(service, context);
+  const { account, key } = await target.routes.account();
+  for (const scope of ['read', 'write'] as const)
+    if (!key.scopes.includes(scope))
+      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${scope}`, {
+        hint: 'use a key with the scopes read and write',
+      });
+  const folder = join(layout.restored, account.id);
+  try {
+    await makeDirectories(folder);
+  } catch (error) {
+    throw writeFailure(layout.restored, error);
+  }
+  const here = new Map<string, StoredFile>();
+  for await (const file of everyFile(service, context)) here.set(file.fileId, file);
+  const ids = await filesIn(layout, about);
+  const isOwn = about.account === account.id;
+  const run: Run = {
+    layout,
+    target,
+    context,
+    here,
+    folder,
+    account: account.id,
+    claimed: new Set(),
+    canEnd: key.scopes.includes('delete'),
+    identities: await o.identities(),
+    onBytes: o.onBytes,
+  };
+  const missing: string[] = [];
+  for (const fileId of ids) {
+    const as = (await readRecord(markPath(run, fileId), Restored, context))?.fileId;
+    if (as !== undefined && here.has(as)) run.claimed.add(as);
+    else if (isOwn && here.has(fileId)) run.claimed.add(fileId);
+    else missing.push(fileId);
+  }
+  return { account: account.id, present: ids.length - missing.length, ...(await restoreAll(missing, run)) };
+}
+
+type Run = {
+  readonly layout: Layout;
+  readonly target: Target;
+  readonly context: Context;
+  readonly account: string;
+  /** The files of the account when the run began. */
+  readonly here: ReadonlyMap<string, StoredFile>;
+  /** Those among them that files of the backup have become. */
+  readonly claimed: Set<string>;
+  /** Where it is written down what has become of each file. */
+  readonly folder: string;
+  /** Whether the API key may set when files expire. */
+  readonly canEnd: boolean;
+  readonly identities: readonly Identity[];
+  readonly onBytes: (bytes: number) => void;
+};
+
+function markPath({ folder }: Pick<Run, 'folder'>, fileId: string): string {
+  return join(folder, `${fileId}.json`);
+}
+
+async function restoreAll(ids: readonly string[], run: Run): Promise<{ restored: number; expired: number }> {
+  const { context, canEnd } = run;
+  const failures: unknown[] = [];
+  let restored = 0;
+  let expired = 0;
+  let endless = 0;
+  for (const fileId of ids) {
+    try {
+      const entry = await entryOf(run.layout, fileId, context);
+      if (entry.expiresAt !== undefined && Date.parse(entry.expiresAt) <= context.now()) {
+        expired += 1;
+        continue;
+      }
+      await restoreFile(entry, run);
+      if (entry.expiresAt !== undefined && !canEnd) endless += 1;
+      restored += 1;
+    } catch (error) {
+      // One damaged file must not keep the others from being restored.
+      if (!isOfOneFile(error)) throw error;
+      failures.push(error);
+      context.output.warn(`${fileId} was not restored: ${(error as Error).message}`);
+    }
+  }
+  if (endless > 0)
+    context.output.warn(`${endless} files do not expire any more: that takes an API key with the scope delete`);
+  if (failures.length > 0) throw failures[0];
+  return { restored, expired };
+}
+
+const ofOneFile = [
+  'not_found',
+  'file_not_found',
+  'file_unreadable',
+  'config_invalid',
+  'wrong_kind',
+  'content_mismatch',
+  'header_invalid',
+  'decrypt_failed',
+  'container_invalid',
+  'invalid_cid',
+] as const;
+
+function isOfOneFile(error: unknown): boolean {
+  return ofOneFile.some((code) => isSealpinError(error, code));
+}
+
+async function restoreFile(entry: Entry, run: Run): Promise<void> {
+  const { context, target } = run;
+  const car = await openCar(carPath(run.layout, entry.cid), context);
+  try {
+    const sources = [car.source];
+    const sending = { idempotencyKey: `restore ${run.account} ${entry.fileId}`, onBytes: run.onBytes };
+    if (entry.mode === 'plain') {
+      const details = await openDetails(entry, run.identities);
+      const stored = storedBefore(entry, details, run) ?? (await storeCopy(entry.cid, sources, target, sending));
+      run.claimed.add(stored.fileId);
+      await finish(entry, stored, details, run);
+      return;
+    }
+    const { fileKey, file } = await openHeader(entry, run.identities);
+    const blob = await openFile(entry.cid, sources, optionsOf(context));
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    await finish(entry, await storeEncrypted(opened, file.filename ?? entry.fileId, target, sending), file, run);
+  } finally {
+    await car.close();
+  }
+}
+
+/** A file with this blob that an interrupted run stored, and did not write down. */
+function storedBefore({ cid, bytes }: Entry, { filename }: Details, { here, claimed }: Run): Copied | undefined {
+  for (const file of here.values())
+    if (file.cid === cid && file.mode === 'plain' && !claimed.has(file.fileId))
+      if (file.filename === null || file.filename === filename) return { fileId: file.fileId, cid, bytes };
+  return undefined;
+}
+
+/** Gives the stored file what else was known of it, and writes down what it has become. */
+async function finish(
+  { fileId, expiresAt }: Entry,
+  stored: Copied,
+  details: Details | FileInfo,
+  run: Run,
+): Promise<void> {
+  const { context, target } = run;
+  const { service } = target;
+  const change = {
+    ...(details.filename === null ? {} : { filename: details.filename }),
+    ...(details.contentType === '' ? {} : { contentType: details.contentType }),
+    ...(details.metadata === undefined ? {} : { metadata: details.metadata }),
+    ...(details.tags === undefined ? {} : { tags: details.tags }),
+    ...(expiresAt === undefined || !run.canEnd ? {} : { expiresAt }),
+  };
+  const path = `v1/storage/${stored.fileId}`;
+  if (Object.keys(change).length > 0) {
+    const { signal, timeouts } = context;
+    await json(
+      await call(service, path, { method: 'PATCH', ...jsonBody(change), signal, timeouts }),
+      StoredFile,
+      service.url,
+    );
+  }
+  const name = 'name' in details ? details.name : undefined;
+  const { cid, bytes } = stored;
+  if (name !== undefined)
+    await keepInHistory({ cid, fileId: stored.fileId, service: service.url.href, bytes, name }, context);
+  await writeRecord(markPath(run, fileId), { v: 1, fileId: stored.fileId }, context);
+}

@@ -1,0 +1,62 @@
+/** What a backup keeps sealed of a plain file, and the headers of files that the service encrypted. */
+import * as v from 'valibot';
+import {
+  encrypt,
+  open,
+  openContainerHeader,
+  type FileInfo,
+  type Identity,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { Details, type Entry } from './layout.ts';
+
+/** Seals details to the key of the account. @returns a container in base64 */
+export async function sealDetails(details: Details, recipient: Recipient): Promise<string> {
+  const plaintext = streamOf(new TextEncoder().encode(JSON.stringify(details)));
+  const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients: [recipient], backend: nodeBackend });
+  return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
+}
+
+/**
+ * Opens what is sealed of a plain file.
+ *
+ * @throws decrypt_failed for another key, container_invalid and the like where it is damaged
+ */
+export async function openDetails({ fileId, sealed }: Entry, identities: readonly Identity[]): Promise<Details> {
+  const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { backend: nodeBackend });
+  if (!('decrypt' in opened)) throw damaged(fileId);
+  const plaintext = await new Response(await opened.decrypt(identities)).text();
+  try {
+    return v.parse(Details, JSON.parse(plaintext));
+  } catch (cause) {
+    throw damaged(fileId, cause);
+  }
+}
+
+/**
+ * Opens the header of a file that the service encrypted.
+ *
+ * @returns its file key, and what the header says of it
+ * @throws as `openDetails`, header_invalid
+ */
+export async function openHeader(
+  { fileId, header }: Entry,
+  identities: readonly Identity[],
+): Promise<{ readonly fileKey: Uint8Array; readonly file: FileInfo }> {
+  if (header === undefined) throw damaged(fileId);
+  const container = streamOf(Buffer.from(header, 'base64'));
+  return openContainerHeader(container, { fileId, identities, backend: nodeBackend });
+}
+
+function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new Blob([new Uint8Array(bytes)]).stream();
+}
+
+function damaged(fileId: string, cause?: unknown): SealpinError {
+  return new SealpinError('config_invalid', `the record of ${fileId} is damaged`, {
+    hint: 'remove it from files/ of the backup: the next sealpin backup makes it again, if the account still has the file',
+    cause,
+  });
+}

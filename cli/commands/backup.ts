@@ -1,0 +1,74 @@
+import { SealpinError } from '../../shared/errors.ts';
+import { checkBackup } from '../backup/check.ts';
+import { layoutOf } from '../backup/layout.ts';
+import { takeBackup } from '../backup/take.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { newPassword } from '../keys/passwords.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { newPasswordFlags } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Every file of the account is fetched as it is stored, each block verified against its blob ID, with what is known of ' +
+    'it. The next run fetches only what is new, also after an interruption. What the account keeps encrypted stays ' +
+    'encrypted in the folder, and so do names and tags: the key of the account opens them, which is written to account.key ' +
+    'with a password on it. The API key needs the scope read.',
+  args: {
+    folder: { type: 'positional', description: 'The folder, which is made if it is missing' },
+    check: {
+      type: 'boolean',
+      description: 'Only read what is in the folder, and compare each block with its blob ID; no service is asked',
+    },
+    prune: { type: 'boolean', description: 'Remove what the account no longer has' },
+    ...newPasswordFlags,
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin backup /media/disk/backup', does: 'The first time it asks for a new password' },
+    { command: 'sealpin backup /media/disk/backup --check', does: 'Whether the copy is still right' },
+  ],
+  async run({ args, context }) {
+    const layout = layoutOf(args.folder, context);
+    if (!args.check) {
+      const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+      const taken = await takeBackup(
+        layout,
+        { newPassword: () => newPassword(source, args.generate, context), prune: args.prune },
+        context,
+      );
+      const { files, written, fetchedBytes, gone } = taken;
+      const { output } = context;
+      output.note(`${counted(files)} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
+      if (gone.length > 0)
+        output.note(
+          args.prune
+            ? `${counted(gone.length)} removed, which the account no longer has`
+            : `${counted(gone.length)} deleted from the account since, which stay in the folder until you use --prune`,
+        );
+      await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
+      return;
+    }
+    if (args.prune || args.generate || args['password-file'] !== undefined)
+      throw new SealpinError('usage', '--check changes nothing, so it takes no other flag', { hint: 'leave it out' });
+    await check(args.folder, context);
+  },
+});
+
+async function check(folder: string, context: Context): Promise<void> {
+  const { output } = context;
+  const progress = output.progress('verifying');
+  const { files, bytes, bad } = await checkBackup(layoutOf(folder, context), (more) => progress.add(more), context);
+  progress.done();
+  for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
+  if (bad.length > 0)
+    throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files)} in ${folder} cannot be restored`, {
+      hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
+    });
+  output.note(`every block of ${counted(files)} in ${folder} is there and right (${sizeText(bytes)})`);
+  await output.result({ files, size: bytes }, []);
+}
+
+function counted(files: number): string {
+  return `${files} ${files === 1 ? 'file' : 'files'}`;
+}

@@ -1,0 +1,46 @@
+import { basename } from 'node:path';
+import { parseFilename } from '../../shared/filename.ts';
+import { defineCommand } from '../command.ts';
+import { openCar } from '../io/car-file.ts';
+import { authorizedService } from '../remote/client.ts';
+import { storeCopy, targetAt } from '../remote/store-copy.ts';
+import { keepInHistory } from '../seal.ts';
+import { readFailure } from '../remote/fetch-blob.ts';
+
+export const command = defineCommand({
+  about:
+    'The file keeps its CID, also where another program has laid it out: it comes from another IPFS service (ipfs dag ' +
+    'export) or from sealpin export. Every block is verified first. The service stores it unchanged: what is not ' +
+    'encrypted can be read by anyone with the blob ID.',
+  args: {
+    car: { type: 'positional', description: 'The CAR file: a CARv1 of one file with raw leaves' },
+    name: {
+      type: 'string',
+      valueHint: 'name',
+      description: 'What sealpin list calls it; the name of the CAR if left out',
+    },
+  },
+  service: true,
+  examples: [{ command: 'sealpin import letter.car', does: 'Prints the blob ID, which is the root of the CAR' }],
+  async run({ args, context }) {
+    const { output } = context;
+    const name = args.name === undefined ? basename(args.car).replace(/\.car$/i, '') : parseFilename(args.name);
+    const service = await authorizedService(context);
+    const car = await openCar(args.car, context);
+    try {
+      const target = await targetAt(service, context);
+      const progress = output.progress('storing');
+      const { cid, fileId, bytes } = await storeCopy(car.root, [car.source], target, {
+        idempotencyKey: crypto.randomUUID(),
+        onBytes: (more) => progress.add(more),
+      });
+      progress.done();
+      await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
+      await output.result({ blobId: cid, fileId, size: bytes, service: service.url.href }, [cid]);
+    } catch (error) {
+      throw readFailure(error);
+    } finally {
+      await car.close();
+    }
+  },
+});

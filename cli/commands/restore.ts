@@ -1,0 +1,47 @@
+import { layoutOf } from '../backup/layout.ts';
+import { restoreBackup } from '../backup/restoration.ts';
+import { defineCommand } from '../command.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { givenPassword } from '../keys/passwords.ts';
+import { passwordFlags } from './args.ts';
+
+export const command = defineCommand({
+  about:
+    'Stores the files of a backup in the account of the API key, at any service. Blobs keep their IDs. What the service ' +
+    "encrypted is opened here with the backup's account.key, which asks for its password, and encrypted again to the new " +
+    'account, under a new blob ID. Files that are there already are left alone, so the same command goes on after an ' +
+    'interruption. The API key needs the scopes read and write, and delete for files that expire.',
+  args: {
+    folder: { type: 'positional', description: 'The folder of a backup' },
+    key: {
+      type: 'string',
+      valueHint: 'file',
+      description: 'The private key of the account that was backed up; account.key of the folder if left out',
+    },
+    ...passwordFlags,
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin restore /media/disk/backup', does: 'Into the account in use' },
+    { command: 'sealpin restore /media/disk/backup --profile new', does: 'Into an account at another service' },
+  ],
+  async run({ args, context }) {
+    const { output } = context;
+    const layout = layoutOf(args.folder, context);
+    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    let progress: { add(bytes: number): void; done(): void } | undefined;
+    const done = await restoreBackup(
+      layout,
+      {
+        identities: async () => readIdentities(args.key ?? layout.key, await givenPassword(source, context), context),
+        onBytes: (bytes) => (progress ??= output.progress('restoring')).add(bytes),
+      },
+      context,
+    );
+    progress?.done();
+    const { restored, present, expired } = done;
+    const more = expired === 0 ? '' : `, ${expired} had expired`;
+    output.note(`${restored} ${restored === 1 ? 'file' : 'files'} restored, ${present} there already${more}`);
+    await output.result(done, []);
+  },
+});

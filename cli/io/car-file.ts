@@ -1,0 +1,127 @@
+/** A CAR file on this machine as a source of blocks, whatever their order in it. */
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Readable } from 'node:stream';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
+import type { Environment } from '../context.ts';
+import { readFailure } from './errno.ts';
+import type { FileIdentity } from './input.ts';
+
+/** A CAR file that was read through once; its blocks are not verified. */
+export type CarFile = {
+  /** The CID of the one file in it. */
+  readonly root: string;
+  /** Which file it is. */
+  readonly identity: FileIdentity;
+  /** Its blocks, each read again when it is asked for. */
+  readonly source: BlockSource;
+  close(): Promise<void>;
+};
+
+/** The empty identity CID in binary: what a writer of a CAR names that did not know the root when it began. */
+const unknownRoot = '1,85,0,0';
+
+/**
+ * Opens a CAR file of one file.
+ *
+ * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root; content_mismatch when it is cut off
+ */
+export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
+  const absolute = resolve(cwd, path);
+  let handle: FileHandle;
+  let stats;
+  try {
+    handle = await open(absolute);
+    stats = await handle.stat({ bigint: true });
+    if (!stats.isFile()) {
+      await handle.close();
+      throw new SealpinError('file_unreadable', `${path} is not a regular file`, { hint: 'name a CAR file' });
+    }
+  } catch (error) {
+    throw readFailure(path, error);
+  }
+  try {
+    const { root, blocks } = await indexOf(absolute, path, signal);
+    const { dev, ino, mtimeNs } = stats;
+    const identity = { dev, ino, mtimeNs };
+    return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** Where each block is, by its CID. */
+type Blocks = ReadonlyMap<string, { readonly offset: number; readonly bytes: number }>;
+
+async function indexOf(
+  absolute: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ readonly root: string; readonly blocks: Blocks }> {
+  const reader = carReader(Readable.toWeb(createReadStream(absolute)) as ReadableStream<Uint8Array>);
+  const blocks = new Map<string, { offset: number; bytes: number }>();
+  try {
+    const header = await reader.header();
+    let last: string | undefined;
+    for (let block = await reader.next(); block !== undefined; block = await reader.next()) {
+      signal.throwIfAborted();
+      const cid = cidFromBytes(block.cid);
+      // Of a kind that no file here is made of; if the file needs it, it is missed.
+      if (cid === undefined) continue;
+      last = cid.text;
+      if (!blocks.has(last)) blocks.set(last, { offset: block.offset, bytes: block.bytes.length });
+    }
+    return { root: rootOf(header, last, path), blocks };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isSealpinError(error, 'content_mismatch'))
+      throw new SealpinError('content_mismatch', `${path}: ${error.message}`, { hint: 'get it again', cause: error });
+    throw readFailure(path, error);
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function rootOf(header: Uint8Array, last: string | undefined, path: string): string {
+  const roots = rootsOf(header);
+  if (roots === undefined) throw invalid(path, 'its header is not in canonical DAG-CBOR');
+  const [root, ...others] = roots;
+  if (root === undefined) throw invalid(path, 'it names no root');
+  if (others.length > 0)
+    throw invalid(path, `it names ${roots.length} roots, and a file has one`, undefined, 'write a CAR of each file');
+  if (root.join() === unknownRoot && last !== undefined) return last;
+  const cid = cidFromBytes(root);
+  if (cid === undefined)
+    throw invalid(
+      path,
+      'its root is not a CIDv1 with sha2-256, raw or dag-pb',
+      undefined,
+      'store the file again with ipfs add --cid-version=1, and export that',
+    );
+  return cid.text;
+}
+
+function sourceOf(path: string, handle: FileHandle, blocks: Blocks): BlockSource {
+  return {
+    id: path,
+    async block(cid) {
+      const place = blocks.get(cid);
+      if (place === undefined) throw new SealpinError('not_found', `it does not have the block ${cid}`);
+      const bytes = new Uint8Array(place.bytes);
+      const { bytesRead } = await handle.read(bytes, 0, bytes.length, place.offset);
+      return bytes.subarray(0, bytesRead);
+    },
+  };
+}
+
+function invalid(
+  path: string,
+  why: string,
+  cause?: unknown,
+  hint = 'a CARv1 of one file is needed, as ipfs dag export and sealpin export write it',
+): SealpinError {
+  return new SealpinError('wrong_kind', `${path}: ${why}`, { hint, cause });
+}

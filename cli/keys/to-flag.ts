@@ -1,0 +1,29 @@
+/** The flag `--to`: whom something is for. */
+import type { Recipient } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { readContacts } from './contacts.ts';
+import { readRecipients } from './key-files.ts';
+
+/** Takes several names in one value, with commas between them, and may be given again. */
+export const toFlag = {
+  to: {
+    type: 'string',
+    valueHint: 'who',
+    repeats: true,
+    completes: 'contact',
+    description: 'Only for these contacts, key files or recipients: with commas between them, or --to again',
+  },
+} as const;
+
+/**
+ * The recipients that `--to` names.
+ *
+ * @param values of the flag, in their order
+ * @throws usage when they name nobody, the codes of `readRecipients`
+ */
+export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
+  const names = values.flatMap((value) => value.split(',')).filter((name) => name !== '');
+  if (names.length === 0) throw new SealpinError('usage', '--to names nobody');
+  return readRecipients(names, context, await readContacts(context));
+}

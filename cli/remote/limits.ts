@@ -1,0 +1,27 @@
+/** What a service takes. */
+import type { Health } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { sizeText } from '../terminal/progress.ts';
+
+/** In bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
+export type Limits = {
+  readonly requestBytes: number | null;
+  readonly uploadBytes: number;
+  readonly fileBytes: number | null;
+};
+
+/** The limits of a service. */
+export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
+  const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
+  return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
+}
+
+/** Refuses what the service would refuse at its end. @throws too_large */
+export function refuseLarge(bytes: number | undefined, maxBytes: number | null): void {
+  if (bytes === undefined || maxBytes === null || bytes <= maxBytes) return;
+  throw new SealpinError(
+    'too_large',
+    `the file has ${sizeText(bytes)}; this service accepts at most ${sizeText(maxBytes)}`,
+    { hint: 'use a service with a higher limit; the local one (sealpin start) accepts any size' },
+  );
+}

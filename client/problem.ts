@@ -1,0 +1,38 @@
+/** What a service says when it refuses: problem documents (RFC 9457), read for the SDK and for the command line. */
+import { parseResponse, Problem } from '../shared/api.ts';
+import { isCode, SealpinError, type Code } from '../shared/errors.ts';
+
+/** The problem in the body of a refusal; undefined when it is from another program. */
+export function parseProblem(text: string): Problem | undefined {
+  try {
+    return parseResponse(Problem, JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The code of a problem. A newer service may have codes that are unknown here: they are `service_answer`, and its words the best. */
+export function codeOf({ code }: Problem): Code {
+  return isCode(code) ? code : 'service_answer';
+}
+
+/**
+ * The error that a problem stands for, in the words of the service; an internal one names its request.
+ * @param o.retryAfter the value of `Retry-After`, if the response has one
+ * @param o.hint instead of that of the service
+ * @param o.show escapes text of the service; without it the text stays as it is
+ */
+export function problemError(
+  problem: Problem,
+  o: { retryAfter: string | null | undefined; hint?: string | undefined; show?: (text: string) => string },
+): SealpinError {
+  const { show = (text) => text } = o;
+  const code = codeOf(problem);
+  const hint = o.hint ?? problem.hint;
+  const retryAfterSeconds = Number(o.retryAfter) || undefined;
+  const request = code === 'internal' && problem.requestId !== undefined ? ` (request ${problem.requestId})` : '';
+  return new SealpinError(code, show(`${problem.detail ?? problem.title}${request}`), {
+    ...(hint === undefined ? {} : { hint: show(hint) }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  });
+}

@@ -1,0 +1,259 @@
+/** What `doctor` looks at, as checks that each end in a line. */
+import packageJson from '../package.json' with { type: 'json' };
+import { errorMessage, hintOf } from './finding.ts';
+import type { Finding } from './finding.ts';
+import {
+  faultsOf,
+  kvTitle,
+  loopbackAddresses,
+  neededSecrets,
+  originsOf,
+  pinning,
+  type Configuration,
+} from './configuration.ts';
+import { takesBlocks } from '../worker/pinning/contract.ts';
+import { roundTrip } from './pinning-probe.ts';
+import { accountsOf, kvNamespaces, secretNames, type Wrangler } from './wrangler.ts';
+
+/** How long a pinning service may take for the round trip, and the service for a response. */
+const roundTripMs = 60_000;
+const responseMs = 15_000;
+
+/** What the checks are given. */
+export type Subject = {
+  configuration: Configuration;
+  wrangler: Wrangler;
+  /** The address of the deployed service; undefined where it is not known. */
+  url: string | undefined;
+  /** The value of a secret, for checks that need it; undefined where it is not at hand. */
+  secretOf(name: string): string | undefined;
+};
+
+/** The programs that deploy. */
+export function versions(): Finding {
+  const { version, devDependencies } = packageJson;
+  return { ok: true, what: `Sealpin ${version}, wrangler ${devDependencies.wrangler}, Node ${process.versions.node}` };
+}
+
+/** The configuration by itself. */
+export function checkConfiguration({ configuration }: Pick<Subject, 'configuration'>): Finding[] {
+  const faults = faultsOf(configuration);
+  if (faults.length > 0) return faults.map((fault) => ({ ok: false, ...fault }));
+  return [
+    { ok: true, what: `the configuration of ${configuration.name} is complete` },
+    ...loopbackAddresses(configuration).map((address) => ({
+      ok: undefined,
+      what: `${address} is on this machine, where no Worker of Cloudflare's reaches it`,
+    })),
+  ];
+}
+
+/** The login, and what the Cloudflare account has for this Worker. */
+export async function checkCloudflare({ configuration, wrangler }: Subject): Promise<Finding[]> {
+  try {
+    const accounts = await accountsOf(wrangler);
+    const [namespaces, secrets] = await Promise.all([kvNamespaces(wrangler), secretNames(wrangler)]);
+    const names = accounts.map(({ name }) => name).join(', ');
+    return [
+      { ok: true, what: `wrangler is logged in${names === '' ? '' : `: ${names}`}` },
+      kvFinding(configuration, namespaces, secrets !== undefined),
+      ...secretFindings(configuration, secrets),
+    ];
+  } catch (error) {
+    return [
+      { ok: false, what: errorMessage(error), todo: hintOf(error) ?? 'try again; npx wrangler whoami shows the login' },
+    ];
+  }
+}
+
+function kvFinding(
+  { name, kvId }: Configuration,
+  namespaces: readonly { id: string; title: string }[],
+  isDeployed: boolean,
+): Finding {
+  const title = kvTitle(name);
+  const found = namespaces.find((each) => (kvId === undefined ? each.title === title : each.id === kvId));
+  if (found !== undefined) return { ok: true, what: `KV namespace ${found.title} (${found.id})` };
+  if (kvId !== undefined)
+    return {
+      ok: false,
+      what: `the account has no KV namespace ${kvId}`,
+      todo: 'remove the line id from the configuration: wrangler creates a namespace; or log in to the account that has it',
+    };
+  // An inherited binding may have been connected to a namespace with another title.
+  if (isDeployed)
+    return { ok: undefined, what: `KV namespace: the binding of the deployed Worker, none is called ${title}` };
+  return { ok: undefined, what: `KV namespace ${title}: wrangler creates it with the first deployment` };
+}
+
+function secretFindings(configuration: Configuration, present: readonly string[] | undefined): Finding[] {
+  if (present === undefined)
+    return [{ ok: false, what: `there is no Worker ${configuration.name} yet`, todo: 'run npm run setup' }];
+  let needed: string[];
+  try {
+    needed = neededSecrets(configuration);
+  } catch {
+    // The configuration has a line of its own for this.
+    return [];
+  }
+  const missing = needed.filter((name) => !present.includes(name));
+  if (missing.length === 0) return [{ ok: true, what: `secrets ${needed.join(', ')}` }];
+  return missing.map((name) => ({
+    ok: false,
+    what: `the secret ${name} is not set`,
+    todo: `run npm run setup, or npx wrangler secret put ${name}`,
+  }));
+}
+
+/** Each pinning service: that it responds and takes its token, and a small file there and back. */
+export async function checkPinning({
+  configuration,
+  secretOf,
+}: Pick<Subject, 'configuration' | 'secretOf'>): Promise<Finding[]> {
+  let names: string[];
+  try {
+    names = neededSecrets(configuration).filter((name) => name !== 'ADMIN_TOKEN');
+  } catch {
+    return [];
+  }
+  const unknown = names.filter((name) => secretOf(name) === undefined);
+  if (unknown.length > 0)
+    return [
+      {
+        ok: undefined,
+        what: `pinning services: not tried without their secrets; set ${unknown.join(', ')} in the environment to try them`,
+      },
+    ];
+  return await Promise.all(
+    pinning(configuration.vars, secretOf).map(async (service): Promise<Finding> => {
+      try {
+        const signal = AbortSignal.timeout(roundTripMs);
+        const { version } = await service.ping(signal);
+        if (!takesBlocks(service))
+          return {
+            ok: true,
+            what: `pinning service ${service.id}: responds; it fetches or gets whole files later, so none was tried`,
+          };
+        const cid = await roundTrip(service, signal);
+        return { ok: true, what: `pinning service ${service.id} (${version}): stored, read and removed ${cid}` };
+      } catch (error) {
+        return {
+          ok: false,
+          what: `pinning service ${service.id}: ${errorMessage(error)}`,
+          todo:
+            hintOf(error) ??
+            'see docs/operating.md: the token needs nine commands, and the proxy must pass large bodies',
+        };
+      }
+    }),
+  );
+}
+
+/** The deployed service, as a client reaches it. */
+export async function checkService(subject: Subject): Promise<Finding[]> {
+  const { url } = subject;
+  if (url === undefined) return [{ ok: undefined, what: 'deployed service: not tried; name its address with --url' }];
+  const health = await ask(`${url}/v1/health`);
+  if ('finding' in health) return [health.finding];
+  const { version, status } = (await jsonOf(health.response)) as { version?: string; status?: string };
+  if (version === undefined || status === undefined)
+    return [
+      {
+        ok: false,
+        what: `${url} responds, and is not Sealpin`,
+        todo: 'check --url, and the domain in the configuration',
+      },
+    ];
+  return [
+    status === 'ok'
+      ? { ok: true, what: `${url} responds, and can store and read` }
+      : {
+          ok: false,
+          what: `${url} responds, and is ${status}`,
+          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "When it fails"',
+        },
+    version === packageJson.version
+      ? { ok: true, what: `${url} runs this version` }
+      : {
+          ok: false,
+          what: `${url} runs Sealpin ${version}, and this is ${packageJson.version}`,
+          todo: 'npm run deploy',
+        },
+    await checkOperator(subject, url),
+    await checkCors(subject, url),
+  ];
+}
+
+async function checkOperator({ secretOf }: Subject, url: string): Promise<Finding> {
+  const token = secretOf('ADMIN_TOKEN');
+  if (token === undefined)
+    return {
+      ok: undefined,
+      what: 'operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file',
+    };
+  const listed = await ask(`${url}/v1/accounts?limit=1`, { Authorization: `Bearer ${token}` });
+  if ('finding' in listed) return listed.finding;
+  const { status } = listed.response;
+  if (status === 200) return { ok: true, what: 'the operator’s token lists accounts, which are in KV' };
+  return {
+    ok: false,
+    what: `the operator’s token: ${url} responds with ${status}`,
+    todo:
+      status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
+  };
+}
+
+/** No page has this origin. */
+const foreignOrigin = 'https://doctor.invalid';
+
+async function checkCors({ configuration }: Subject, url: string): Promise<Finding> {
+  const origins = originsOf(configuration);
+  const all = origins.includes('*');
+  const cases = [...origins.filter((each) => each !== '*'), foreignOrigin].map((origin) => ({
+    origin,
+    allowed: all || origin !== foreignOrigin,
+  }));
+  for (const { origin, allowed } of cases) {
+    const preflight = await ask(
+      `${url}/v1/account`,
+      { Origin: origin, 'Access-Control-Request-Method': 'GET', 'Access-Control-Request-Headers': 'authorization' },
+      'OPTIONS',
+    );
+    if ('finding' in preflight) return preflight.finding;
+    const header = preflight.response.headers.get('Access-Control-Allow-Origin');
+    if ((header === '*' || header === origin) !== allowed)
+      return {
+        ok: false,
+        what: `CORS: ${origin} is ${allowed ? 'refused' : 'allowed'}, other than CORS_ORIGINS says`,
+        todo: 'npm run deploy; if it stays, a rule of your zone changes headers',
+      };
+  }
+  const who = all ? 'every page' : origins.length === 0 ? 'no page of another origin' : origins.join(', ');
+  return { ok: true, what: `CORS: ${who} may call` };
+}
+
+type Asked = { response: Response } | { finding: Finding };
+
+async function ask(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Asked> {
+  try {
+    return {
+      response: await fetch(url, { method, headers, redirect: 'manual', signal: AbortSignal.timeout(responseMs) }),
+    };
+  } catch (error) {
+    return {
+      finding: {
+        ok: false,
+        what: `${new URL(url).origin} does not respond: ${errorMessage(error)}`,
+        todo: 'a new address takes some minutes; check the domain, its DNS records and npx wrangler deployments list',
+      },
+    };
+  }
+}
+
+async function jsonOf(response: Response): Promise<object> {
+  try {
+    return await response.json<object>();
+  } catch {
+    return {};
+  }
+}

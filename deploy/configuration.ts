@@ -1,0 +1,219 @@
+/** The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it. */
+import { unstable_readConfig as readConfig } from 'wrangler';
+import { SealpinError, isSealpinError } from '../shared/errors.ts';
+import {
+  maxFileBytes,
+  maxUploadBytes,
+  rateLimitOf,
+  recoveryDays,
+  replicas,
+  serviceId,
+  shareMaxima,
+  uploadIdleMs,
+  type Env,
+} from '../worker/env.ts';
+import type { ConfiguredService } from '../worker/pinning/services.ts';
+import { pinningServices } from '../worker/pinning/services.ts';
+
+/** What a deployment is made of. */
+export type Configuration = {
+  name: string;
+  /** The Cloudflare account, where the file names one. */
+  accountId: string | undefined;
+  /** The KV namespace of `API_KEYS`; undefined where wrangler creates it. */
+  kvId: string | undefined;
+  /** Where clients reach it, as far as the file says. */
+  domain: string | undefined;
+  vars: Record<string, string>;
+};
+
+/** Something that is wrong, and what to do about it. */
+export type Fault = { what: string; todo: string };
+
+/** What is used of the configuration as wrangler parses it. */
+type Parsed = {
+  name?: string;
+  account_id?: string;
+  kv_namespaces: { binding: string; id?: string }[];
+  routes?: (string | { pattern: string; custom_domain?: boolean })[];
+  vars: Record<string, unknown>;
+};
+
+/** The binding of the KV namespace. */
+const kvBinding = 'API_KEYS';
+
+/** The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the configuration. */
+export function kvTitle(name: string): string {
+  return `${name}-${kvBinding.toLowerCase().replaceAll('_', '-')}`;
+}
+
+/** Reads a configuration, with the checks of wrangler itself. @throws misconfigured */
+export function readConfiguration(path: string): Configuration {
+  let config: Parsed;
+  try {
+    config = readConfig({ config: path }, { hideWarnings: true }) as Parsed;
+  } catch (error) {
+    throw new SealpinError('misconfigured', `${path}: ${(error as Error).message.split('\n')[0]}`, {
+      hint: 'correct the file, or take wrangler.toml of a fresh checkout',
+      cause: error,
+    });
+  }
+  const domain = config.routes?.map((route) =>
+    typeof route === 'object' && route.custom_domain ? route.pattern : undefined,
+  );
+  return {
+    name: config.name ?? '',
+    accountId: config.account_id,
+    kvId: config.kv_namespaces.find(({ binding }) => binding === kvBinding)?.id,
+    domain: domain?.find((each) => each !== undefined),
+    vars: Object.fromEntries(
+      Object.entries(config.vars).map(([name, value]) => [
+        name,
+        typeof value === 'string' ? value : JSON.stringify(value),
+      ]),
+    ),
+  };
+}
+
+/** The parsers of the Worker, by what they read. */
+const parsers: Record<string, (env: Env) => unknown> = {
+  REPLICAS: replicas,
+  SERVICE_ID: serviceId,
+  MAX_UPLOAD_BYTES: maxUploadBytes,
+  MAX_FILE_BYTES: maxFileBytes,
+  UPLOAD_IDLE_SECONDS: uploadIdleMs,
+  RECOVERY_DAYS: recoveryDays,
+  'SHARE_MAX_DAYS and SHARE_MAX_OPENS': shareMaxima,
+  KEY_LIMIT_POLICY: (env) => rateLimitOf(env, 'account'),
+  ADDRESS_LIMIT_POLICY: (env) => rateLimitOf(env, 'address'),
+};
+
+/** All that can be found wrong with a configuration without asking anybody. */
+export function faultsOf(configuration: Configuration): Fault[] {
+  const { name, kvId, vars } = configuration;
+  // The bindings that the parsers look at, besides the variables.
+  const env = { ...vars, PIN: { idFromName: () => 'id' }, KEY_LIMIT: {}, ADDRESS_LIMIT: {} } as unknown as Env;
+  const invalid = Object.values(parsers).flatMap((parse) => faultIn(() => parse(env)));
+  const gateway = vars['PUBLIC_GATEWAY'] ?? '';
+  return [
+    ...(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)
+      ? []
+      : [{ what: 'name is not 1 to 63 of a-z, 0-9 and -', todo: 'set name, or run npm run setup -- --name sealpin' }]),
+    ...(kvId !== undefined && /^0*$/.test(kvId)
+      ? [
+          {
+            what: 'the id of the KV namespace is a placeholder',
+            todo: 'remove the line id: wrangler creates the namespace',
+          },
+        ]
+      : []),
+    ...pinningFaults(vars),
+    ...invalid,
+    ...(['', 'on', 'off'].includes(gateway)
+      ? []
+      : [{ what: 'PUBLIC_GATEWAY is neither on nor off', todo: 'set it to "on" or "off"' }]),
+    ...originFaults(vars['CORS_ORIGINS'] ?? ''),
+  ];
+}
+
+/** The origins that `CORS_ORIGINS` lists, `*` included. */
+export function originsOf({ vars }: Configuration): string[] {
+  return (vars['CORS_ORIGINS'] ?? '').split(',').flatMap((each) => each.trim() || []);
+}
+
+function originFaults(list: string): Fault[] {
+  return originsOf({ vars: { CORS_ORIGINS: list } } as unknown as Configuration)
+    .filter((each) => each !== '*' && URL.parse(each)?.origin !== each)
+    .map((each) => ({
+      what: `CORS_ORIGINS has "${each}", which is not an origin`,
+      todo: 'write scheme and host without a slash at the end, such as https://app.example.com, with commas between',
+    }));
+}
+
+function pinningFaults(vars: Record<string, string>): Fault[] {
+  const faults = faultIn(() => pinning(vars, () => 'token'));
+  if (faults.length > 0) return faults;
+  const count = pinning(vars, () => 'token').length;
+  const wanted = Number(vars['REPLICAS'] ?? 1);
+  const placeholders = addressesOf(vars).filter(({ hostname }) => isReserved(hostname));
+  const open = addressesOf(vars).filter(({ protocol, hostname }) => protocol === 'http:' && !isLoopback(hostname));
+  return [
+    ...placeholders.map(({ href }) => ({
+      what: `PINNING_SERVICES has the placeholder ${href}`,
+      todo: 'run npm run setup -- --kubo-url with the https:// address of your Kubo',
+    })),
+    ...open.map(({ href }) => ({
+      what: `PINNING_SERVICES has ${href}, which sends the token in the clear`,
+      todo: 'put a proxy with TLS in front of it (docs/operating.md) and use its https:// address',
+    })),
+    ...(wanted > count
+      ? [{ what: `REPLICAS is ${wanted}, and there are ${count} pinning services`, todo: 'lower it, or add a service' }]
+      : []),
+  ];
+}
+
+function faultIn(parse: () => unknown): Fault[] {
+  try {
+    parse();
+    return [];
+  } catch (error) {
+    if (!isSealpinError(error)) throw error;
+    return [
+      {
+        what: error.message,
+        todo: error.hint ?? 'correct it in the configuration; worker/README.md lists the settings',
+      },
+    ];
+  }
+}
+
+/** Every URL in `PINNING_SERVICES`, whatever the type of the service. */
+function addressesOf(vars: Record<string, string>): URL[] {
+  const found: URL[] = [];
+  JSON.parse(vars['PINNING_SERVICES'] ?? '[]', (_name, value: unknown) => {
+    const url = typeof value === 'string' && /^https?:/.test(value) ? URL.parse(value) : null;
+    if (url !== null) found.push(url);
+    return value;
+  });
+  return found;
+}
+
+/** Names that nobody can have (RFC 2606). */
+function isReserved(host: string): boolean {
+  return /(^|\.)(example|invalid|test)$|(^|\.)example\.(com|net|org)$/.test(host);
+}
+
+/** An address of this machine, which no Worker reaches. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || host.startsWith('127.');
+}
+
+/** The addresses of pinning services on this machine. */
+export function loopbackAddresses({ vars }: Configuration): string[] {
+  return addressesOf(vars)
+    .filter(({ hostname }) => isLoopback(hostname))
+    .map(({ href }) => href);
+}
+
+/**
+ * The pinning services of a configuration.
+ * @param secretOf the value of a secret; undefined where it is not known
+ * @throws misconfigured
+ */
+export function pinning(
+  vars: Record<string, string>,
+  secretOf: (name: string) => string | undefined,
+): ConfiguredService[] {
+  // Nothing of this name outlives a check.
+  return pinningServices(vars['PINNING_SERVICES'] ?? '', { secretOf, pinName: 'sealpin:doctor', fetch });
+}
+
+/** The secrets that a configuration needs: the operator's token, and those that the pinning services name. */
+export function neededSecrets({ vars }: Configuration): string[] {
+  const names = new Set<string>();
+  pinning(vars, (name) => {
+    names.add(name);
+    return 'token';
+  });
+  return ['ADMIN_TOKEN', ...names];
+}

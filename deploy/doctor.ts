@@ -1,0 +1,39 @@
+/** `npm run doctor`: everything that can be checked about a deployment, without changing it. */
+import { existsSync, readFileSync } from 'node:fs';
+import { checkCloudflare, checkConfiguration, checkPinning, checkService, versions, type Subject } from './checks.ts';
+import { readConfiguration } from './configuration.ts';
+import { linesOf, type Finding } from './finding.ts';
+import type { Options } from './options.ts';
+import { wranglerWith } from './wrangler.ts';
+
+/** What a command gets from its process. */
+export type Context = {
+  env: NodeJS.ProcessEnv;
+  print(line: string): void;
+  signal: AbortSignal;
+  /** Whether a person may be asked. */
+  interactive: boolean;
+};
+
+/** Runs all checks, and prints a line for each. @returns the exit code: 1 where something is wrong @throws misconfigured */
+export async function doctor(options: Options, { env, print }: Context): Promise<number> {
+  const configuration = readConfiguration(options.config);
+  const subject: Subject = {
+    configuration,
+    wrangler: wranglerWith(options.config, env),
+    url: options.url ?? (configuration.domain && `https://${configuration.domain}`),
+    secretOf: (name) => env[name] || (name === 'ADMIN_TOKEN' ? tokenIn(options.adminTokenFile) : undefined),
+  };
+  const findings: Finding[] = [versions(), ...checkConfiguration(subject)];
+  for (const check of [checkCloudflare(subject), checkPinning(subject), checkService(subject)])
+    findings.push(...(await check));
+  for (const finding of findings) for (const line of linesOf(finding)) print(line);
+  const wrong = findings.filter(({ ok }) => ok === false).length;
+  print(wrong === 0 ? 'nothing is wrong' : `${wrong} of ${findings.length} checks failed`);
+  return wrong === 0 ? 0 : 1;
+}
+
+/** The token in a file; undefined without one. */
+export function tokenIn(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() || undefined : undefined;
+}

@@ -1,0 +1,73 @@
+/** Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer would not. */
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { readConfiguration, type Configuration } from './configuration.ts';
+
+/** What setup writes. */
+export type Changes = { name?: string; pinningServices?: object[]; domain?: string };
+
+/**
+ * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
+ * @returns whether the file is another one now
+ * @throws misconfigured where the file has another form than the one that this project ships; it is as before then
+ */
+export async function editConfiguration(path: string, changes: Changes): Promise<boolean> {
+  const before = await readFile(path, 'utf8');
+  const after = edited(before, readConfiguration(path), changes);
+  if (after === before) return false;
+  const temporary = path.replace(/\.toml$/, '.setup.toml');
+  try {
+    await writeFile(temporary, after);
+    checkWritten(parsed(temporary), changes, path);
+    await rename(temporary, path);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+  return true;
+}
+
+function edited(text: string, current: Configuration, { name, pinningServices, domain }: Changes): string {
+  let out = text.replace(/^id = "0+"\n/m, '');
+  if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
+  if (pinningServices !== undefined) {
+    // A literal string of TOML has no escapes.
+    const json = JSON.stringify(pinningServices).replaceAll("'", String.raw`\u0027`);
+    out = replaceLine(out, 'PINNING_SERVICES', `'${json}'`);
+  }
+  if (domain !== undefined && domain !== current.domain)
+    out = `${out.trimEnd()}\n\n[[routes]]\npattern = ${JSON.stringify(domain)}\ncustom_domain = true\n`;
+  return out;
+}
+
+/** Replaces the value in the first line that sets a key. */
+function replaceLine(text: string, key: string, value: string): string {
+  return text.replace(new RegExp(`^${key} = .*$`, 'm'), () => `${key} = ${value}`);
+}
+
+function parsed(path: string): Configuration | undefined {
+  try {
+    return readConfiguration(path);
+  } catch (error) {
+    if (isSealpinError(error, 'misconfigured')) return undefined;
+    throw error;
+  }
+}
+
+function checkWritten(
+  written: Configuration | undefined,
+  { name, pinningServices, domain }: Changes,
+  path: string,
+): void {
+  const expected = { name, domain, PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices) };
+  const found = {
+    name: written?.name,
+    domain: written?.domain,
+    PINNING_SERVICES: written && JSON.stringify(JSON.parse(written.vars['PINNING_SERVICES'] ?? '[]')),
+  };
+  const keys = ['name', 'domain', 'PINNING_SERVICES'] as const;
+  const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
+  if (wrong.length > 0)
+    throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {
+      hint: `set ${wrong.join(', ')} yourself, then run npm run setup again`,
+    });
+}

@@ -1,0 +1,74 @@
+/** The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a machine see those. */
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { packageRoot } from '../cli/local/package-root.ts';
+import { SealpinError } from '../shared/errors.ts';
+
+/** How the two commands are used. */
+const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
+npm run doctor -- [--url <https://…>]
+npm run backup -- --url <https://…> <folder>
+npm run restore -- --url <https://…> <folder>
+all: [--config <wrangler.toml>] [--admin-token-file <path>]
+KUBO_TOKEN and ADMIN_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
+
+/** The flags, with absolute paths. */
+export type Options = {
+  /** Of a backup. */
+  folder: string | undefined;
+  config: string;
+  adminTokenFile: string;
+  /** Origin of the deployed service. */
+  url: string | undefined;
+  kuboUrl: string | undefined;
+  name: string | undefined;
+  domain: string | undefined;
+};
+
+const text = { type: 'string' } as const;
+const shared = { config: text, 'admin-token-file': text, url: text };
+const ofSetup = { ...shared, 'kubo-url': text, name: text, domain: text };
+
+/** The commands. */
+export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
+
+/** Parses flags. @param cwd what relative paths begin at @throws usage */
+export function parseOptions(command: CommandName, args: readonly string[], cwd: string): Options {
+  const isBackup = command === 'backup' || command === 'restore';
+  let values: Partial<Record<keyof typeof ofSetup, string>>;
+  let positionals: string[];
+  try {
+    ({ values, positionals } = parseArgs({
+      args: [...args],
+      options: command === 'setup' ? ofSetup : shared,
+      allowPositionals: isBackup,
+    }));
+  } catch (error) {
+    throw new SealpinError('usage', (error as Error).message.split('. ')[0], { hint: usage });
+  }
+  const [folder] = positionals;
+  if (isBackup && (positionals.length !== 1 || values.url === undefined))
+    throw new SealpinError('usage', `${command} needs --url and one folder`, { hint: usage });
+  const { name, domain } = values;
+  const hostname = domain === undefined ? undefined : URL.parse(`https://${domain}`)?.host;
+  if (domain !== undefined && (hostname !== domain || !domain.includes('.')))
+    throw new SealpinError('usage', '--domain is not a host name', {
+      hint: 'write it without https://, such as files.acme.org',
+    });
+  return {
+    folder: folder === undefined ? undefined : resolve(cwd, folder),
+    config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
+    adminTokenFile: resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt'),
+    url: values.url === undefined ? undefined : addressOf('--url', values.url).origin,
+    kuboUrl: values['kubo-url'] === undefined ? undefined : addressOf('--kubo-url', values['kubo-url']).href,
+    name,
+    domain,
+  };
+}
+
+function addressOf(flag: string, value: string): URL {
+  const url = URL.parse(value);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+    throw new SealpinError('usage', `${flag} is not an https: address without a password`, { hint: usage });
+  return url;
+}

@@ -1,0 +1,172 @@
+/** `npm run setup`: from an empty Cloudflare account to a deployed service. Running it again changes what is different, only. */
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { withTerminal } from '../cli/terminal/prompt.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { checkPinning, type Subject } from './checks.ts';
+import { faultsOf, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
+import { doctor, tokenIn, type Context } from './doctor.ts';
+import { editConfiguration, type Changes } from './edit-configuration.ts';
+import { linesOf } from './finding.ts';
+import type { Options } from './options.ts';
+import { accountsOf, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
+
+/** The secret of the Kubo that setup configures. */
+const kuboSecret = 'KUBO_TOKEN';
+
+/**
+ * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the secrets and checks everything.
+ * @returns the exit code of the checks @throws usage, misconfigured, unauthorized, service_unreachable
+ */
+export async function setup(options: Options, context: Context): Promise<number> {
+  const { env, print } = context;
+  const before = readConfiguration(options.config);
+  const wrangler = wranglerWith(options.config, env);
+  await chooseAccount(wrangler, before, env);
+  const changes = await changesFor(options, before, context);
+  const wanted: Configuration = {
+    ...before,
+    ...(changes.name !== undefined && { name: changes.name }),
+    kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
+    vars: {
+      ...before.vars,
+      ...(changes.pinningServices !== undefined && { PINNING_SERVICES: JSON.stringify(changes.pinningServices) }),
+    },
+  };
+  const [fault] = faultsOf(wanted);
+  if (fault !== undefined) throw new SealpinError('misconfigured', fault.what, { hint: fault.todo });
+
+  const present = (await secretNames(namedWrangler(wrangler, wanted.name))) ?? [];
+  const secrets = await secretsFor(wanted, present, context);
+  const secretOf = (name: string) => secrets[name];
+  await tryPinning({ configuration: wanted, secretOf }, print);
+
+  if (await editConfiguration(options.config, changes)) print(`✓ wrote ${options.config}`);
+  const url = await deploy(wrangler, print);
+  const admin = present.includes('ADMIN_TOKEN') ? undefined : await adminToken(options, context);
+  await putSecrets(wrangler, { ...secrets, ...(admin !== undefined && { ADMIN_TOKEN: admin }) }, print);
+  print('');
+  const { domain } = readConfiguration(options.config);
+  const address = options.url ?? (domain === undefined ? url : undefined);
+  return await doctor({ ...options, url: address }, { ...context, env: { ...env, ...secrets } });
+}
+
+/** wrangler with the Worker's name, which the file may not have yet. */
+function namedWrangler(wrangler: Wrangler, name: string): Wrangler {
+  return (args, input) => wrangler([...args, '--name', name], input);
+}
+
+/** @throws usage where it is not clear which account is meant */
+async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, env: NodeJS.ProcessEnv): Promise<void> {
+  const accounts = await accountsOf(wrangler);
+  const chosen = env['CLOUDFLARE_ACCOUNT_ID'] || accountId;
+  if (chosen !== undefined || accounts.length < 2) return;
+  const list = accounts.map(({ id, name }) => `${id} (${name})`).join(', ');
+  throw new SealpinError('usage', `the login has several Cloudflare accounts: ${list}`, {
+    hint: 'set CLOUDFLARE_ACCOUNT_ID to one of them',
+  });
+}
+
+/** What of the configuration is to change. @throws usage, misconfigured */
+async function changesFor(
+  { kuboUrl, name, domain }: Options,
+  { vars }: Configuration,
+  context: Context,
+): Promise<Changes> {
+  const services = servicesIn(vars);
+  const isPlaceholder = services === undefined || JSON.stringify(services).includes('kubo.example.com');
+  const changes = { ...(name !== undefined && { name }), ...(domain !== undefined && { domain }) };
+  if (kuboUrl === undefined && !isPlaceholder) return changes;
+  const [first = {}, ...more] = services ?? [];
+  if (more.length > 0 || (first.type ?? 'kubo') !== 'kubo')
+    throw new SealpinError('misconfigured', 'PINNING_SERVICES has other services than one Kubo', {
+      hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
+    });
+  const url = kuboUrl ?? (await askFor('The https: address of your Kubo', '--kubo-url', context));
+  return { ...changes, pinningServices: [{ id: 'kubo', type: 'kubo', ...first, url, tokenSecret: kuboSecret }] };
+}
+
+function servicesIn(vars: Record<string, string>): { type?: string }[] | undefined {
+  try {
+    return JSON.parse(vars['PINNING_SERVICES'] ?? '') as { type?: string }[];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The secrets of the pinning services that are to be set: those in the environment, and those that are not set yet. */
+async function secretsFor(
+  configuration: Configuration,
+  present: readonly string[],
+  context: Context,
+): Promise<Record<string, string>> {
+  const secrets: Record<string, string> = {};
+  for (const name of neededSecrets(configuration)) {
+    if (name === 'ADMIN_TOKEN') continue;
+    const value = context.env[name];
+    if (value) secrets[name] = value;
+    else if (!present.includes(name)) secrets[name] = await askFor(`The token ${name}`, name, context);
+  }
+  return secrets;
+}
+
+async function askFor(question: string, instead: string, { interactive, signal }: Context): Promise<string> {
+  const isFlag = instead.startsWith('--');
+  const answer = await withTerminal(
+    {
+      interactive,
+      missing: `${question.replace(/^The/, 'the')} is missing, and there is no terminal to ask at`,
+      hint: isFlag ? `name it with ${instead}` : `set ${instead} in the environment`,
+    },
+    (terminal) => (isFlag ? terminal.askShown(question, signal) : terminal.ask(question, signal)),
+  );
+  if (answer === '') throw new SealpinError('usage', `${question} is empty`, { hint: 'run npm run setup again' });
+  return answer;
+}
+
+/** @throws misconfigured where a pinning service does not work: nothing has been changed yet */
+async function tryPinning(
+  subject: Pick<Subject, 'configuration' | 'secretOf'>,
+  print: Context['print'],
+): Promise<void> {
+  const findings = await checkPinning(subject);
+  for (const finding of findings) {
+    if (finding.ok === false)
+      throw new SealpinError('misconfigured', `${finding.what}; nothing was deployed`, { hint: finding.todo });
+    for (const line of linesOf(finding)) print(line);
+  }
+}
+
+/** Builds and deploys. @returns the address on workers.dev, where there is one @throws service_unreachable */
+async function deploy(wrangler: Wrangler, print: Context['print']): Promise<string | undefined> {
+  print('  wrangler builds and deploys …');
+  const { ok, stdout, stderr } = await wrangler(['deploy']);
+  if (!ok)
+    throw new SealpinError('service_unreachable', `wrangler deploy failed: ${reasonOf(stderr)}`, {
+      hint: 'code 100328 is the Free plan: Sealpin needs Workers Paid. Then run npm run setup again: it goes on where it stopped',
+    });
+  print('✓ deployed');
+  return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];
+}
+
+/** The operator's token: the one in the file, or a new one, which is in the file before it is anywhere else. */
+async function adminToken({ adminTokenFile }: Options, { env, print }: Context): Promise<string> {
+  const known = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
+  if (known !== undefined) return known;
+  const token = randomBytes(32).toString('hex');
+  await writeFile(adminTokenFile, `${token}\n`, { mode: 0o600, flag: 'wx' });
+  print(`✓ the operator’s token is in ${adminTokenFile}: keep it, Cloudflare does not show it again`);
+  return token;
+}
+
+/** Sets secrets in one request, through wrangler's standard input. @throws service_unreachable */
+async function putSecrets(wrangler: Wrangler, secrets: Record<string, string>, print: Context['print']): Promise<void> {
+  const names = Object.keys(secrets);
+  if (names.length === 0) return;
+  const { ok, stderr } = await wrangler(['secret', 'bulk'], JSON.stringify(secrets));
+  if (!ok)
+    throw new SealpinError('service_unreachable', `wrangler secret bulk failed: ${reasonOf(stderr)}`, {
+      hint: 'the Worker is deployed, without these secrets: run npm run setup again',
+    });
+  print(`✓ set ${names.join(', ')}`);
+}

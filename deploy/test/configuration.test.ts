@@ -1,0 +1,130 @@
+/** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
+import { describe, expect, test } from 'vitest';
+import { faultsOf, neededSecrets, readConfiguration } from '../configuration.ts';
+import { editConfiguration } from '../edit-configuration.ts';
+import { parseOptions } from '../options.ts';
+import { newFolder, refusal } from './deployment.ts';
+
+const kubo = (url: string, more = {}) =>
+  JSON.stringify([{ id: 'kubo', type: 'kubo', url, tokenSecret: 'KUBO_TOKEN', ...more }]);
+const complete = {
+  name: 'sealpin',
+  accountId: undefined,
+  kvId: undefined,
+  domain: undefined,
+  vars: { PINNING_SERVICES: kubo('https://kubo.acme.org') },
+};
+const whats = (vars: Record<string, string>): string[] =>
+  faultsOf({ ...complete, vars: { ...complete.vars, ...vars } }).map(({ what }) => what);
+
+describe('the configuration', () => {
+  test('as it is shipped lacks the pinning service only', async () => {
+    const { config } = await newFolder();
+    const shipped = readConfiguration(config);
+    expect(shipped).toMatchObject({ name: 'sealpin', kvId: undefined, domain: undefined });
+    expect(faultsOf(shipped)).toEqual([
+      {
+        what: 'PINNING_SERVICES has the placeholder https://kubo.example.com/',
+        todo: expect.stringContaining('--kubo-url'),
+      },
+    ]);
+    expect(neededSecrets(shipped)).toEqual(['ADMIN_TOKEN', 'KUBO_TOKEN']);
+    expect(faultsOf(complete)).toEqual([]);
+  });
+
+  test.each([
+    [{ PINNING_SERVICES: '' }, 'PINNING_SERVICES is not JSON'],
+    [{ PINNING_SERVICES: kubo('ftp://kubo.acme.org') }, 'url must be an http: or https: address'],
+    [{ PINNING_SERVICES: kubo('https://ipfs.test') }, 'placeholder https://ipfs.test/'],
+    [{ PINNING_SERVICES: kubo('http://kubo.acme.org') }, 'sends the token in the clear'],
+    [{ PINNING_SERVICES: kubo('https://kubo.acme.org', { type: 'disk' }) }, 'type must be one of'],
+    [{ REPLICAS: '2' }, 'REPLICAS is 2, and there are 1 pinning services'],
+    [{ REPLICAS: 'two' }, 'REPLICAS is not a whole number'],
+    [{ SERVICE_ID: 'a b' }, 'SERVICE_ID is not'],
+    [{ MAX_UPLOAD_BYTES: '95 MiB' }, 'MAX_UPLOAD_BYTES is not'],
+    [{ MAX_FILE_BYTES: '0' }, 'MAX_FILE_BYTES is not'],
+    [{ UPLOAD_IDLE_SECONDS: '-1' }, 'UPLOAD_IDLE_SECONDS is not'],
+    [{ RECOVERY_DAYS: 'x' }, 'RECOVERY_DAYS is not'],
+    [{ SHARE_MAX_OPENS: 'x' }, 'SHARE_MAX_OPENS is not'],
+    [{ KEY_LIMIT_POLICY: '600/30' }, 'KEY_LIMIT_POLICY is not'],
+    [{ ADDRESS_LIMIT_POLICY: '60' }, 'ADDRESS_LIMIT_POLICY is not'],
+    [{ PUBLIC_GATEWAY: 'yes' }, 'PUBLIC_GATEWAY is neither on nor off'],
+    [{ CORS_ORIGINS: 'https://app.acme.org/' }, 'which is not an origin'],
+  ])('with %o is refused', (vars: Record<string, string>, what) => {
+    expect(whats(vars)).toEqual([expect.stringContaining(what)]);
+  });
+
+  test('with a placeholder for KV or a name that no Worker has is refused', () => {
+    expect(faultsOf({ ...complete, kvId: '0'.repeat(32), name: 'My Worker' }).map(({ what }) => what)).toEqual([
+      'name is not 1 to 63 of a-z, 0-9 and -',
+      'the id of the KV namespace is a placeholder',
+    ]);
+  });
+
+  test('that wrangler cannot read is refused', async () => {
+    const { config, write } = await newFolder();
+    await write(() => 'name = \n');
+    expect(await refusal(() => readConfiguration(config))).toEqual([
+      'misconfigured',
+      expect.stringContaining(config),
+      expect.stringContaining('fresh checkout'),
+    ]);
+  });
+});
+
+describe('setup writes the configuration', () => {
+  const pinningServices = [{ id: 'kubo', type: 'kubo', url: "https://kubo.acme.org/it's", tokenSecret: 'KUBO_TOKEN' }];
+  const changes = { name: 'files', domain: 'files.acme.org', pinningServices };
+
+  test('with its comments, and once', async () => {
+    const folder = await newFolder();
+    await folder.write((text) => text.replace('binding = "API_KEYS"', `$&\nid = "${'0'.repeat(32)}"`));
+    const before = await folder.read();
+    expect(await editConfiguration(folder.config, changes)).toBe(true);
+    const written = readConfiguration(folder.config);
+    expect(written).toMatchObject({ name: 'files', domain: 'files.acme.org', kvId: undefined });
+    expect(JSON.parse(written.vars['PINNING_SERVICES'] ?? '')).toEqual(pinningServices);
+    const comments = (text: string) => text.split('\n').filter((line) => line.startsWith('#'));
+    expect(comments(await folder.read())).toEqual(comments(before));
+    expect(await editConfiguration(folder.config, changes)).toBe(false);
+  });
+
+  test('not where it has another form', async () => {
+    const folder = await newFolder();
+    await folder.write((text) => text.replace(/^PINNING_SERVICES = .*$/m, "PINNING_SERVICES = '''\n[]'''"));
+    const before = await folder.read();
+    expect(await refusal(editConfiguration(folder.config, changes))).toEqual([
+      'misconfigured',
+      expect.stringContaining('it is as before'),
+      expect.stringContaining('PINNING_SERVICES'),
+    ]);
+    expect(await folder.read()).toBe(before);
+  });
+});
+
+describe('the flags', () => {
+  test('are parsed, paths from the working directory', () => {
+    expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/work')).toEqual({
+      folder: undefined,
+      config: '/work/a.toml',
+      adminTokenFile: '/work/admin-token.txt',
+      url: 'https://files.acme.org',
+      kuboUrl: undefined,
+      name: undefined,
+      domain: undefined,
+    });
+  });
+
+  test.each([
+    [['--kubo-url', 'kubo.acme.org'], '--kubo-url is not'],
+    [['--kubo-url', 'https://me:secret@kubo.acme.org'], '--kubo-url is not'],
+    [['--url', 'files'], '--url is not'],
+    [['--domain', 'https://files.acme.org'], '--domain is not'],
+    [['--token', 'x'], "Unknown option '--token'"],
+  ])('%o are refused', async (flags, what) => {
+    const [code, message, hint] = await refusal(() => parseOptions('setup', flags, '/'));
+    expect([code, message]).toEqual(['usage', expect.stringContaining(what)]);
+    expect(hint).toBeDefined();
+    expect(message).not.toContain('secret@');
+  });
+});

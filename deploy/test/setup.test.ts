@@ -1,0 +1,178 @@
+/** `npm run setup` and `npm run doctor` with the real wrangler, which talks to a Cloudflare in memory, and a real Kubo. */
+import { execFile } from 'node:child_process';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { startService } from '../../testkit/service.ts';
+import { doctor } from '../doctor.ts';
+import { parseOptions } from '../options.ts';
+import { setup } from '../setup.ts';
+import { accountsOf, secretNames, wranglerWith } from '../wrangler.ts';
+import { accountId, startCloudflare, type Cloudflare } from './cloudflare.ts';
+import { newFolder, processWith, refusal } from './deployment.ts';
+
+// A process of wrangler costs up to 2 s of CPU, and a run of setup takes eight.
+const long = process.env['SEALPIN_LONG'] === '1';
+
+let cloudflare: Cloudflare;
+beforeAll(async () => {
+  cloudflare = await startCloudflare();
+});
+afterAll(() => cloudflare.close());
+
+test('wrangler without a login, and a Worker that is not there, are told apart', async () => {
+  const folder = await newFolder();
+  const { env } = processWith(folder, { CLOUDFLARE_API_BASE_URL: cloudflare.url });
+  const [none, nobody] = await Promise.all([
+    secretNames(wranglerWith(folder.config, { ...env, ...cloudflare.env })),
+    refusal(accountsOf(wranglerWith(folder.config, env))),
+  ]);
+  expect(none).toBeUndefined();
+  expect(nobody).toEqual([
+    'unauthorized',
+    'wrangler is not logged in',
+    'run npx wrangler login, or set CLOUDFLARE_API_TOKEN to a valid token',
+  ]);
+});
+
+describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () => {
+  let kubo: RealKubo;
+  beforeAll(async () => {
+    kubo = await startKubo({ setUp: join(packageRoot(), 'docs/kubo/allow-sealpin.sh') });
+  });
+  afterAll(() => kubo.close());
+
+  test('deploys into an empty account, and changes nothing when it runs again', async () => {
+    const folder = await newFolder();
+    const env = { ...cloudflare.env, KUBO_TOKEN: kubo.token };
+    const flags = ['--config', folder.config, '--name', 'files', '--domain', 'files.acme.org', '--kubo-url', kubo.url];
+    // Its CORS_ORIGINS and token are those of the configuration; only its address is not.
+    const run = async () => {
+      const context = processWith(folder, env);
+      const token = join(folder.dir, 'admin-token.txt');
+      const options = parseOptions(
+        'setup',
+        [...flags, '--url', 'http://127.0.0.1:9', '--admin-token-file', token],
+        '/',
+      );
+      return { exit: await setup(options, context), lines: context.lines };
+    };
+    const first = await run();
+    // Nobody deploys anything for real here: the service itself is not reached.
+    expect(first.exit).toBe(1);
+    expect(first.lines.filter((line) => line.startsWith('✗'))).toEqual([
+      expect.stringContaining('http://127.0.0.1:9 does not respond'),
+    ]);
+    const worker = cloudflare.workers.get('files');
+    expect([...cloudflare.namespaces.values()]).toEqual(['files-api-keys']);
+    expect(worker?.bindings).toContainEqual({
+      name: 'API_KEYS',
+      type: 'kv_namespace',
+      namespace_id: [...cloudflare.namespaces.keys()][0],
+    });
+    expect(cloudflare.domains).toEqual(new Map([['files.acme.org', 'files']]));
+    const file = join(folder.dir, 'admin-token.txt');
+    const admin = (await readFile(file, 'utf8')).trim();
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(worker?.secrets).toEqual(new Map(Object.entries({ KUBO_TOKEN: kubo.token, ADMIN_TOKEN: admin })));
+    expect(JSON.stringify([first.lines, cloudflare.requests, await folder.read()])).not.toContain(admin);
+    expect(JSON.stringify([first.lines, cloudflare.requests, await folder.read()])).not.toContain(kubo.token);
+
+    const configuration = await folder.read();
+    const second = await run();
+    expect(second.lines.filter((line) => /wrote|operator’s token is in/.test(line))).toEqual([]);
+    expect(await folder.read()).toBe(configuration);
+    expect((await readFile(file, 'utf8')).trim()).toBe(admin);
+    expect(cloudflare.namespaces.size).toBe(1);
+    const again = cloudflare.workers.get('files');
+    expect([again?.deployments, again?.secrets, again?.bindings]).toEqual([2, worker?.secrets, worker?.bindings]);
+
+    const service = await startService({ vars: { ADMIN_TOKEN: admin } });
+    try {
+      const context = processWith(folder, env);
+      const options = parseOptions('doctor', ['--config', folder.config, '--url', service.url], folder.dir);
+      expect([await doctor(options, context), context.lines.filter((line) => line.startsWith('✗'))]).toEqual([0, []]);
+      expect(context.lines.at(-1)).toBe('nothing is wrong');
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('deploys nothing where something is missing or does not work', async () => {
+    const folder = await newFolder();
+    const before = [await folder.read(), cloudflare.workers.get('sealpin')];
+    const tried = (env: Record<string, string>, ...flags: string[]) =>
+      refusal(
+        setup(parseOptions('setup', ['--config', folder.config, ...flags], folder.dir), processWith(folder, env)),
+      );
+    const { env } = cloudflare;
+    expect(await tried(env)).toEqual([
+      'usage',
+      expect.stringContaining('address of your Kubo is missing'),
+      'name it with --kubo-url',
+    ]);
+    expect(await tried(env, '--kubo-url', kubo.url)).toEqual([
+      'usage',
+      expect.stringContaining('KUBO_TOKEN is missing'),
+      'set KUBO_TOKEN in the environment',
+    ]);
+    expect(await tried({ ...env, KUBO_TOKEN: 'wrong' }, '--kubo-url', kubo.url)).toEqual([
+      'misconfigured',
+      expect.stringContaining('nothing was deployed'),
+      expect.any(String),
+    ]);
+    expect(await tried(env, '--kubo-url', 'https://kubo.example.org')).toEqual([
+      'misconfigured',
+      expect.stringContaining('placeholder'),
+      expect.stringContaining('--kubo-url'),
+    ]);
+    cloudflare.accounts.push({ id: accountId.replace('0', 'f'), name: 'Another' });
+    expect(await tried(env)).toEqual([
+      'usage',
+      expect.stringContaining('several Cloudflare accounts'),
+      expect.stringContaining('CLOUDFLARE_ACCOUNT_ID'),
+    ]);
+    cloudflare.accounts.pop();
+    await folder.write((text) => text.replace('"type": "kubo"', '"type": "cluster"'));
+    expect(await tried(env, '--kubo-url', kubo.url)).toEqual([
+      'misconfigured',
+      expect.stringContaining('other services'),
+      expect.stringContaining('change the list yourself'),
+    ]);
+    await folder.write((text) => text.replace('"type": "cluster"', '"type": "kubo"'));
+    expect([await folder.read(), cloudflare.workers.get('sealpin')]).toEqual(before);
+  });
+
+  test('doctor reports what an account lacks, and the command ends with its exit code', async () => {
+    const folder = await newFolder();
+    await folder.write((text) =>
+      text.replace('kubo.example.com', 'kubo.acme.org').replace('binding = "API_KEYS"', `$&\nid = "${'b'.repeat(32)}"`),
+    );
+    const context = processWith(folder, cloudflare.env);
+    expect(await doctor(parseOptions('doctor', ['--config', folder.config], folder.dir), context)).toBe(1);
+    expect(context.lines.filter((line) => line.startsWith('✗'))).toEqual([
+      `✗ the account has no KV namespace ${'b'.repeat(32)}`,
+      '✗ there is no Worker sealpin yet',
+    ]);
+    cloudflare.workers.set('sealpin', { bindings: [], secrets: new Map([['ADMIN_TOKEN', 'x']]), deployments: 1 });
+    const entry = join(packageRoot(), 'deploy', 'index.ts');
+    const ended = promisify(execFile)(process.execPath, [entry, 'doctor', '--config', folder.config], {
+      cwd: folder.dir,
+      env: context.env,
+    });
+    await expect(ended).rejects.toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('the secret KUBO_TOKEN is not set'),
+    });
+    cloudflare.workers.delete('sealpin');
+    const misused = promisify(execFile)(process.execPath, [entry, 'doctor', '--nonsense'], {
+      cwd: folder.dir,
+      env: context.env,
+    });
+    await expect(misused).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('→ npm run setup') });
+  });
+});
+if (kuboProgram() === undefined) test.skip(noKubo);

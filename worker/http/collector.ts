@@ -1,0 +1,26 @@
+/** When an isolate hands over what it counts: some seconds after a request, for all requests until then. */
+import type { Ctx } from './app.ts';
+
+/**
+ * How long an isolate collects before it hands over, in ms. Short of the 30 s for which a Worker may go on after its response
+ * (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
+ */
+const collectMs = 10_000;
+
+/** The wait of an isolate. One request waits for all; the next one does when that was stopped. */
+export class Collector {
+  #since = 0;
+
+  /** Has everything handed over later, unless another request sees to it. */
+  handOverLater(c: Ctx, handOver: () => Promise<void>): void {
+    if (Date.now() - this.#since < 2 * collectMs) return;
+    this.#since = Date.now();
+    c.executionCtx.waitUntil(this.#after(handOver));
+  }
+
+  async #after(handOver: () => Promise<void>): Promise<void> {
+    await scheduler.wait(collectMs);
+    this.#since = 0;
+    await handOver();
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * What an isolate counts for API keys, until it hands it to the objects of their accounts: a write for each request would cost more than
+ * most requests do.
+ */
+import { errorText, log } from '../log.ts';
+import type { Account } from '../objects/account.ts';
+import type { Used } from '../objects/key-usage.ts';
+import { unwrap } from '../objects/result.ts';
+import { arrivedBytes } from '../upload/body.ts';
+import { lengthOf } from './announced-length.ts';
+import type { Ctx } from './app.ts';
+import { Collector } from './collector.ts';
+
+/** The API key that a request counts for: the IDs of its account and of the key. */
+export type UsedBy = { account: string; keyId: string };
+
+type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
+
+/** The most accounts that are told at one time: one event may make 1,000 calls (Cloudflare's limits of Workers). */
+const batch = 500;
+
+/** By account and key. */
+const counted = new Map<string, Map<string, Used>>();
+const collector = new Collector();
+
+/** Counts a request that has its response, unless its API key was refused. */
+export function countUsage(c: Ctx): void {
+  const { usedBy } = c.var;
+  const { status, headers } = c.res;
+  if (usedBy === undefined || status === 401) return;
+  const { method } = c.req.raw;
+  add(usedBy, {
+    requests: 1,
+    bytesIn: arrivedBytes(c.req.raw) ?? lengthOf(c.req.raw.headers),
+    bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
+  });
+  collector.handOverLater(c, () => handOver(c.env));
+}
+
+/** Hands over what this isolate has counted, to so many accounts at a time. */
+async function handOver(env: AccountBinding): Promise<void> {
+  const accounts = [...counted.keys()].slice(0, batch);
+  await Promise.all(accounts.map((account) => handOverUsage(env, account)));
+}
+
+/** Hands over what this isolate has counted for an account. Where that fails it is kept; an addition whose answer is lost counts twice. */
+export async function handOverUsage(env: AccountBinding, account: string): Promise<void> {
+  const used = counted.get(account);
+  if (used === undefined) return;
+  counted.delete(account);
+  try {
+    await unwrap(env.ACCOUNT.getByName(account).keys.addUsage(used));
+  } catch (error) {
+    for (const [keyId, each] of used) add({ account, keyId }, each);
+    log({ event: 'usage.add', error: errorText(error) });
+  }
+}
+
+function add({ account, keyId }: UsedBy, { requests, bytesIn, bytesOut }: Used): void {
+  const keys = counted.get(account) ?? new Map<string, Used>();
+  const before = keys.get(keyId) ?? { requests: 0, bytesIn: 0, bytesOut: 0 };
+  keys.set(keyId, {
+    requests: before.requests + requests,
+    bytesIn: before.bytesIn + bytesIn,
+    bytesOut: before.bytesOut + bytesOut,
+  });
+  counted.set(account, keys);
+}

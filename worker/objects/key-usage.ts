@@ -1,0 +1,90 @@
+/** What each API key has used on each day, as rows. */
+
+/** What requests have used: how many there were, and the bytes of their bodies and of those of their responses. */
+export type Used = { requests: number; bytesIn: number; bytesOut: number };
+
+/** What a key has used on a day of UTC, which is named as in ISO 8601. */
+type UsedByKey = Used & { day: string; key: string };
+
+/** `next` is the cursor of the next page, if there is one. */
+export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
+
+type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
+
+const dayMs = 86_400_000;
+/** How many days are kept besides the one that is going on. */
+const keptDays = 90;
+/** How many rows one alarm removes, so that it stays short. */
+const batch = 10_000;
+
+/** The use in an object's storage. Days are counted since 1970. */
+export class KeyUsage {
+  readonly #sql: SqlStorage;
+  readonly #now: () => number;
+
+  /** @param now the clock, in ms */
+  constructor(sql: SqlStorage, now: () => number) {
+    this.#sql = sql;
+    this.#now = now;
+  }
+
+  /** Adds to what keys have used today. An ID that no key of the account has had adds nothing. */
+  add(used: ReadonlyMap<string, Used>): void {
+    for (const [key, { requests, bytesIn, bytesOut }] of used)
+      this.#sql.exec(
+        `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) SELECT ?1, id, ?3, ?4, ?5 FROM api_key WHERE id = ?2
+         ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4, bytes_out = bytes_out + ?5`,
+        this.#today(),
+        key,
+        requests,
+        bytesIn,
+        bytesOut,
+      );
+  }
+
+  /** Days of keys before the cursor `before`, the newest first. */
+  page({ before, limit }: { before: number | undefined; limit: number }): UsagePage {
+    const rows = this.#sql
+      .exec<Row>(
+        'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?',
+        before ?? Number.MAX_SAFE_INTEGER,
+        this.#oldest(),
+        limit + 1,
+      )
+      .toArray();
+    const page = rows.slice(0, limit);
+    return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
+  }
+
+  /** Forgets what is no longer kept. */
+  prune(): void {
+    this.#sql.exec(
+      'DELETE FROM key_usage WHERE seq IN (SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?)',
+      this.#oldest(),
+      batch,
+    );
+  }
+
+  /** Forgets all of it. */
+  removeAll(): void {
+    this.#sql.exec('DELETE FROM key_usage');
+  }
+
+  /** When the alarm has to forget the next day, in ms. */
+  nextDue(): number | undefined {
+    const { day } = this.#sql.exec<{ day: number | null }>('SELECT min(day) AS day FROM key_usage').one();
+    return day === null ? undefined : (day + keptDays + 1) * dayMs;
+  }
+
+  #today(): number {
+    return Math.floor(this.#now() / dayMs);
+  }
+
+  #oldest(): number {
+    return this.#today() - keptDays;
+  }
+}
+
+function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: Row): UsedByKey {
+  return { day: new Date(day * dayMs).toISOString().slice(0, 10), key, requests, bytesIn, bytesOut };
+}

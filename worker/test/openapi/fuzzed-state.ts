@@ -1,0 +1,121 @@
+/** What is stored in a service before it is fuzzed, so that requests with random values also meet something. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { NewAccountResponse, NewApiKeyResponse, Share } from '../../../shared/api.ts';
+import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { startNode } from '../../../testkit/node.ts';
+import { client, jsonOf, signedPath, type Client } from '../client.ts';
+
+/**
+ * Starts a service with two pinning services, `node` and `other`, between which files can be moved.
+ * @param dir of what they store
+ */
+export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'close'>> {
+  const ids = ['node', 'other'];
+  const nodes = await Promise.all(ids.map((id) => startNode({ dir: join(dir, id), token: rpcToken })));
+  const rows = nodes.map(({ url }, n) => ({ id: ids[n], type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' }));
+  const service = await startService({
+    vars: { PINNING_SERVICES: JSON.stringify(rows) },
+    ...(nodes[0] && { node: nodes[0] }),
+  });
+  return {
+    url: service.url,
+    async close() {
+      await service.close();
+      await Promise.all(nodes.map((node) => node.close()));
+    },
+  };
+}
+
+/** How many there are of what a request uses up. */
+const copies = 12;
+
+/**
+ * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each name, with a value in each line.
+ * @returns the API key of the account that most requests are about, with all scopes
+ */
+export async function fillForFuzzing(url: string, directory: string): Promise<string> {
+  // Longer than the run.
+  const exp = Math.floor(Date.now() / 1000) + 86_400;
+  const operator = client(url, adminToken);
+  const main = await newAccount(operator, {});
+  const owner = client(url, main.apiKey);
+  const firstKey = await newAccount(operator, {});
+  const disposable = await times(copies, async () => await newAccount(operator, {}));
+  const recoverable = await times(3, async () => await newRecoverable(url, operator));
+  const kept = await owner.store('plain', 'kept');
+  const denied = await owner.store('plain', 'denied');
+  const deletable = await times(copies, async (n) => (await owner.store('plain', `to be deleted ${n}`)).fileId);
+  await jsonOf(owner.json('/v1/storage/delete', { files: deletable.slice(0, 3) }));
+  await jsonOf(operator.json('/v1/migrations', { from: 'other', to: 'node' }), 202);
+  const files = [kept.fileId, (await owner.store('encrypted', 'kept')).fileId];
+  const dictionaries: Record<string, readonly string[]> = {
+    account: [main.account.id, ...recoverable.map(({ id }) => id)],
+    disposableAccount: disposable.map(({ account }) => account.id),
+    signer: [main.account.id],
+    firstKeyAccount: [firstKey.account.id],
+    firstKey: [firstKey.key.id],
+    recoverableAccount: recoverable.map(({ id }) => id),
+    recoveryText: recoverable.map(({ text }) => text),
+    key: await times(copies, async () => await newKey(owner)),
+    file: files,
+    deletableFile: deletable.slice(3),
+    deletedFile: deletable.slice(0, 3),
+    upload: await times(copies, async () => await newUpload(owner)),
+    deletableUpload: await times(copies, async () => await newUpload(owner)),
+    share: await times(copies, async () => await newShare(owner, files)),
+    deletableShare: await times(copies, async () => await newShare(owner, files)),
+    download: [lastPart(await signedPath(main.apiKey, { method: 'GET', file: kept.fileId, exp }))],
+    store: await times(copies, async () =>
+      lastPart(await signedPath(main.apiKey, { method: 'POST', mode: 'plain', jti: crypto.randomUUID(), exp })),
+    ),
+    cid: [kept.cid],
+    deniedCid: [denied.cid],
+    from: ['other'],
+    to: ['node'],
+  };
+  for (const [name, values] of Object.entries(dictionaries))
+    await writeFile(join(directory, `${name}.txt`), values.map((value) => `${JSON.stringify(value)}\n`).join(''));
+  return main.apiKey;
+}
+
+async function newAccount(operator: Client, o: { recovery?: string }): Promise<NewAccountResponse> {
+  return await jsonOf<NewAccountResponse>(operator.json('/v1/accounts', { label: 'fuzzed', ...o }), 201);
+}
+
+/** An account with the text of its opened recovery file. */
+async function newRecoverable(url: string, operator: Client): Promise<{ id: string; text: string }> {
+  const pair = await generateKeyPair();
+  const { account } = await newAccount(operator, { recovery: pair.publicPem });
+  const { body } = await fetch(`${url}/v1/accounts/${account.id}/recovery`);
+  if (body === null) throw new Error('there is no recovery file');
+  const file = await open(body);
+  if (file.kind !== 'age') throw new Error(file.kind);
+  return { id: account.id, text: await new Response(await file.decrypt(parseIdentities(pair.privatePem))).text() };
+}
+
+async function newKey(owner: Client): Promise<string> {
+  const { key } = await jsonOf<NewApiKeyResponse>(owner.json('/v1/keys', { label: 'k', scopes: ['read'] }), 201);
+  return key.id;
+}
+
+async function newUpload(owner: Client): Promise<string> {
+  const headers = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1000' };
+  const response = await owner('/v1/uploads/plain', { method: 'POST', headers });
+  return lastPart(response.headers.get('Location') ?? '');
+}
+
+async function newShare(owner: Client, files: readonly string[]): Promise<string> {
+  const record = Buffer.from('sealed').toString('base64');
+  const share = { record, files, password: false, opens: 100 };
+  return (await jsonOf<Share>(owner.json('/v1/shares', share), 201)).id;
+}
+
+function lastPart(path: string): string {
+  return path.split('/').at(-1) ?? '';
+}
+
+async function times<T>(count: number, make: (n: number) => Promise<T>): Promise<T[]> {
+  return await Promise.all(Array.from({ length: count }, (_, n) => make(n)));
+}
