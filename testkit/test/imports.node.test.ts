@@ -29,7 +29,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   client: { rooms: ['shared'], npm: /^$/ },
   cli: {
     rooms: ['shared', 'client'],
-    npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
+    npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^@scure\/bip39(\/|$)|^@zxcvbn-ts\//,
     node: true,
   },
   web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
