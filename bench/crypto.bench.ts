@@ -171,8 +171,7 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
 }
 
 async function* inChromium(): AsyncGenerator<Figure> {
-  const executablePath = pathOf('chromium');
-  if (executablePath === undefined) return;
+  if (pathOf('chromium') === undefined) return;
   const script = await bundle(isolate, { format: 'iife' });
   const server = createServer((request, response) => {
     const isScript = request.url === '/isolate.js';
@@ -183,7 +182,7 @@ async function* inChromium(): AsyncGenerator<Figure> {
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const browser = await launchChromium(executablePath);
+  const browser = await launchChromium();
   try {
     const page = await browser.newPage();
     const address = server.address();

@@ -1,14 +1,14 @@
 /** Memory and CPU time of a process, from /proc on Linux (proc(5)). */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 /** Resident memory now, in MiB; undefined: the process has ended. */
 export function residentMiB(pid: number): number | undefined {
-  return field(pid, 'VmRSS');
+  return toMiB(field(pid, 'VmRSS'));
 }
 
 /** The peak of resident memory, since `forgetPeak` if that was called, in MiB; undefined: the process has ended. */
 export function peakMiB(pid: number): number | undefined {
-  return field(pid, 'VmHWM');
+  return toMiB(field(pid, 'VmHWM'));
 }
 
 /** Resets the peak to what is resident now. */
@@ -24,15 +24,37 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-function field(pid: number, name: 'VmRSS' | 'VmHWM'): number | undefined {
-  let status;
+/**
+ * Memory of a process and all that descend from it, in MiB. What several processes share counts once: the sum of their proportional set
+ * sizes.
+ */
+export function proportionalMiB(pid: number): number {
+  const parents = new Map<number, number>();
+  for (const name of readdirSync('/proc')) {
+    const parent = field(Number(name), 'PPid');
+    if (parent !== undefined) parents.set(Number(name), parent);
+  }
+  const isBelow = (each: number | undefined): boolean =>
+    each === pid || (each !== undefined && isBelow(parents.get(each)));
+  return [...parents.keys()]
+    .filter(isBelow)
+    .reduce((sum, each) => sum + (toMiB(field(each, 'Pss', 'smaps_rollup')) ?? 0), 0);
+}
+
+/** A number of a file about a process; memory is in KiB there. */
+function field(pid: number, name: string, file = 'status'): number | undefined {
+  let text;
   try {
-    status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch (error) {
-    // The process was reaped before the read (ENOENT) or during it (ESRCH).
+    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name is none of a process.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }
-  const kib = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1];
-  return kib === undefined ? undefined : Number(kib) / 1024;
+  const number = new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
+
+function toMiB(kib: number | undefined): number | undefined {
+  return kib === undefined ? undefined : kib / 1024;
 }

@@ -8,10 +8,24 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
+/** What a shell offers for a value: names and IDs that `sealpin completions --values` prints, or the shells themselves. */
+export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
+
 /** One argument, in a shape that citty takes, too. A positional is required unless it says otherwise; a flag that `repeats` is a list. */
 type Arg =
-  | { readonly type: 'positional'; readonly description: string; readonly required?: boolean }
-  | { readonly type: 'string'; readonly description: string; readonly valueHint: string; readonly repeats?: true }
+  | {
+      readonly type: 'positional';
+      readonly description: string;
+      readonly required?: boolean;
+      readonly completes?: Completes;
+    }
+  | {
+      readonly type: 'string';
+      readonly description: string;
+      readonly valueHint: string;
+      readonly repeats?: true;
+      readonly completes?: Completes;
+    }
   | { readonly type: 'boolean'; readonly description: string };
 
 /** Arguments by name, positionals in their order. */
@@ -84,7 +98,12 @@ const serviceArgs = {
     valueHint: 'url',
     description: 'The service to use instead of the configured or local one',
   },
-  profile: { type: 'string', valueHint: 'name', description: 'The profile whose service and API key to use' },
+  profile: {
+    type: 'string',
+    valueHint: 'name',
+    completes: 'profile',
+    description: 'The profile whose service and API key to use',
+  },
 } as const satisfies Args;
 
 /** Defines what a command does; `commands/index.ts` adds its name and its summary. */

@@ -16,12 +16,14 @@ import { parseFilename } from '../shared/filename.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
+import { noteOneKey } from './keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
 import { remember } from './history.ts';
 import { type Input, openInput } from './io/input.ts';
 import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { sizeText } from './terminal/progress.ts';
-import { type Api, api, authorizedService } from './remote/client.ts';
+import { type Api, api, authorizedService, introduction } from './remote/client.ts';
+import type { Service } from './remote/service-choice.ts';
 import { limitsOf, refuseLarge } from './remote/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from './remote/store-sealed.ts';
 
@@ -91,6 +93,7 @@ export async function encryptToKeys(
 ): Promise<void> {
   const secret = async (): Promise<Secret> => {
     const recipients = await o.recipients();
+    await noteOneKey(recipients.length, o.context);
     return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
   };
   await encryptOne({ ...o, secret });
@@ -177,10 +180,10 @@ async function encryptAndStore(o: Sealing): Promise<void> {
   try {
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const limits = limitsOf(await routes.health());
-    refuseLarge(input.bytes, limits.fileBytes);
     // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask first.
-    const { key } = await routes.account();
+    const { health, key } = await introduction(routes);
+    const limits = limitsOf(health);
+    refuseLarge(input.bytes, limits.fileBytes);
     if (!key.scopes.includes('write'))
       throw new SealpinError('insufficient_scope', 'the API key may not store files', {
         hint: 'use a key with the scope write',
@@ -205,6 +208,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
       file.cid,
     ]);
+    noteNextStep(secret, service, context);
   } finally {
     await input.close();
   }
@@ -223,6 +227,17 @@ async function seal(
   derivation?.done();
   const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : container.size(plain));
   return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
+}
+
+/** What to give to whom, for a person: the blob ID alone does not say so. */
+function noteNextStep({ identity }: Secret, { local, url }: Service, { output, stdout, stderr }: Context): void {
+  if (stdout.isTTY !== true || stderr.isTTY !== true) return;
+  output.note(
+    identity === undefined
+      ? 'the blob ID may go in public: only the keys that you named open the file'
+      : 'the blob ID may go in public; tell the password another way',
+  );
+  if (!local) output.note(`to open it: sealpin decrypt <blob_id> <file> --service ${url.href}`);
 }
 
 type Pins = StoredFile['pins'];

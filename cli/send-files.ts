@@ -11,7 +11,7 @@ import type { Parcel, ParcelFile } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import type { Input } from './io/input.ts';
 import { nodeBackend } from './keys/node-backend.ts';
-import { api, authorizedService, refuseUnencrypted } from './remote/client.ts';
+import { api, authorizedService, introduction, refuseUnencrypted } from './remote/client.ts';
 import { limitsOf, refuseLarge } from './remote/limits.ts';
 import type { Service } from './remote/service-choice.ts';
 import { sdkHttp } from './remote/sdk.ts';
@@ -132,8 +132,8 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   context: Context,
 ): Promise<Sent<T>> {
   const routes = api(service, context);
-  const limits = limitsOf(await routes.health());
-  const { key } = await routes.account();
+  const { health, key } = await introduction(routes);
+  const limits = limitsOf(health);
   refuseKey(key.scopes, scopes);
   const to: Destination = { service, routes, limits, keyId: key.id };
   const files: FileToSend[] = [];

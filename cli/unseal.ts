@@ -1,9 +1,11 @@
 /** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { isBlobReference, parseBlobId, readFailure } from './remote/fetch-blob.ts';
+import { openFile } from '../shared/ipfs/index.ts';
+import { isBlobReference, optionsOf, parseBlobId, readFailure } from './remote/fetch-blob.ts';
 import { openDownload } from './remote/kept-download.ts';
 import { release } from './io/byte-stream.ts';
+import { openCar } from './io/car-file.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { openSink, type Sink, writeAll } from './io/output-file.ts';
@@ -95,10 +97,41 @@ type Source = {
 };
 
 async function container(blob: string, context: Context): Promise<Source> {
-  if (isLocal(blob)) return openInput(blob, context);
+  if (isLocal(blob)) return (await carSource(blob, context)) ?? openInput(blob, context);
   const cid = parseBlobId(blob, '; a container on this machine is named with a slash: ./file');
   const { size, stream, close } = await openDownload(cid, context);
   return { stream, bytes: size, identity: undefined, close };
+}
+
+/** The blob in a CAR file, each block verified; undefined where the file is none. */
+async function carSource(path: string, context: Context): Promise<Source | undefined> {
+  if (path === '-' || !(await isCarFile(path, context))) return undefined;
+  const car = await openCar(path, context);
+  const stop = new AbortController();
+  const close = async (): Promise<void> => {
+    stop.abort(new SealpinError('interrupted'));
+    await car.close();
+  };
+  try {
+    const signal = AbortSignal.any([context.signal, stop.signal]);
+    const { size, read } = await openFile(car.root, [car.source], optionsOf({ ...context, signal }));
+    return { stream: read(), bytes: size, identity: car.identity, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function isCarFile(path: string, context: Context): Promise<boolean> {
+  const input = await openInput(path, context);
+  try {
+    // What is read of a pipe would be missing afterwards.
+    if (input.identity === undefined) return false;
+    const first = (await input.stream.getReader().read()).value;
+    return first !== undefined && isCar(first);
+  } finally {
+    await input.close();
+  }
 }
 
 /**
@@ -151,7 +184,7 @@ export async function openWith(
 }
 
 /**
- * Refuses the CAR file that `export` writes: a copy of it is not what the user wants.
+ * Refuses a CAR in a pipe, which is read in any order: a copy of it is not what the user wants.
  *
  * @throws wrong_kind
  */
@@ -160,8 +193,8 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
   let first = (await reader.read()).value;
   if (first !== undefined && isCar(first)) {
     await reader.cancel();
-    throw new SealpinError('wrong_kind', 'it is a CAR file, which holds a blob as blocks of IPFS', {
-      hint: 'give it to an IPFS node (ipfs dag import), and decrypt the blob by its ID',
+    throw new SealpinError('wrong_kind', 'it is a CAR file, whose blocks are not read from a pipe', {
+      hint: 'write it to a file, and name that: ./letter.car',
     });
   }
   return new ReadableStream<Uint8Array>({

@@ -97,11 +97,11 @@ export function sendsStreams(RequestClass: typeof Request = Request): boolean {
         return 'half';
       },
     } as RequestInit);
-    // workerd sends streams, and has no `duplex`.
-    const isKnown = isAsked || navigator.userAgent === 'Cloudflare-Workers';
+    // workerd, Deno and Bun send streams, and have no `duplex`; every browser calls itself Mozilla.
+    const isKnown = isAsked || !navigator.userAgent.startsWith('Mozilla/');
     return isKnown && !request.headers.has('Content-Type');
   } catch {
-    // WebKit refuses such a body with an error.
+    // Some versions of WebKit refuse such a body here, others in `fetch`, which have no `duplex`.
     return false;
   }
 }

@@ -11,6 +11,7 @@ import {
   pinning,
   type Configuration,
 } from './configuration.ts';
+import { takesBlocks } from '../worker/pinning/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
 import { accountsOf, kvNamespaces, secretNames, type Wrangler } from './wrangler.ts';
 
@@ -128,6 +129,11 @@ export async function checkPinning({
       try {
         const signal = AbortSignal.timeout(roundTripMs);
         const { version } = await service.ping(signal);
+        if (!takesBlocks(service))
+          return {
+            ok: true,
+            what: `pinning service ${service.id}: responds; it fetches or gets whole files later, so none was tried`,
+          };
         const cid = await roundTrip(service, signal);
         return { ok: true, what: `pinning service ${service.id} (${version}): stored, read and removed ${cid}` };
       } catch (error) {
@@ -164,7 +170,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
       : {
           ok: false,
           what: `${url} responds, and is ${status}`,
-          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "At night"',
+          todo: 'GET /v1/health with the operator’s token says which part fails; docs/operating.md, "When it fails"',
         },
     version === packageJson.version
       ? { ok: true, what: `${url} runs this version` }

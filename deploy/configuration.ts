@@ -12,7 +12,7 @@ import {
   uploadIdleMs,
   type Env,
 } from '../worker/env.ts';
-import type { PinningService } from '../worker/pinning/contract.ts';
+import type { ConfiguredService } from '../worker/pinning/services.ts';
 import { pinningServices } from '../worker/pinning/services.ts';
 
 /** What a deployment is made of. */
@@ -203,7 +203,7 @@ export function loopbackAddresses({ vars }: Configuration): string[] {
 export function pinning(
   vars: Record<string, string>,
   secretOf: (name: string) => string | undefined,
-): PinningService[] {
+): ConfiguredService[] {
   // Nothing of this name outlives a check.
   return pinningServices(vars['PINNING_SERVICES'] ?? '', { secretOf, pinName: 'sealpin:doctor', fetch });
 }

@@ -1,17 +1,37 @@
-/** `npm run setup` and `npm run doctor`. Exit code 0: done, 1: failed, 2: misused. */
+/** `npm run setup`, `doctor`, `backup` and `restore`. Exit code 0: done, 1: failed, 2: misused. */
 import { visible } from '../cli/terminal/output.ts';
-import { describe, isSealpinError } from '../shared/errors.ts';
-import { doctor } from './doctor.ts';
-import { parseOptions } from './options.ts';
+import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { backup } from './backup.ts';
+import { doctor, tokenIn, type Context } from './doctor.ts';
+import { operatorApi, type OperatorApi } from './operator-api.ts';
+import { parseOptions, type CommandName, type Options } from './options.ts';
+import { restore } from './restore.ts';
 import { setup } from './setup.ts';
 
-const [command, ...args] = process.argv.slice(2);
+/** The client of the service that `--url` names. @throws usage without the operator's token */
+function apiOf({ url = '', adminTokenFile }: Options, { env }: Context): OperatorApi {
+  const token = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
+  if (token === undefined)
+    throw new SealpinError('usage', 'the operator’s token is missing', {
+      hint: 'set ADMIN_TOKEN in the environment, or name the file with --admin-token-file',
+    });
+  return operatorApi(url, token);
+}
+
+const commands: Record<CommandName, (options: Options, context: Context) => Promise<number>> = {
+  setup,
+  doctor,
+  backup: (o, context) => backup(apiOf(o, context), o.url ?? '', o.folder ?? '', context),
+  restore: (o, context) => restore(apiOf(o, context), o.folder ?? '', context),
+};
+
+const [command = '', ...args] = process.argv.slice(2);
 const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort());
 try {
-  const name = command === 'setup' ? 'setup' : 'doctor';
+  const name = Object.hasOwn(commands, command) ? (command as CommandName) : 'doctor';
   const options = parseOptions(name, args, process.env['INIT_CWD'] ?? process.cwd());
-  process.exitCode = await { setup, doctor }[name](options, {
+  process.exitCode = await commands[name](options, {
     env: process.env,
     print: (line) => console.log(line),
     signal: interrupted.signal,

@@ -7,11 +7,15 @@ import { SealpinError } from '../shared/errors.ts';
 /** How the two commands are used. */
 const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
 npm run doctor -- [--url <https://…>]
-both: [--config <wrangler.toml>] [--admin-token-file <path>]
+npm run backup -- --url <https://…> <folder>
+npm run restore -- --url <https://…> <folder>
+all: [--config <wrangler.toml>] [--admin-token-file <path>]
 KUBO_TOKEN and ADMIN_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
 
 /** The flags, with absolute paths. */
 export type Options = {
+  /** Of a backup. */
+  folder: string | undefined;
   config: string;
   adminTokenFile: string;
   /** Origin of the deployed service. */
@@ -25,14 +29,26 @@ const text = { type: 'string' } as const;
 const shared = { config: text, 'admin-token-file': text, url: text };
 const ofSetup = { ...shared, 'kubo-url': text, name: text, domain: text };
 
+/** The commands. */
+export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
+
 /** Parses flags. @param cwd what relative paths begin at @throws usage */
-export function parseOptions(command: 'setup' | 'doctor', args: readonly string[], cwd: string): Options {
+export function parseOptions(command: CommandName, args: readonly string[], cwd: string): Options {
+  const isBackup = command === 'backup' || command === 'restore';
   let values: Partial<Record<keyof typeof ofSetup, string>>;
+  let positionals: string[];
   try {
-    ({ values } = parseArgs({ args: [...args], options: command === 'setup' ? ofSetup : shared }));
+    ({ values, positionals } = parseArgs({
+      args: [...args],
+      options: command === 'setup' ? ofSetup : shared,
+      allowPositionals: isBackup,
+    }));
   } catch (error) {
     throw new SealpinError('usage', (error as Error).message.split('. ')[0], { hint: usage });
   }
+  const [folder] = positionals;
+  if (isBackup && (positionals.length !== 1 || values.url === undefined))
+    throw new SealpinError('usage', `${command} needs --url and one folder`, { hint: usage });
   const { name, domain } = values;
   const hostname = domain === undefined ? undefined : URL.parse(`https://${domain}`)?.host;
   if (domain !== undefined && (hostname !== domain || !domain.includes('.')))
@@ -40,6 +56,7 @@ export function parseOptions(command: 'setup' | 'doctor', args: readonly string[
       hint: 'write it without https://, such as files.acme.org',
     });
   return {
+    folder: folder === undefined ? undefined : resolve(cwd, folder),
     config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
     adminTokenFile: resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt'),
     url: values.url === undefined ? undefined : addressOf('--url', values.url).origin,

@@ -24,6 +24,7 @@ try {
     format: 'cjs',
     platform: 'node',
     target: 'node24',
+    supported: { 'dynamic-import': false }, // which a script with compiled code cannot do
     define: { 'import.meta.dirname': '__dirname', 'import.meta.filename': '__filename' },
     external: ['esbuild', 'miniflare'],
     minifyWhitespace: true,
@@ -32,7 +33,10 @@ try {
   });
   const blob = join(folder, 'blob');
   const settings = join(folder, 'sea.json');
-  await writeFile(settings, JSON.stringify({ main, output: blob, disableExperimentalSEAWarning: true }));
+  await writeFile(
+    settings,
+    JSON.stringify({ main, output: blob, disableExperimentalSEAWarning: true, useCodeCache: true }),
+  );
   await promisify(execFile)(process.execPath, ['--experimental-sea-config', settings]);
   await cp(process.execPath, output);
   await chmod(output, 0o755);

@@ -7,6 +7,7 @@ import { SealpinError } from './errors.ts';
 
 export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
 export * from './api/accounts-shapes.ts';
+export * from './api/backup-shapes.ts';
 export * from './api/events-shapes.ts';
 export * from './api/files-shapes.ts';
 export * from './api/pins-shapes.ts';

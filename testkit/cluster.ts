@@ -30,6 +30,10 @@ const silenceSeconds = 4;
 export type ClusterPeer = {
   /** The REST API. */
   url: string;
+  /** The Pinning Service API. */
+  psa: string;
+  /** The proxy before its Kubo, which Sealpin does not use. */
+  proxy: string;
   kubo: RealKubo;
   /** Kills the peer and its Kubo, as a power cut would. */
   kill(): Promise<void>;
@@ -39,7 +43,7 @@ export type ClusterPeer = {
 
 export type RealCluster = {
   peers: ClusterPeer[];
-  /** `user:password`, for the REST APIs. */
+  /** `user:password`, for the REST and the Pinning Service APIs. */
   token: string;
   /** Sends a request to the first peer's REST API, and resolves with its JSON. */
   ask(method: string, path: string): Promise<unknown>;
@@ -56,7 +60,8 @@ type Service = {
   consensus: { crdt: Record<string, unknown> };
   api: {
     restapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
-    ipfsproxy: Record<string, unknown>;
+    pinsvcapi: { http_listen_multiaddress: string; basic_auth_credentials: unknown };
+    ipfsproxy: Record<string, unknown> & { listen_multiaddress: string };
   };
   ipfs_connector: { ipfshttp: Record<string, unknown> };
   monitor: { pubsubmon: Record<string, unknown> };
@@ -155,7 +160,7 @@ async function initialize(program: string, kubos: readonly RealKubo[], token: st
         monitor_ping_interval: '1s',
       });
       consensus.crdt['trusted_peers'] = all.map(({ id }) => id);
-      api.restapi.basic_auth_credentials = { [user]: password };
+      for (const each of [api.restapi, api.pinsvcapi]) each.basic_auth_credentials = { [user]: password };
       const node = multiaddress(kubo.url);
       api.ipfsproxy['node_multiaddress'] = node;
       Object.assign(connector.ipfshttp, { node_multiaddress: node, connect_swarms_delay: '1s' });
@@ -173,7 +178,8 @@ function environment(dir: string): Record<string, string> {
 }
 
 async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
-  const url = `http://127.0.0.1:${service.api.restapi.http_listen_multiaddress.split('/').at(-1)}`;
+  const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
+    `http://127.0.0.1:${address.split('/').at(-1)}`;
   const start = async () => {
     const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = once(daemon, 'exit');
@@ -191,7 +197,9 @@ async function startPeer(program: string, { dir, service, kubo }: Files): Promis
   };
   let stop = await start();
   return {
-    url,
+    url: addressOf(service.api.restapi),
+    psa: addressOf(service.api.pinsvcapi),
+    proxy: addressOf({ http_listen_multiaddress: service.api.ipfsproxy.listen_multiaddress }),
     kubo,
     async kill() {
       await Promise.all([stop(), kubo.kill()]);

@@ -1,6 +1,7 @@
 /** An HTTP proxy on loopback that does to chosen requests what networks do. */
 import { request as requestHttp, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
+import { Transform } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { startLoopbackServer } from './loopback-server.ts';
 
@@ -9,6 +10,8 @@ export type Fault =
   | { readonly kind: 'break'; readonly afterBytes: number }
   /** The connection breaks when so many bytes of the response have passed; `stall`: it stays open, and nothing more comes. */
   | { readonly kind: 'cut' | 'stall'; readonly afterBytes: number }
+  /** This byte of the response arrives as another one. */
+  | { readonly kind: 'flip'; readonly atByte: number }
   /** The service gets the whole request; its response gets lost. */
   | { readonly kind: 'swallow' }
   /** Something between answers instead of the service. */
@@ -70,6 +73,7 @@ export async function faultyProxy(
       }
       response.writeHead(answer.statusCode ?? 500, answer.headers);
       response.once('close', () => answer.destroy());
+      if (found?.kind === 'flip') return void answer.pipe(flipping(found.atByte)).pipe(response);
       if (found?.kind !== 'cut' && found?.kind !== 'stall') return void answer.pipe(response);
       let left = found.afterBytes;
       for await (const chunk of answer as AsyncIterable<Buffer>) {
@@ -83,4 +87,16 @@ export async function faultyProxy(
   });
   onTestFinished(() => server.close());
   return { url: server.url, passed };
+}
+
+/** Passes bytes on, one of them changed. */
+function flipping(atByte: number): Transform {
+  let left = atByte;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      if (left >= 0 && left < chunk.length) chunk.writeUInt8(chunk.readUInt8(left) ^ 1, left);
+      left -= chunk.length;
+      done(null, chunk);
+    },
+  });
 }

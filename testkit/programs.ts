@@ -49,6 +49,13 @@ export function pathOf(program: string): string | undefined {
   return candidates.find((path) => existsSync(path));
 }
 
+/** The path of a program that a test cannot do without. @throws where it is missing */
+export function installed(program: string): string {
+  const path = pathOf(program);
+  if (path === undefined) throw new Error(`${program} is not installed`);
+  return path;
+}
+
 /**
  * Declares tests that need a program. Where it is missing they are skipped with one line, or fail under `SEALPIN_REQUIRE_ALL=1` unless it
  * is optional.

@@ -1,6 +1,6 @@
 /** What a failure is called in the reader's words. */
 import { EngineError } from './engine-client.ts';
-import { NoRoom } from './save.ts';
+import { CutOff, NoRoom } from './save.ts';
 import type { Words } from './words/en.ts';
 
 /** Which words a code has; the rest are faults of the page or of the service. */
@@ -32,6 +32,7 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
 /** A sentence about a failure, and whether another password or key could help. */
 export function describeFailure(error: unknown, { errors }: Words): { text: string; isCredential: boolean } {
   if (error instanceof NoRoom) return { text: errors.no_room, isCredential: false };
+  if (error instanceof CutOff) return { text: errors.cut_off, isCredential: false };
   if (!(error instanceof EngineError)) return { text: errors.other, isCredential: false };
   const { code, reason } = error;
   if (reason === 'wrong_password' || reason === 'no_key') return { text: errors[reason], isCredential: true };

@@ -4,7 +4,7 @@ import { EngineError, type Engine } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import type { FileView, Receiving } from './protocol.ts';
 import { progressText } from './progress-text.ts';
-import { Dismissed, save } from './save.ts';
+import { CutOff, Dismissed, save } from './save.ts';
 import { announce, locale, partsOf, setText, words } from './states.ts';
 import { whileOpen } from './stay-open.ts';
 
@@ -76,7 +76,8 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     } catch (error) {
       if (error instanceof Dismissed) return update('idle', undefined);
       const isCancelled = error instanceof EngineError && error.code === 'aborted';
-      const text = isCancelled ? words.cancelled : `${words.notSaved} ${describeFailure(error, words).text}`;
+      const lead = error instanceof CutOff ? words.notWhole : words.notSaved;
+      const text = isCancelled ? words.cancelled : `${lead} ${describeFailure(error, words).text}`;
       if (!isCancelled) saveButton.textContent = words.retry;
       update(isCancelled ? 'idle' : 'failed', text);
       announce(`${name}: ${text}`);

@@ -95,13 +95,15 @@ export type FromEngine =
   | { id: number; failure: Failure }
   | { id: number; progress: number; total?: number };
 
-/** From the page to the service worker. `port` leads to the engine; on `heard` the service worker says that it has the offer. */
+/**
+ * From the page to the service worker. `port` leads to the engine. On `answer` the service worker says whether it has the download:
+ * Firefox stops one that nobody talks to for 30 s, and one that was started again has forgotten all.
+ */
 export type ToServiceWorker =
-  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; heard: MessagePort }
-  /** The page goes away. */
-  | { kind: 'gone'; id: string }
-  /** Keeps the service worker running: Firefox stops one that nobody talks to for 30 s. */
-  | { kind: 'alive' };
+  | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; answer: MessagePort }
+  | { kind: 'alive'; id: string; answer: MessagePort }
+  /** The download has ended, or the page goes away. */
+  | { kind: 'gone'; id: string };
 
 /** Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on), `end` or `failed`. */
 export type FromServiceWorker = 'pull' | 'done' | 'cancelled' | 'broken';

@@ -9,6 +9,9 @@ export class NoRoom extends Error {}
 /** The user closed the browser's dialog. */
 export class Dismissed extends Error {}
 
+/** The browser ended the download before the file was whole, and may call complete what it has of it. */
+export class CutOff extends Error {}
+
 /** `picked`: in the file that the user chose; `downloads`: among the browser's downloads. */
 export type Place = 'picked' | 'downloads';
 
@@ -21,6 +24,9 @@ const aliveMs = 10_000;
 /** How long a service worker may take to start, in ms. */
 const startMs = 15_000;
 
+/** How writing is followed in one way to the disk. */
+type Writing = { transfer?: Transferable[]; signal?: AbortSignal };
+
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
 const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
 
@@ -28,7 +34,7 @@ const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: P
  * Saves a file that the engine has opened. It resolves once all of the file was authenticated and handed over.
  * @param o.index of the file in the engine's list
  * @param o.mayAsk whether this follows a click of its own, which a dialog needs
- * @throws EngineError, `Dismissed`, `NoRoom`
+ * @throws EngineError, `CutOff`, `Dismissed`, `NoRoom`
  */
 export async function save(
   engine: Engine<Receiving>,
@@ -36,8 +42,8 @@ export async function save(
   o: CallOptions & { readonly index: number; readonly mayAsk: boolean },
 ): Promise<Place> {
   const { index, mayAsk, ...options } = o;
-  const write = (sink: Sink, transfer: Transferable[] = []): Promise<Blob | undefined> =>
-    engine.call('save', { file: index, sink }, { ...options, transfer });
+  const write = (sink: Sink, more: Writing = {}): Promise<Blob | undefined> =>
+    engine.call('save', { file: index, sink }, { ...options, ...more });
 
   const showPicker = picker();
   if (mayAsk && showPicker !== undefined) {
@@ -58,7 +64,8 @@ export async function save(
   }
   const registration = file.size === undefined ? undefined : await serviceWorker();
   if (registration !== undefined && file.size !== undefined) {
-    await stream(registration, { name: file.name, size: file.size }, write);
+    const { name, size } = file;
+    await stream(registration, { name, size, signal: options.signal }, write);
     return 'downloads';
   }
   if (bytes <= memoryBytes || file.size === undefined) {
@@ -116,34 +123,51 @@ function activation(worker: ServiceWorker): Promise<void> {
 /** Lets the service worker pull from the engine, and the browser download from the service worker. */
 async function stream(
   registration: ServiceWorkerRegistration,
-  file: { name: string; size: number },
-  write: (sink: Sink, transfer: Transferable[]) => Promise<unknown>,
+  { name, size, signal }: { name: string; size: number; signal: AbortSignal | undefined },
+  write: (sink: Sink, o: Writing) => Promise<unknown>,
 ): Promise<void> {
   const id = crypto.randomUUID();
-  const channel = new MessageChannel();
+  const { port1, port2 } = new MessageChannel();
   const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
     registration.active?.postMessage(message, transfer);
   const leave = (): void => tell({ kind: 'gone', id });
-  const alive = setInterval(() => tell({ kind: 'alive' }), aliveMs);
+  const stop = new AbortController();
+  const lost = Promise.withResolvers<never>();
+  const alive = setInterval(async () => {
+    if (await answered((answer) => tell({ kind: 'alive', id, answer }, [answer]))) return;
+    lost.reject(new CutOff());
+    stop.abort();
+  }, aliveMs);
   const frame = document.createElement('iframe');
   frame.hidden = true;
   // An address without a name: those of pages end up in histories.
   frame.src = `dl/${id}`;
   addEventListener('pagehide', leave);
   try {
-    const written = write({ kind: 'stream', port: channel.port1 }, [channel.port1]);
-    const answer = new MessageChannel();
-    const heard = new Promise((resolve) => answer.port1.addEventListener('message', resolve, { once: true }));
-    answer.port1.start();
-    const offer = { kind: 'offer', id, ...file, port: channel.port2, heard: answer.port2 } as const;
-    tell(offer, [channel.port2, answer.port2]);
+    const signals = signal === undefined ? [stop.signal] : [stop.signal, signal];
+    const written = Promise.race([
+      write({ kind: 'stream', port: port1 }, { transfer: [port1], signal: AbortSignal.any(signals) }),
+      lost.promise,
+    ]);
+    const offered = answered((answer) => tell({ kind: 'offer', id, name, size, port: port2, answer }, [port2, answer]));
     // The request can overtake the offer, and finds nothing then. An engine that nobody pulls from ends the wait.
-    await Promise.race([heard, written]);
+    await Promise.race([offered, written]);
     document.body.append(frame);
     await written;
   } finally {
     clearInterval(alive);
     removeEventListener('pagehide', leave);
+    leave();
     frame.remove();
   }
+}
+
+/** What the service worker answers over a port of its own. */
+function answered(ask: (answer: MessagePort) => void): Promise<boolean> {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.addEventListener('message', ({ data }: MessageEvent<boolean>) => resolve(data), { once: true });
+    port1.start();
+    ask(port2);
+  });
 }

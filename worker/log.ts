@@ -1,7 +1,7 @@
 /** The one place that writes to the log: a JSON object a line, as Workers Logs indexes it. */
 
 /** A line of the log. It never carries a key, a header of a request, a filename or a body. */
-export type LogLine = { event: string; requestId?: string } & Record<
+export type LogLine = { event: string; requestId?: string | undefined } & Record<
   string,
   string | number | boolean | null | undefined
 >;

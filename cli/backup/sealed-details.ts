@@ -1,6 +1,13 @@
 /** What a backup keeps sealed of a plain file, and the headers of files that the service encrypted. */
 import * as v from 'valibot';
-import { encrypt, open, openDetached, type Identity, type Recipient } from '../../shared/crypto/index.ts';
+import {
+  encrypt,
+  open,
+  openContainerHeader,
+  type FileInfo,
+  type Identity,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { Details, type Entry } from './layout.ts';
@@ -28,10 +35,19 @@ export async function openDetails({ fileId, sealed }: Entry, identities: readonl
   }
 }
 
-/** Opens the header of a file that the service encrypted. @throws as `openDetails`, header_invalid */
-export async function openHeader({ fileId, header }: Entry, identities: readonly Identity[]) {
+/**
+ * Opens the header of a file that the service encrypted.
+ *
+ * @returns its file key, and what the header says of it
+ * @throws as `openDetails`, header_invalid
+ */
+export async function openHeader(
+  { fileId, header }: Entry,
+  identities: readonly Identity[],
+): Promise<{ readonly fileKey: Uint8Array; readonly file: FileInfo }> {
   if (header === undefined) throw damaged(fileId);
-  return openDetached(Buffer.from(header, 'base64'), { fileId, identities, backend: nodeBackend });
+  const container = streamOf(Buffer.from(header, 'base64'));
+  return openContainerHeader(container, { fileId, identities, backend: nodeBackend });
 }
 
 function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {

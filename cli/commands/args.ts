@@ -14,6 +14,7 @@ export const passwordArg = {
 /** What a decrypting command reads. */
 export const blobArg = {
   type: 'positional',
+  completes: 'blob',
   description: 'The blob ID, a link, a container on this machine (./file), or - for standard input',
 } as const;
 

@@ -1,6 +1,26 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { type Command, defineCommand } from '../command.ts';
+import { type Command, type Completes, defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { recall } from '../history.ts';
+import { readContacts } from '../keys/contacts.ts';
+import { readProfiles } from '../remote/profiles.ts';
 import { completions, shells } from '../terminal/completion-scripts.ts';
+
+/** More blob IDs would fill a screen. */
+const recentBlobs = 20;
+
+/** What the scripts ask for while somebody types. */
+const values: Readonly<Record<Completes, (context: Context) => Promise<readonly string[]>>> = {
+  profile: async (context) => [...(await readProfiles(context)).profiles.keys()],
+  contact: async (context) => [...(await readContacts(context)).keys()],
+  blob: async ({ dataDir }) => {
+    const { entries } = await recall(dataDir);
+    const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
+    const stored = entries.flatMap((entry) => ('cid' in entry && !deleted.has(entry.fileId) ? [entry.cid] : []));
+    return [...new Set(stored.toReversed())].slice(0, recentBlobs);
+  },
+  shell: async () => shells,
+};
 
 /**
  * Defines `sealpin completions`.
@@ -9,8 +29,19 @@ import { completions, shells } from '../terminal/completion-scripts.ts';
  */
 export const completionsCommand = (loadCommands: () => Promise<readonly Command[]>) =>
   defineCommand({
+    about: 'Completes commands, flags, files, profiles, contacts and the blob IDs of what was stored last from here.',
     args: {
-      shell: { type: 'positional', description: `${shells.slice(0, -1).join(', ')} or ${shells.at(-1)}` },
+      shell: {
+        type: 'positional',
+        required: false,
+        completes: 'shell',
+        description: `${shells.slice(0, -1).join(', ')} or ${shells.at(-1)}`,
+      },
+      values: {
+        type: 'string',
+        valueHint: 'kind',
+        description: `For the scripts: print the values of a kind (${Object.keys(values).join(', ')})`,
+      },
     },
     examples: [
       { command: 'source <(sealpin completions bash)', does: 'bash: into ~/.bashrc' },
@@ -18,12 +49,29 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
       { command: 'sealpin completions fish > ~/.config/fish/completions/sealpin.fish', does: 'fish' },
     ],
     async run({ args, context }) {
+      const { output } = context;
+      if (args.values !== undefined) {
+        const kind = args.values;
+        if (!isKind(kind))
+          throw new SealpinError('usage', 'there are no values of that kind', {
+            hint: `choose one of ${Object.keys(values).join(', ')}`,
+          });
+        const found = await values[kind](context);
+        await output.result({ values: found }, found);
+        return;
+      }
+      if (args.shell === undefined)
+        throw new SealpinError('usage', 'completions needs <shell>', { hint: `choose one of ${shells.join(', ')}` });
       const shell = shells.find((name) => name === args.shell);
       if (shell === undefined)
         throw new SealpinError('usage', 'there are no completions for that shell', {
           hint: `choose one of ${shells.join(', ')}`,
         });
       const script = completions(shell, await loadCommands());
-      await context.output.result({ shell, script }, script.trimEnd().split('\n'));
+      await output.result({ shell, script }, script.trimEnd().split('\n'));
     },
   });
+
+function isKind(text: string): text is Completes {
+  return Object.hasOwn(values, text);
+}

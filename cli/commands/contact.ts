@@ -67,7 +67,7 @@ export const list = defineCommand({
 
 export const remove = defineCommand({
   about: 'What was encrypted to their key before stays as it is.',
-  args: { name: { type: 'positional', description: 'The name of the contact' } },
+  args: { name: { type: 'positional', completes: 'contact', description: 'The name of the contact' } },
   examples: [{ command: 'sealpin contact remove ann', does: 'Forget the key of Ann' }],
   async run({ args, context }) {
     const name = args.name.normalize('NFC');

@@ -1,6 +1,7 @@
+import { accessTo } from '../../client/blobs.ts';
 import { openSealedFile } from '../../client/stored-files.ts';
 import { StoredFile } from '../../shared/api.ts';
-import { openWithFileKey } from '../../shared/crypto/index.ts';
+import { openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -18,7 +19,7 @@ export const command = defineCommand({
   about:
     'Copies files from the service in use to that of another profile; they stay where they are. Each block is verified on ' +
     'the way, and a blob keeps its ID. A file that the service encrypted is named by its file ID: it is opened here, and ' +
-    'encrypted anew by the other service, under a new blob ID.',
+    'encrypted again by the other service, under a new blob ID.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
     to: { type: 'string', valueHint: 'profile', description: 'The profile of the service that gets the copy' },
@@ -64,9 +65,10 @@ export const command = defineCommand({
 async function copyOne(id: string, target: Target, context: Context): Promise<Copied> {
   const progress = context.output.progress('copying');
   const onBytes = (bytes: number): void => progress.add(bytes);
+  const sending = { idempotencyKey: crypto.randomUUID(), onBytes };
   try {
-    if (!isFileId(id)) return await storeCopy(id, await sourcesOf(context), target, onBytes);
-    return await copyFile(id, target, onBytes, context);
+    if (!isFileId(id)) return await storeCopy(id, await sourcesOf(context), target, sending);
+    return await copyFile(id, target, sending, context);
   } catch (error) {
     throw readFailure(error);
   } finally {
@@ -78,23 +80,21 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
 async function copyFile(
   fileId: string,
   target: Target,
-  onBytes: (bytes: number) => void,
+  sending: Parameters<typeof storeEncrypted>[3],
   context: Context,
 ): Promise<Copied> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const query = { data: 'false' };
   const { mode, cid } = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query, signal: context.signal });
-  if (mode === 'plain') return storeCopy(cid, await sourcesOf(context), target, onBytes);
+  if (mode === 'plain') return storeCopy(cid, await sourcesOf(context), target, sending);
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   try {
     const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
     const blob = await openBlob(cid, { ...context, signal });
-    const plaintext = await openWithFileKey(blob.read(), { fileKey, backend: nodeBackend });
-    const idempotencyKey = crypto.randomUUID();
-    const sending = { bytes: info.size, filename: info.filename ?? fileId, idempotencyKey };
-    return await storeEncrypted(plaintext, sending, target, onBytes);
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    return await storeEncrypted(opened, info.filename ?? fileId, target, sending);
   } finally {
     stop.abort(new SealpinError('interrupted'));
   }

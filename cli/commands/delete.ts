@@ -19,7 +19,7 @@ export const command = defineCommand({
     'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
     'password or key.',
   args: {
-    id: { type: 'positional', description: 'The blob ID or the file ID' },
+    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
     yes: yesArg,
   },
   service: true,

@@ -14,6 +14,7 @@ export const command = defineCommand({
     file: fileArg,
     public_key_file: {
       type: 'positional',
+      completes: 'contact',
       description: 'The public key, or a contact; add your own if you want to open it, too',
     },
     ...destinationFlags,

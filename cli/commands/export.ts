@@ -10,7 +10,7 @@ export const command = defineCommand({
     'Every block is verified against the blob ID. Any IPFS node can import the file (ipfs dag import), and the ' +
     'blob keeps its ID there: use it to move a blob to another node, or to the public network.',
   args: {
-    blob_id: { type: 'positional', description: 'The blob ID' },
+    blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
     file: { type: 'positional', description: 'The CAR file to write' },
     force: forceArg,
   },

@@ -30,7 +30,10 @@ export const command = defineCommand({
     try {
       const target = await targetAt(service, context);
       const progress = output.progress('storing');
-      const { cid, fileId, bytes } = await storeCopy(car.root, [car.source], target, (more) => progress.add(more));
+      const { cid, fileId, bytes } = await storeCopy(car.root, [car.source], target, {
+        idempotencyKey: crypto.randomUUID(),
+        onBytes: (more) => progress.add(more),
+      });
       progress.done();
       await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
       await output.result({ blobId: cid, fileId, size: bytes, service: service.url.href }, [cid]);

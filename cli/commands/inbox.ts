@@ -28,6 +28,7 @@ export const create = defineCommand({
     expires: { type: 'string', valueHint: 'when', description: `Until when: 12h, 30d or a date (${defaultExpiry})` },
     recipient: {
       type: 'string',
+      completes: 'contact',
       valueHint: 'who',
       description: 'Who can open what comes: a key file, contact or age1tag1…; your account if left out',
     },

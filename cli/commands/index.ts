@@ -95,13 +95,16 @@ const table = {
     summary: 'Store the file of a CAR under its own CID',
     load: async () => (await import('./import-car.ts')).command,
   },
-  pin: { summary: 'Keep a copy of what somebody else published', load: async () => (await import('./pin.ts')).command },
+  pin: {
+    summary: 'Keep a copy of what somebody else published',
+    load: async () => (await import('./pin-published.ts')).command,
+  },
   copy: {
     summary: 'Copy files to the service of another profile',
     load: async () => (await import('./copy.ts')).command,
   },
   backup: {
-    summary: 'Write the account into a folder, or bring that up to date',
+    summary: 'Back up the account into a folder',
     load: async () => (await import('./backup.ts')).command,
   },
   restore: { summary: 'Store a backup in an account', load: async () => (await import('./restore.ts')).command },
@@ -117,6 +120,14 @@ const table = {
   'key export': {
     summary: "Write the account's private key to a file",
     load: async () => (await import('./key-export.ts')).command,
+  },
+  'key restore': {
+    summary: 'Make a key pair again from its backup words',
+    load: async () => (await import('./key-restore.ts')).command,
+  },
+  'key rotate': {
+    summary: 'Replace your key pair, and keep the old key for what it opens',
+    load: async () => (await import('./key-rotate.ts')).command,
   },
   'account create': {
     summary: 'Make an account (for the operator of the service)',

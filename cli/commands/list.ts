@@ -3,58 +3,71 @@ import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, type Stored } from '../history.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { longLines, plainLines, type Row, terminalLines } from '../terminal/stored-rows.ts';
+import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 
 const pageFiles = 100;
 const defaultLimit = '100';
 
-/**
- * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
- * `unknown`, its service was not asked.
- */
-type Row = {
-  readonly blobId: string;
-  readonly fileId: string;
-  readonly name: string | null;
-  readonly size: number;
-  readonly createdAt: string;
-  readonly service: string;
-  readonly state: 'stored' | 'gone' | 'unknown';
-  /** `encrypted`: by the service, so that it is read by its file ID; `plain`: stored unchanged. */
-  readonly mode: 'encrypted' | 'plain';
-};
-
 export const command = defineCommand({
   about:
     'Shows the files of the account. File names come from the local history; the service never learns the names ' +
-    'of files that were encrypted here. Without a service, only the history is shown.',
+    'of files that were encrypted here. Without a service, only the history is shown. At a terminal the times are local; ' +
+    'other programs get one line for each file, with times in UTC.',
   args: {
+    name: { type: 'string', valueHint: 'text', description: 'Only files with this in their names, in any case' },
+    mode: {
+      type: 'string',
+      valueHint: 'mode',
+      description: 'Only what the service encrypted (encrypted), or what it stores unchanged (plain)',
+    },
+    long: { type: 'boolean', description: 'Everything that is known of each file' },
     limit: { type: 'string', valueHint: 'number', description: `The maximum number of files (${defaultLimit})` },
   },
   service: true,
   examples: [
     { command: 'sealpin list', does: 'Blob ID, time, size and name' },
+    { command: 'sealpin list --name invoice --long', does: 'All about the files of that name' },
     { command: "sealpin list --json | jq -r '.files[].blobId'", does: 'In a script' },
   ],
   async run({ args, context }) {
     const limit = Number(args.limit ?? defaultLimit);
     if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
+    const mode = modeOf(args.mode);
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
       context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
     const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
     const own = entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
-    const account = await accountFiles(limit, context);
-    const rows = join(own, account, context);
+    // The service does not know the names, so all files are asked for.
+    const account = await accountFiles({ limit: args.name === undefined ? limit : Infinity, mode }, context);
+    const all = join(own, account, context);
+    const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
-    await context.output.result({ files: shown }, shown.map(rowText));
-    if (rows.length === 0) context.output.note('nothing is stored yet');
+    await context.output.result({ files: shown }, linesOf(shown, args.long, context));
+    if (rows.length === 0) context.output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
     if (rows.length > limit || account?.complete === false)
       context.output.note(`there are more: --limit ${limit * 10}`);
   },
 });
+
+/** @throws usage */
+function modeOf(text: string | undefined): Row['mode'] | undefined {
+  if (text === undefined || text === 'encrypted' || text === 'plain') return text;
+  throw new SealpinError('usage', '--mode must be encrypted or plain');
+}
+
+function isWanted(row: Row, name: string | undefined, mode: Row['mode'] | undefined): boolean {
+  const isNamed = name === undefined || (row.name ?? '').toLowerCase().includes(name.toLowerCase());
+  return isNamed && (mode === undefined || row.mode === mode);
+}
+
+function linesOf(rows: readonly Row[], isLong: boolean, { stdout }: Context): string[] {
+  if (isLong) return longLines(rows);
+  return stdout.isTTY === true ? terminalLines(rows, columnsOf(stdout)) : plainLines(rows);
+}
 
 /** Files of the account at a service. `complete`: whether these are all. */
 type AccountFiles = {
@@ -64,7 +77,10 @@ type AccountFiles = {
 };
 
 /** The newest files of the account; undefined, with a warning, when there is no service. */
-async function accountFiles(limit: number, context: Context): Promise<AccountFiles | undefined> {
+async function accountFiles(
+  { limit, mode }: { readonly limit: number; readonly mode: Row['mode'] | undefined },
+  context: Context,
+): Promise<AccountFiles | undefined> {
   if ((await findService(context)).url === undefined) {
     context.output.warn('no service is configured, and no local service is running: showing the local history only');
     return undefined;
@@ -74,7 +90,11 @@ async function accountFiles(limit: number, context: Context): Promise<AccountFil
   const files: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const page = await routes.list({ cursor, limit: Math.min(pageFiles, limit - files.length) });
+    const page = await routes.list({
+      cursor,
+      limit: Math.min(pageFiles, limit - files.length),
+      ...(mode === undefined ? {} : { mode }),
+    });
     files.push(...page.files);
     refuseEmptyPage(page);
     cursor = page.cursor;
@@ -125,13 +145,4 @@ function storedRow(file: StoredFile, entry: Stored | undefined, service: string,
     state: 'stored',
     mode: file.mode,
   };
-}
-
-function rowText(row: Row): string {
-  const time = row.createdAt.slice(0, 16).replace('T', ' ');
-  const state = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(row.service).host})` }[
-    row.state
-  ];
-  const how = row.mode === 'encrypted' ? `  (encrypted by the service: sealpin get ${row.fileId})` : '';
-  return `${row.blobId}  ${time}  ${sizeText(row.size).padStart(9)}  ${row.name === null ? '-' : row.name}${state}${how}`;
 }

@@ -21,7 +21,7 @@ export const command = defineCommand({
     'somebody who could open it must not open a copy any more. What opens the old blob comes from SEALPIN_PASSWORD, ' +
     'the terminal or private.key.',
   args: {
-    blob_id: { type: 'positional', description: 'The blob ID' },
+    blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
     ...toFlag,
     password: { type: 'boolean', description: 'With a new password, which you enter twice' },
     ...newPasswordFlags,

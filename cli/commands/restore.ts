@@ -1,5 +1,5 @@
 import { layoutOf } from '../backup/layout.ts';
-import { restoreBackup } from '../backup/restore.ts';
+import { restoreBackup } from '../backup/restoration.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
@@ -8,7 +8,7 @@ import { passwordFlags } from './args.ts';
 export const command = defineCommand({
   about:
     'Stores the files of a backup in the account of the API key, at any service. Blobs keep their IDs. What the service ' +
-    "encrypted is opened here with the backup's account.key, which asks for its password, and encrypted anew to the new " +
+    "encrypted is opened here with the backup's account.key, which asks for its password, and encrypted again to the new " +
     'account, under a new blob ID. Files that are there already are left alone, so the same command goes on after an ' +
     'interruption. The API key needs the scopes read and write, and delete for files that expire.',
   args: {

@@ -11,7 +11,7 @@ export const command = defineCommand({
     'its password is asked for, or private.key is used; the link then carries what opens this one file. For a file ' +
     'that the service encrypted, the API key needs the scope read.',
   args: {
-    id: { type: 'positional', description: 'Its blob ID or file ID (see: sealpin list)' },
+    id: { type: 'positional', completes: 'blob', description: 'Its blob ID or file ID (see: sealpin list)' },
     ...shareFlags,
     ...keyFlag,
     name: { type: 'string', valueHint: 'name', description: 'What the receiver gets it as, if not under its own name' },

@@ -22,7 +22,7 @@ export const command = defineCommand({
     'written. That needs no password, and for a blob ID no API key. With --open, or a password file or key, it is also ' +
     'decrypted to its end. Exits with 0 when all of it is there and right, else with 1.',
   args: {
-    id: { type: 'positional', description: 'The blob ID or the file ID' },
+    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
     open: {
       type: 'boolean',
       description: 'Decrypt it, too: with the password, private.key, or the key of the account',

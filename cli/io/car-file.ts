@@ -7,11 +7,14 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from './errno.ts';
+import type { FileIdentity } from './input.ts';
 
 /** A CAR file that was read through once; its blocks are not verified. */
 export type CarFile = {
   /** The CID of the one file in it. */
   readonly root: string;
+  /** Which file it is. */
+  readonly identity: FileIdentity;
   /** Its blocks, each read again when it is asked for. */
   readonly source: BlockSource;
   close(): Promise<void>;
@@ -28,9 +31,11 @@ const unknownRoot = '1,85,0,0';
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
   const absolute = resolve(cwd, path);
   let handle: FileHandle;
+  let stats;
   try {
     handle = await open(absolute);
-    if (!(await handle.stat()).isFile()) {
+    stats = await handle.stat({ bigint: true });
+    if (!stats.isFile()) {
       await handle.close();
       throw new SealpinError('file_unreadable', `${path} is not a regular file`, { hint: 'name a CAR file' });
     }
@@ -39,7 +44,9 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
   }
   try {
     const { root, blocks } = await indexOf(absolute, path, signal);
-    return { root, source: sourceOf(path, handle, blocks), close: () => handle.close() };
+    const { dev, ino, mtimeNs } = stats;
+    const identity = { dev, ino, mtimeNs };
+    return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
   } catch (error) {
     await handle.close();
     throw error;

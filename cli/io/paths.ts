@@ -10,6 +10,7 @@ type Paths = {
   readonly privateKey: string;
   readonly publicKey: string;
   readonly history: string;
+  readonly oneKeyNoted: string;
   readonly uploads: string;
   readonly downloads: string;
   readonly contacts: string;
@@ -24,6 +25,7 @@ export function pathsIn(dataDir: string): Paths {
     privateKey: join(dataDir, 'private.key'),
     publicKey: join(dataDir, 'public.key'),
     history: join(dataDir, 'history'),
+    oneKeyNoted: join(dataDir, 'one-key-noted'),
     uploads: join(dataDir, 'uploads'),
     downloads: join(dataDir, 'downloads'),
     contacts: join(dataDir, 'contacts'),

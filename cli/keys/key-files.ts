@@ -68,6 +68,16 @@ export async function readIdentities(
   password: string | undefined,
   context: Context,
 ): Promise<Identity[]> {
+  const { path, text } = await readPrivateText(file, password, context);
+  return parsing(path, () => parseIdentities(text));
+}
+
+/** The text of a private key file, in the clear. Arguments and errors as for `readIdentities`; it is not parsed. */
+export async function readPrivateText(
+  file: string | undefined,
+  password: string | undefined,
+  context: Context,
+): Promise<{ readonly path: string; readonly text: string; readonly isProtected: boolean }> {
   if (file !== undefined) refusePasted(file, 'expected a file name, got a private key');
   const path = file ?? pathsIn(context.dataDir).privateKey;
   let bytes;
@@ -82,8 +92,9 @@ export async function readIdentities(
   }
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
-  const text = sniff(bytes) !== undefined ? await unprotect(path, bytes, password, context) : decode(path, bytes);
-  return parsing(path, () => parseIdentities(text));
+  const isProtected = sniff(bytes) !== undefined;
+  const text = isProtected ? await unprotect(path, bytes, password, context) : decode(path, bytes);
+  return { path, text, isProtected };
 }
 
 /** A key on the command line is not repeated: messages end up in logs. */

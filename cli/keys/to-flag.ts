@@ -11,6 +11,7 @@ export const toFlag = {
     type: 'string',
     valueHint: 'who',
     repeats: true,
+    completes: 'contact',
     description: 'Only for these contacts, key files or recipients: with commas between them, or --to again',
   },
 } as const;

@@ -1,7 +1,6 @@
 /**
  * Identifies processes for longer than their pid: the system reuses a pid, but not together with its start time.
  */
-import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf } from '../io/errno.ts';
@@ -115,16 +114,22 @@ function childrenOnLinux(name: string): number[] {
 
 function startedByPs(pid: number): string | undefined {
   try {
-    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined;
+    return psWith(['-o', 'lstart=', '-p', String(pid)]).trim() || undefined;
   } catch {
     return undefined; // ps ends with 1 when there is no such process
   }
 }
 
 function childrenByPs(name: string): number[] {
-  return execFileSync('ps', ['-axo', 'pid=,ppid=,comm='], { encoding: 'utf8' })
+  return psWith(['-axo', 'pid=,ppid=,comm='])
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .filter(([, ppid, comm]) => Number(ppid) === process.pid && comm?.split('/').at(-1) === name)
     .map(([pid]) => Number(pid));
+}
+
+/** Loaded only where there is no /proc: every command looks whether the local service runs. */
+function psWith(words: readonly string[]): string {
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
+  return execFileSync('ps', words, { encoding: 'utf8' });
 }

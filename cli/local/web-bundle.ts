@@ -7,7 +7,7 @@ import type { Plugin } from 'esbuild';
 import { packageRoot, requireLocal } from './package-root.ts';
 
 /** Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`, `ArrayBuffer.prototype.transfer`. */
-const target = ['chrome119', 'firefox124', 'safari17.4'];
+export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
 
 /** The documents: where they are served, the files of their states, and their script; all paths are relative to the service's root. */
 const documents = [
@@ -62,7 +62,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       bundle: true,
       minify: true,
       format: 'iife',
-      target,
+      target: oldestBrowsers,
       charset: 'utf8',
       legalComments: 'none',
       logLevel: 'silent',

@@ -37,7 +37,7 @@ export async function workerCode(cacheDir: string): Promise<WorkerCode> {
 }
 
 /**
- * Builds the code anew, and keeps it for the next start. Where it cannot be kept, that start takes longer, and nothing else.
+ * Builds the code in any case, and keeps it for the next start. Where it cannot be kept, that start takes longer, and nothing else.
  *
  * @param cacheDir absolute; created where it is missing
  * @throws build_failed, not_installed, the errors of the file system where the source cannot be read

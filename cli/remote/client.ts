@@ -192,13 +192,33 @@ export interface Api {
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
-  list(o: { cursor?: string | undefined; limit?: number; cid?: string; order?: 'asc' }): Promise<FileList>;
+  list(o: {
+    cursor?: string | undefined;
+    limit?: number;
+    cid?: string;
+    mode?: StoredFile['mode'];
+    order?: 'asc';
+  }): Promise<FileList>;
   remove(fileId: string): Promise<Receipt>;
   account(): Promise<AccountDetails>;
   createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
   listKeys(): Promise<ApiKeyList>;
   /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
   revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
+}
+
+/**
+ * What the service takes, and the API key in use: two questions that are asked at the same time.
+ *
+ * @throws the codes of both; what is wrong with the service comes first
+ */
+export async function introduction(
+  routes: Pick<Api, 'health' | 'account'>,
+): Promise<{ readonly health: Health; readonly key: AccountDetails['key'] }> {
+  const [health, account] = await Promise.allSettled([routes.health(), routes.account()]);
+  if (health.status === 'rejected') throw health.reason;
+  if (account.status === 'rejected') throw account.reason;
+  return { health: health.value, key: account.value.key };
 }
 
 /** The routes that the command line uses (worker/README.md). */

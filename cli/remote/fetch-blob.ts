@@ -7,6 +7,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
   carOf,
+  cidFromV0,
   gateway,
   type GatewayFetch,
   type GatewayProblem,
@@ -31,19 +32,17 @@ export function isBlobReference(text: string): boolean {
 }
 
 /**
- * Parses a blob ID as people copy it: alone, as `ipfs://<cid>` or as `/ipfs/<cid>`, with spaces around it. The error does not
- * repeat other text: arguments in the wrong order put a password there.
+ * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a gateway, with spaces around it, and
+ * as a CIDv0. The gateway of a URL is not asked: a service or a configured one is. The error does not repeat other text: arguments in
+ * the wrong order put a password there.
  *
  * @param more what to add to the hint for text that is nothing like a blob ID
  * @throws invalid_cid
  */
 export function parseBlobId(text: string, more = ''): string {
-  const bare = text
-    .trim()
-    .replace(/^(?:ipfs:\/\/|\/ipfs\/)/i, '')
-    .replace(/\/$/, '');
+  const bare = (inUrl(text.trim()) ?? text.trim().replace(/^(?:ipfs:\/\/|\/ipfs\/)/i, '')).replace(/\/$/, '');
   try {
-    return parseCid(bare).text;
+    return cidFromV0(bare)?.text ?? parseCid(bare).text;
   } catch (error) {
     if (!isSealpinError(error, 'invalid_cid')) throw error;
     const [detail, hint] = notBlobId(bare);
@@ -51,22 +50,23 @@ export function parseBlobId(text: string, more = ''): string {
   }
 }
 
+/**
+ * What the URL of a path gateway or a subdomain gateway has where the CID is, with the path after it; undefined for other text
+ * (https://specs.ipfs.tech/http-gateways/).
+ */
+function inUrl(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  const { hostname, pathname } = new URL(text);
+  const [label = '', kind] = hostname.split('.');
+  return kind === 'ipfs' ? `${label}${pathname}` : /^\/ipfs\/(.+)$/.exec(pathname)?.[1];
+}
+
 /** What the text is instead of a blob ID, and what to give. Nothing of it is repeated but a CID. */
 function notBlobId(text: string): [detail: string, hint?: string] {
-  if (/^https?:\/\//i.test(text)) {
-    const cid = /\/ipfs\/(b[a-z2-7]{58})(?![a-z2-7])|\/\/(b[a-z2-7]{58})\.ipfs\./.exec(text);
-    return [
-      'that is a link, and not a blob ID',
-      cid === null ? 'give only the blob ID: bafkrei… or bafybei…' : `give only the blob ID in it: ${cid[1] ?? cid[2]}`,
-    ];
-  }
-  if (/^Qm[1-9A-HJ-NP-Za-km-z]{44}/.test(text))
-    return [
-      'that is a CIDv0 (Qm…), which Sealpin cannot read',
-      'the file needs a CIDv1: store it again with ipfs add --cid-version=1',
-    ];
+  if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
   if (isFileId(text)) return ['that is a file ID, and not a blob ID', 'sealpin list shows the blob ID of each file'];
-  if (/^b[a-z2-7]{58}\//.test(text)) return ['there is a path after the blob ID', 'give the blob ID alone'];
+  if (/^(?:b[a-z2-7]{58}|Qm[1-9A-HJ-NP-Za-km-z]{44})\//.test(text))
+    return ['there is a path after the blob ID', 'give the blob ID alone'];
   if (/^BA[A-Z2-7]{57}$/.test(text)) return ['that blob ID is in capitals', 'write it in lower case'];
   if (/^ba[fg][a-z2-7]{10,}$/.test(text) && text.length !== 59)
     return [`that blob ID has ${text.length} characters instead of 59`, 'copy all of it again'];
@@ -116,8 +116,11 @@ export function readFailure(error: unknown): unknown {
  * the hash.
  */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
-  return { signal, digest: nodeBackend.sha256, limits: { idleMs: timeouts.stallMs } };
+  return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }
+
+/** After how long the next source is asked for a block as well, in ms: one that stalls does not hold a download up. */
+const hedgeMs = 3_000;
 
 /** The service, then the configured gateways. @throws service_unreachable when there are none */
 export async function sourcesOf(context: Context): Promise<BlockSource[]> {

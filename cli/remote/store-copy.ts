@@ -1,13 +1,20 @@
-/** Storing what exists already, at a service: a blob under its own CID, or a file that the service encrypts anew. */
+/** Storing what exists already, at a service: a blob under its own CID, or a file that the service encrypts again. */
 import { createHash } from 'node:crypto';
-import { createUpload, endUpload, sendUpload, type UploadedFile } from '../../client/resumable-upload.ts';
+import {
+  createUpload,
+  endUpload,
+  isTemporaryFailure,
+  sendUpload,
+  type UploadedFile,
+  type UploadSource,
+} from '../../client/resumable-upload.ts';
 import { attachment } from '../../client/attachment.ts';
-import { sentOnce } from '../../client/sent-once.ts';
 import { NewlyStoredFile } from '../../shared/api.ts';
+import type { OpenedAt } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carOf, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { limitsOf, refuseLarge } from '../seal.ts';
+import { type Limits, limitsOf, refuseLarge } from './limits.ts';
 import { type Api, api, call, json } from './client.ts';
 import { optionsOf } from './fetch-blob.ts';
 import type { Service } from './service-choice.ts';
@@ -18,7 +25,7 @@ import { uploadTransport } from './upload-transport.ts';
 export type Target = {
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: ReturnType<typeof limitsOf>;
+  readonly limits: Limits;
   readonly context: Pick<Context, 'signal' | 'timeouts'>;
 };
 
@@ -31,6 +38,9 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
 /** What was stored. `bytes`: of the file that was sent. */
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
+/** How a copy is sent. */
+type Sending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
+
 /** What is in memory of an upload in several requests. */
 const partBytes = 16 * 1024 * 1024;
 /** How long a failed upload waits for the service to forget it. */
@@ -42,14 +52,15 @@ const anyBytes = 'application/octet-stream';
  * Sealpin's own layout only. Every block is verified before it is sent.
  *
  * @param sources of its blocks, in order of preference
- * @param onBytes gets the length of what is on its way
+ * @param o.idempotencyKey the same for a repeated call, which then continues what is stored in several requests; `onBytes` gets the
+ *   length of what is on its way
  * @throws not_found, content_mismatch and the other codes of the sources; too_large; cid_mismatch; what the service refuses with
  */
 export async function storeCopy(
   cid: string,
   sources: readonly BlockSource[],
   target: Target,
-  onBytes: (bytes: number) => void,
+  o: Sending,
 ): Promise<Copied> {
   const { service, routes, limits, context } = target;
   const stop = new AbortController();
@@ -62,12 +73,13 @@ export async function storeCopy(
     if (limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes) {
       const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
       const headers = { 'content-type': 'application/vnd.ipld.car' };
-      const body = { stream: counted(car, onBytes), bytes: undefined };
+      const body = { stream: counted(car, o.onBytes), bytes: undefined };
       const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
       stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);
     } else {
       refuseLarge(file.size, limits.uploadBytes);
-      stored = await inParts(target, file.read(), { bytes: file.size, cid }, onBytes);
+      const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
+      stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
     }
     await refuseOther({ ...stored, size: file.size }, { cid, bytes: file.size }, routes);
     return { fileId: stored.fileId, cid, bytes: file.size };
@@ -84,37 +96,42 @@ export async function storeCopy(
 }
 
 /**
- * Stores a plaintext that the service encrypts to the account's key. A digest of what arrived is compared with what was sent, where the
- * service gives one.
+ * Stores a plaintext that the service encrypts to the account's key. In one request a digest of what arrived is compared with what was
+ * sent, where the service gives one.
  *
- * @param plaintext exactly `bytes` long
- * @param o.idempotencyKey of a request that may be repeated, in one request
+ * @param o.idempotencyKey the same for a repeated call, which stores nothing twice; `onBytes` gets the length of what is on its way
  * @throws content_mismatch when something else arrived (it is then deleted); too_large; what the service refuses with
  */
 export async function storeEncrypted(
-  plaintext: ReadableStream<Uint8Array>,
-  o: { readonly bytes: number; readonly filename: string; readonly idempotencyKey: string },
+  { plaintextBytes: bytes, decryptRange }: OpenedAt,
+  filename: string,
   target: Target,
-  onBytes: (bytes: number) => void,
+  o: Sending,
 ): Promise<Copied> {
   const { service, routes, limits, context } = target;
-  const { bytes } = o;
   refuseLarge(bytes, limits.fileBytes);
   if (limits.requestBytes !== null && bytes > limits.requestBytes) {
-    const { fileId, cid } = await inParts(target, plaintext, { bytes, encryptAs: o.filename }, onBytes);
+    const source: UploadSource = {
+      bytes,
+      async *read(start, end) {
+        yield* counted(await decryptRange({ start, end }));
+      },
+    };
+    const { fileId, cid } = await inParts(target, source, { ...o, encryptAs: filename }, o.onBytes);
     return { fileId, cid, bytes };
   }
   const hash = createHash('sha256');
+  const plaintext = await decryptRange({ start: 0, end: bytes });
   const stored = await json(
     await call(service, 'v1/storage/encrypted', {
       method: 'POST',
       headers: {
         'content-type': anyBytes,
-        'content-disposition': attachment(o.filename),
+        'content-disposition': attachment(filename),
         'idempotency-key': o.idempotencyKey,
         'want-repr-digest': 'sha-256=10',
       },
-      body: { stream: counted(plaintext, onBytes, (chunk) => hash.update(chunk)), bytes },
+      body: { stream: counted(plaintext, o.onBytes, (chunk) => hash.update(chunk)), bytes },
       ...context,
     }),
     NewlyStoredFile,
@@ -136,32 +153,39 @@ function carBytes(fileBytes: number): number {
   return fileBytes + Math.ceil(fileBytes / 1000) + 4096;
 }
 
+/** Stores in several requests, and continues what an earlier call with the same key began. */
 async function inParts(
   { service, limits, context }: Target,
-  stream: ReadableStream<Uint8Array>,
-  o: { readonly bytes: number; readonly cid?: string; readonly encryptAs?: string },
+  source: UploadSource,
+  o: { readonly cid?: string; readonly encryptAs?: string; readonly idempotencyKey: string },
   onBytes: (bytes: number) => void,
 ): Promise<UploadedFile> {
   const { signal } = context;
   const maxBodyBytes = Math.min(limits.requestBytes ?? Infinity, partBytes);
   const transport = uploadTransport(service, context);
-  const parts = sentOnce(stream, o.bytes);
-  const uploadId = await createUpload(transport, { ...o, idempotencyKey: crypto.randomUUID() }, { signal });
+  const send = async (idempotencyKey: string): Promise<UploadedFile> => {
+    const uploadId = await createUpload(transport, { ...o, bytes: source.bytes, idempotencyKey }, { signal });
+    try {
+      return await sendUpload(transport, uploadId, source, { signal, maxBodyBytes, onBytes });
+    } catch (error) {
+      // Otherwise the next call with the same key goes on with it; else it ends by itself in some days, too.
+      if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
+        await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+      throw error;
+    }
+  };
   try {
-    const file = await sendUpload(transport, uploadId, parts, { signal, maxBodyBytes, onBytes });
-    await parts.end();
-    return file;
+    return await send(o.idempotencyKey);
   } catch (error) {
-    parts.cancel(error);
-    // It ends by itself in some days, too.
-    await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
-    throw error;
+    // What became of the earlier call was ended or deleted since.
+    if (!isSealpinError(error, 'gone')) throw error;
+    return send(crypto.randomUUID());
   }
 }
 
 async function* counted(
   stream: ReadableStream<Uint8Array>,
-  onBytes: (bytes: number) => void,
+  onBytes: (bytes: number) => void = () => undefined,
   onChunk: (chunk: Uint8Array) => void = () => undefined,
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of stream) {

@@ -1,20 +1,31 @@
 /** Completion scripts for shells, generated from the commands. */
-import type { Command } from '../command.ts';
+import type { Command, Completes } from '../command.ts';
 
 /** The shells that completions exist for. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
 /** One of them. */
 export type Shell = (typeof shells)[number];
 
-type Flag = { readonly name: string; readonly description: string; readonly takes: string | undefined };
+/** `takes`: its value, if it has one; `completes`: what that is, a file when undefined. */
+type Flag = {
+  readonly name: string;
+  readonly description: string;
+  readonly takes: string | undefined;
+  readonly completes: Completes | undefined;
+};
 
 function flagsOf(command: Command): Flag[] {
-  const flags = Object.entries(command.args).flatMap(([name, arg]): Flag[] =>
-    arg.type === 'positional'
-      ? []
-      : [{ name: `--${name}`, description: arg.description, takes: arg.type === 'string' ? arg.valueHint : undefined }],
-  );
-  return [...flags, { name: '--help', description: 'Explain the command', takes: undefined }];
+  const flags = Object.entries(command.args).flatMap(([name, arg]): Flag[] => {
+    if (arg.type === 'positional') return [];
+    const [takes, completes] = arg.type === 'string' ? [arg.valueHint, arg.completes] : [undefined, undefined];
+    return [{ name: `--${name}`, description: arg.description, takes, completes }];
+  });
+  return [...flags, { name: '--help', description: 'Explain the command', takes: undefined, completes: undefined }];
+}
+
+/** What the positionals of a command are, in their order; a file when undefined. */
+function positionalsOf(command: Command): (Completes | undefined)[] {
+  return Object.values(command.args).flatMap((arg) => (arg.type === 'positional' ? [arg.completes] : []));
 }
 
 /** Commands by their first word, such as `key create` by `key`. */
@@ -40,17 +51,24 @@ const bash = (commands: readonly Command[]): string => {
   const subcommands = groups
     .filter(([, members]) => isGroup(members))
     .map(([first, members]) => `    ${first}) words=${quoted(members.map(secondWord).join(' '))} ;;`);
-  const flags = commands.map(
-    (command) =>
-      `    ${quoted(command.name)}) words=${quoted(
-        flagsOf(command)
-          .map(({ name }) => name)
-          .join(' '),
-      )} ;;`,
-  );
+  const cases = commands.map((command) => {
+    const flags = flagsOf(command);
+    const names = flags.map(({ name }) => name).join(' ');
+    const taking = flags.filter(({ takes }) => takes !== undefined).map(({ name }) => name);
+    const kinds = positionalsOf(command).map((kind) => kind ?? 'file');
+    const last = command.rest === undefined ? 'file' : (kinds.at(-1) ?? 'file');
+    const values = flags.flatMap(({ name, completes }) =>
+      completes === undefined ? [] : [`${name}) kind=${completes} ;;`],
+    );
+    return `    ${quoted(command.name)})
+      words=${quoted(names)} taking=${quoted(` ${taking.join(' ')} `)} kinds=(${kinds.join(' ')}) last=${last}
+      case $previous in ${values.join(' ')} esac ;;`;
+  });
   return `# sealpin for bash: source <(sealpin completions bash)
 _sealpin() {
-  local current=\${COMP_WORDS[COMP_CWORD]} command=\${COMP_WORDS[1]} words=''
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]} command=\${COMP_WORDS[1]}
+  local words='' taking='' last=file kind='' begin=2 at position=0
+  local -a kinds=()
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     COMPREPLY=($(compgen -W ${quoted([...groups.map(([first]) => first), '--help', '--version'].join(' '))} -- "$current"))
@@ -65,18 +83,28 @@ ${subcommands.join('\n')}
       return
     fi
     command="$command \${COMP_WORDS[2]}"
-    words=''
+    words='' begin=3
   fi
   case $command in
-${flags.join('\n')}
+${cases.join('\n')}
   esac
   if [[ $current == -* ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$current"))
-  else
-    compopt -o filenames 2>/dev/null
-    local IFS=$'\\n'
-    COMPREPLY=($(compgen -f -- "$current"))
+    return
   fi
+  if [[ -z $kind && $taking != *" $previous "* ]]; then
+    for ((at = begin; at < COMP_CWORD; at++)); do
+      if [[ $taking == *" \${COMP_WORDS[at]} "* ]]; then ((at++)); elif [[ \${COMP_WORDS[at]} != -* ]]; then ((position++)); fi
+    done
+    kind=\${kinds[position]:-$last}
+  fi
+  if [[ -n $kind && $kind != file ]]; then
+    COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" completions --values "$kind" 2>/dev/null)" -- "$current"))
+    ((\${#COMPREPLY[@]})) && return
+  fi
+  compopt -o filenames 2>/dev/null
+  local IFS=$'\\n'
+  COMPREPLY=($(compgen -f -- "$current"))
 }
 complete -F _sealpin sealpin
 `;
@@ -93,17 +121,27 @@ const zsh = (commands: readonly Command[]): string => {
       ([word, members]) =>
         `    ${word}) subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
     );
+  const action = (kind: Completes | undefined): string => (kind === undefined ? '_files' : ` _sealpin_values ${kind}`);
   const cases = commands.map((command) => {
-    const flags = flagsOf(command).map(({ name, description, takes }) =>
-      quoted(`${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:_files`}`),
+    const flags = flagsOf(command).map(({ name, description, takes, completes }) =>
+      quoted(`*${name}[${escaped(description)}]${takes === undefined ? '' : `:${takes}:${action(completes)}`}`),
     );
-    return `    ${quoted(command.name)}) _arguments ${[...flags, "'*:file:_files'"].join(' ')} ;;`;
+    const kinds = positionalsOf(command);
+    const positionals = kinds.map((kind, index) => quoted(`${index + 1}:${kind ?? 'file'}:${action(kind)}`));
+    const rest = command.rest === undefined ? undefined : kinds.at(-1);
+    const others = quoted(`*:${rest ?? 'file'}:${action(rest)}`);
+    return `    ${quoted(command.name)}) _arguments ${[...flags, ...positionals, others].join(' ')} ;;`;
   });
   return `#compdef sealpin
 # sealpin for zsh: sealpin completions zsh > ~/.zfunc/_sealpin, with ~/.zfunc in fpath before compinit
+_sealpin_values() {
+  local -a found
+  found=(\${(f)"$($program completions --values $1 2>/dev/null)"})
+  compadd -a found || _files
+}
 _sealpin() {
   local -a commands subcommands
-  local command=$words[2]
+  local program=$words[1] command=$words[2]
   commands=(${first.join(' ')})
   if ((CURRENT == 2)); then
     _describe command commands
@@ -118,7 +156,11 @@ ${subcommands.join('\n')}
       return
     fi
     command="$command $words[3]"
+    shift words
+    ((CURRENT--))
   fi
+  shift words
+  ((CURRENT--))
   case $command in
 ${cases.join('\n')}
   esac
@@ -152,11 +194,15 @@ const fish = (commands: readonly Command[]): string => {
       second === undefined
         ? `__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${groupWords}`
         : `__fish_seen_subcommand_from ${word}; and __fish_seen_subcommand_from ${second}`;
-    for (const { name, description, takes } of flagsOf(command)) {
+    const values = (kind: Completes): string => `-a '(sealpin completions --values ${kind} 2>/dev/null)'`;
+    for (const { name, description, takes, completes } of flagsOf(command)) {
+      const value = completes === undefined ? ' -r' : ` -x ${values(completes)}`;
       lines.push(
-        `complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : ' -r'} -d ${quoted(description)}`,
+        `complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : value} -d ${quoted(description)}`,
       );
     }
+    const [kind] = positionalsOf(command).filter((each) => each !== undefined);
+    if (kind !== undefined) lines.push(`complete -c sealpin -n '${condition}' ${values(kind)}`);
   }
   return `# sealpin for fish: sealpin completions fish > ~/.config/fish/completions/sealpin.fish\n${lines.join('\n')}\n`;
 };

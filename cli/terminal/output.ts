@@ -24,6 +24,8 @@ export type OutputOptions = {
 /** What a command may print. stdout gets the result only. */
 export interface Output {
   readonly json: boolean;
+  /** Whether notes are silent. */
+  readonly quiet: boolean;
   /**
    * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
    * stdout has taken it.
@@ -117,6 +119,7 @@ export function createOutput(o: OutputOptions): Output {
   };
   return {
     json: o.json,
+    quiet: o.quiet || o.json,
     async result(object, lines) {
       bar?.hide();
       if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);

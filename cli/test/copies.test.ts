@@ -74,6 +74,28 @@ describe('import', () => {
     expect((await sealpin(['list'], directory)).stdout).toMatch(RegExp(`${root.cid.text}.*file$`, 'm'));
   });
 
+  test('needs no service to decrypt what a CAR file holds', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'letter'), noise);
+    const env = { env: { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' } };
+    await run(['encrypt', 'letter', '--output', 'letter.age'], directory, env);
+    const [first, second] = await Promise.all(
+      [[0, 1_000_000] as const, [1_000_000] as const].map(async ([start, end]) =>
+        leafOf((await readFile(join(directory, 'letter.age'))).subarray(start, end)),
+      ),
+    );
+    const root = await nodeOf([first!, second!]);
+    await writeFile(join(directory, 'letter.car'), carOf(root.cid, [second!, root, first!]));
+    expect(await run(['decrypt', './letter.car', 'out'], directory, env)).toMatchObject({ exit: 0 });
+    expect(await readFile(join(directory, 'out'))).toEqual(noise);
+    second!.bytes[1000]! ^= 1;
+    await writeFile(join(directory, 'letter.car'), carOf(root.cid, [second!, root, first!]));
+    expect(await run(['decrypt', './letter.car', 'no'], directory, env)).toMatchObject({
+      exit: 1,
+      stderr: /something else/,
+    });
+  });
+
   test('says what is wrong with a CAR that it does not take', async () => {
     const directory = await temporaryDirectory();
     const [first, second] = await Promise.all([leafOf(Buffer.from('first')), leafOf(Buffer.from('second'))]);

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { remember } from '../history.ts';
 import { hostile, json, someApiKey, storedFile } from './hostile.ts';
-import { run, temporaryDirectory } from './environment.ts';
+import { Collector, run, temporaryDirectory } from './environment.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey };
 
@@ -35,6 +35,80 @@ describe('list', () => {
     });
     const ran = await run(['list', '--service', service.url], await temporaryDirectory(), { env });
     expect(ran.stdout).toContain(`a.txt  (encrypted by the service: sealpin get ${stored.fileId})\n`);
+  });
+
+  describe('of two files', () => {
+    const [sealed, plain] = [`bafkrei${'a'.repeat(52)}`, `bafybei${'b'.repeat(52)}`];
+    const long = `${'very '.repeat(20)}long.pdf`;
+    const files = [
+      { ...storedFile(sealed, 7), mode: 'encrypted', filename: 'Invoice.txt' },
+      { ...storedFile(plain, 3_000_000), fileId: crypto.randomUUID(), createdAt: '2026-01-31T23:30:00.000Z' },
+    ];
+
+    /** What `list` shows at a terminal of some width, or elsewhere. */
+    async function listed(flags: readonly string[], columns?: number) {
+      const directory = await temporaryDirectory();
+      const service = await hostile({
+        'GET /v1/storage': (request, response) => {
+          const mode = new URL(request.url ?? '', 'http://localhost').searchParams.get('mode');
+          json(response, 200, { files: files.filter((file) => mode === null || file.mode === mode) });
+        },
+      });
+      const [, { fileId, createdAt }] = files as [unknown, (typeof files)[1]];
+      const own = { v: 1, cid: plain, fileId, service: `${service.url}/`, name: long, bytes: 3_000_000 } as const;
+      await remember(directory, { ...own, at: createdAt });
+      const stdout = new Collector();
+      if (columns !== undefined) Object.assign(stdout, { isTTY: true, columns });
+      const argv = ['list', '--service', service.url, '--data-dir', directory, ...flags];
+      const ran = await run(argv, directory, { env, stdout });
+      expect(ran.exit, ran.stderr).toBe(0);
+      return { lines: ran.stdout.trimEnd().split('\n'), stderr: ran.stderr };
+    }
+
+    test.each([40, 80])(
+      'fits a terminal of %i columns, blob IDs and commands apart, in local time',
+      async (columns) => {
+        const { lines } = await listed([], columns);
+        for (const line of lines.filter((each) => !/^ {2}(?:baf|sealpin get)/.test(each)))
+          expect(line.length, line).toBeLessThanOrEqual(columns);
+        for (const cid of [sealed, plain]) expect(lines).toContain(`  ${cid}`);
+        expect(lines).toContain(`  sealpin get ${files[0]!.fileId}`);
+        const local = new Date('2026-01-31T23:30:00.000Z');
+        const minutes = `${String(local.getHours()).padStart(2, '0')}:${String(local.getMinutes()).padStart(2, '0')}`;
+        expect(lines.find((line) => line.includes('2.9 MiB'))).toContain(` ${minutes} `);
+        expect(lines.find((line) => line.includes('very very'))).toMatch(/…$/);
+      },
+    );
+
+    test('has one line for each, in UTC, for other programs', async () => {
+      const { lines } = await listed([]);
+      expect(lines).toHaveLength(2);
+      expect(lines.join('\n')).toContain(`${plain}  2026-01-31 23:30    2.9 MiB  ${long}`);
+    });
+
+    test('shows everything with --long, and those of a name or mode alone', async () => {
+      const { lines } = await listed(['--name', 'invoice', '--long']);
+      expect(lines).toEqual([
+        'Invoice.txt',
+        `  blob ID  ${sealed}`,
+        `  file ID  ${files[0]!.fileId}`,
+        expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,
+        '  size     7 B (7 B)',
+        `  mode     encrypted by the service: sealpin get ${files[0]!.fileId}`,
+        expect.stringContaining('  service  http://127.0.0.1') as unknown,
+      ]);
+      expect((await listed(['--mode', 'encrypted'])).lines.join()).not.toContain(plain);
+      expect((await listed(['--mode', 'plain'])).lines).toHaveLength(1);
+      expect((await listed(['--name', 'nothing like it'])).stderr).toContain('no file matches');
+    });
+
+    test('refuses another mode', async () => {
+      const ran = await run(['list', '--mode', 'secret'], await temporaryDirectory(), { env });
+      expect(ran).toMatchObject({
+        exit: 2,
+        stderr: expect.stringContaining('--mode must be encrypted or plain') as unknown,
+      });
+    });
   });
 
   test.each([{ argv: ['list'] }, { argv: ['delete', `bafkrei${'a'.repeat(52)}`] }])(

@@ -202,17 +202,17 @@ test.each([['decrypt'], ['export']])(
   },
 );
 
-test('a CAR file is told as such, with a password or without', async () => {
+test('a CAR in a pipe is told as such, with a password or without', async () => {
   const directory = await temporaryDirectory();
   const bytes = Buffer.from('content');
   const cid = await cidOfBytes(bytes);
   const car = carOf(cid, [{ id: 'memory', block: async () => bytes }]);
-  await writeFile(join(directory, 'x.car'), new Uint8Array(await new Response(car).arrayBuffer()));
+  const stdin = new Uint8Array(await new Response(car).arrayBuffer());
   for (const password of [{}, { SEALPIN_PASSWORD: 'some long password' }]) {
-    const ran = await run(['decrypt', './x.car', 'out'], directory, { env: password });
+    const ran = await run(['decrypt', '-', 'out'], directory, { env: password, stdin });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('it is a CAR file, which holds a blob as blocks of IPFS\nsealpin: hint: give it to');
-    expect(await readdir(directory)).toEqual(['x.car']);
+    expect(ran.stderr).toContain('it is a CAR file, whose blocks are not read from a pipe\nsealpin: hint: write it');
+    expect(await readdir(directory)).toEqual([]);
   }
 });
 

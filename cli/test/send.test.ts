@@ -6,7 +6,7 @@ import { handOver } from '../../client/index.ts';
 import { encryptPayload } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
-import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
+import { Collector, run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { hostile, json } from './hostile.ts';
 import { localService } from './local.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -231,4 +231,19 @@ test('what is handed over to an inbox is listed and opened by its owner', async 
   expect(await readFile(join(receiver, 'there/receipts.txt'), 'utf8')).toBe('receipts');
   expect(await inbox('revoke', link.trim())).toMatchObject({ exit: 0, stderr: expect.stringContaining('Tax office') });
   await expect(handOver(link.trim(), { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+test('what is stored from a terminal is followed by what to give to whom', async () => {
+  const { url } = await faultyProxy(
+    () => local.url,
+    () => undefined,
+  );
+  const env = { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+  const atTerminal = (): Collector => Object.assign(new Collector(), { isTTY: true });
+  const encrypt = (words: readonly string[], stdout: Collector): Promise<Ran> =>
+    run([...words, 'letter.txt', '--data-dir', sender], sender, { env, stdout, stderr: atTerminal() });
+  const shown = await encrypt(['encrypt'], atTerminal());
+  expect(shown.stderr).toContain('the blob ID may go in public; tell the password another way');
+  expect(shown.stderr).toContain(`to open it: sealpin decrypt <blob_id> <file> --service ${url}/`);
+  expect((await encrypt(['encrypt'], new Collector())).stderr).not.toContain('in public');
 });

@@ -45,6 +45,25 @@ describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
     expect([block.status, await block.text()]).toEqual([500, expect.stringContaining('not found')]);
   });
 
+  test('one that is not sent blocks is asked whether it responds, and nothing is stored there', async () => {
+    const asked: (string | undefined)[] = [];
+    const psa = await startLoopbackServer((request, response) => {
+      asked.push(request.method);
+      response.end('{"count":0,"results":[]}');
+    });
+    onTestFinished(psa.close);
+    const services = [
+      { id: 'kubo', type: 'kubo', url: kubo.url, tokenSecret: 'KUBO_TOKEN' },
+      { id: 'copy', type: 'psa', url: psa.url },
+    ];
+    const [, finding] = await checkPinning({
+      configuration: configurationOf({ PINNING_SERVICES: JSON.stringify(services) }),
+      secretOf: () => kubo.token,
+    });
+    expect(finding).toMatchObject({ ok: true, what: expect.stringContaining('copy: responds') });
+    expect(asked).toEqual(['GET']);
+  });
+
   test('is not tried without its token', async () => {
     expect(await check(undefined)).toEqual([{ ok: undefined, what: expect.stringContaining('set KUBO_TOKEN') }]);
   });

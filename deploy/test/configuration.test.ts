@@ -105,6 +105,7 @@ describe('setup writes the configuration', () => {
 describe('the flags', () => {
   test('are parsed, paths from the working directory', () => {
     expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/work')).toEqual({
+      folder: undefined,
       config: '/work/a.toml',
       adminTokenFile: '/work/admin-token.txt',
       url: 'https://files.acme.org',

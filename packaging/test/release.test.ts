@@ -37,7 +37,7 @@ describe('the workflow', () => {
     expect(publishing).toHaveLength(2);
     for (const command of publishing) expect(command).toContain('--provenance');
     expect(workflow).toContain('needs: test');
-    expect(workflow.match(/: write/g)).toHaveLength(2);
+    expect(workflow.match(/: write/g)).toHaveLength(3);
   });
 
   // Built by `npm run packages` there; here two packages of the same names and versions stand for them.

@@ -44,8 +44,10 @@ export {
   generateKeyPair,
   generatePostQuantumKeyPair,
   isPrivateText,
+  keyPairOf,
   parseIdentities,
   parseRecipients,
+  postQuantumKeyPairOf,
   type KeyPair,
   type PostQuantumKeyPair,
 } from './keys/key-file.ts';

@@ -1,5 +1,6 @@
 /** CIDs, as strictly as Sealpin accepts them: CIDv1, lower-case base32, sha2-256, raw or dag-pb. */
 import { base32 } from 'multiformats/bases/base32';
+import { base58btc } from 'multiformats/bases/base58';
 import { SealpinError } from '../errors.ts';
 
 /** A CID and its parts; `digest` is the SHA-256 of the block, 32 bytes. */
@@ -41,6 +42,19 @@ export function parseCid(text: string): Cid {
   if (cid !== undefined) return cid;
   // The text is not repeated: somebody may have pasted something else.
   throw new SealpinError('invalid_cid');
+}
+
+/**
+ * The CIDv1 of the same block as a CIDv0, the older form: the multihash of a dag-pb block with SHA-256, in base58
+ * (https://github.com/multiformats/cid).
+ * @returns undefined for any other text
+ */
+export function cidFromV0(text: string): Cid | undefined {
+  if (!/^Qm[1-9A-HJ-NP-Za-km-z]{44}$/.test(text)) return undefined;
+  const multihash = base58btc.baseDecode(text);
+  return multihash.length === 34 && multihash[0] === 0x12 && multihash[1] === 32
+    ? cidOf('dag-pb', multihash.slice(2))
+    : undefined;
 }
 
 /** The SHA-256 of a file, where its CID is that of one block of its bytes: files up to 1 MiB. @throws invalid_cid */

@@ -5,6 +5,7 @@
 import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './block-source.ts';
+import { carOf } from './car.ts';
 import { maxBlockBytes } from './profile.ts';
 
 /** What is used of a response; the `Response` of `fetch` is one. */
@@ -41,8 +42,11 @@ export type GatewayOptions = {
  */
 const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 
+/** The refusal of a gateway that gives no CAR files. */
+class WithoutCar extends SealpinError {}
+
 /**
- * Blocks and CARs of a gateway. A redirect is refused: it could lead anywhere, also into a private network.
+ * Blocks and CARs of a gateway. Of one that gives blocks only, CARs are made here, block by block. A redirect is refused: it could lead anywhere, also into a private network.
  *
  * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response), pinning_unavailable and
  * content_mismatch (a Sealpin service says so), service_answer for any other response, and the errors of `fetch` that are a
@@ -82,19 +86,46 @@ export function gateway({
     throw refusalOf(response, type, problem);
   }
 
+  async function block(cid: string, signal: AbortSignal): Promise<Uint8Array> {
+    const reader = byteReader(await get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
+    // One byte too many is enough to see that it is no block.
+    const bytes = await reader.read(maxBlockBytes + 1);
+    await reader.cancel();
+    return bytes;
+  }
+
+  /** A CAR from single blocks, the first of which is here already. */
+  function carOfBlocks(
+    cid: string,
+    root: Uint8Array,
+    { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
+  ): ReadableStream<Uint8Array> {
+    const blocks = { id, block: async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop)) };
+    return carOf(cid, [blocks], {
+      signal,
+      entityBytes: { from: start, ...(end === undefined ? {} : { to: end - 1 }) },
+    });
+  }
+
+  let givesCar = true;
   return {
     id,
-    async block(cid, signal) {
-      const reader = byteReader(await get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
-      // One byte too many is enough to see that it is no block.
-      const bytes = await reader.read(maxBlockBytes + 1);
-      await reader.cancel();
-      return bytes;
-    },
-    car(cid, start, end, signal) {
+    block,
+    async car(cid, start, end, signal) {
+      if (!givesCar) return carOfBlocks(cid, await block(cid, signal), { start, end, signal });
       const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
       if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
-      return get(cid, query, 'application/vnd.ipld.car', ';version=1;order=dfs;dups=y', signal);
+      try {
+        return await get(cid, query, 'application/vnd.ipld.car', ';version=1;order=dfs;dups=y', signal);
+      } catch (error) {
+        if (!(error instanceof WithoutCar)) throw error;
+        const root = await block(cid, signal).catch(() => {
+          signal.throwIfAborted();
+          throw error;
+        });
+        givesCar = false;
+        return carOfBlocks(cid, root, { start, end, signal });
+      }
     },
   };
 }
@@ -117,7 +148,7 @@ function refusalOf(
   if (status === 0 || (status >= 300 && status < 400))
     return new SealpinError('service_answer', 'it redirects to another address', { reason: 'redirected' });
   if (type.endsWith('.car') && statusesWithoutCar.includes(status))
-    return new SealpinError('service_answer', `it does not give CAR files (status ${status}), which Sealpin asks for`, {
+    return new WithoutCar('service_answer', `it gives neither CAR files (status ${status}) nor single blocks`, {
       reason: 'not_a_gateway',
     });
   const detail = `it answered with status ${status}${problem === undefined ? '' : `: ${problem.detail}`}`;

@@ -6,7 +6,7 @@
  * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
  */
 export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
-export { bytesOfCid, cidFromBytes, cidOf, digestOfBytes, isCid, parseCid, type Cid } from './cid.ts';
+export { bytesOfCid, cidFromBytes, cidFromV0, cidOf, digestOfBytes, isCid, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { digestBytes, sha256, treeOf, type Digest } from './tree.ts';
 export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
@@ -14,7 +14,7 @@ export { carReader, type CarBlock } from './car-reader.ts';
 export { type BlockSource } from './block-source.ts';
 export { hashingStream } from './hashing-stream.ts';
 export { openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
-export { carHeader, carOf, carSection, fileFromCar, rootsOf, type CarOptions } from './car.ts';
+export { carHeader, carLength, carOf, carSection, fileFromCar, rootsOf, type CarOptions } from './car.ts';
 export {
   gateway,
   type GatewayFetch,

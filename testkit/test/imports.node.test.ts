@@ -29,12 +29,12 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   client: { rooms: ['shared'], npm: /^$/ },
   cli: {
     rooms: ['shared', 'client'],
-    npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^(@scure\/bip39|@zxcvbn-ts)\//,
+    npm: /^(citty|miniflare|esbuild|lean-qr|modern-tar|valibot)$|^@scure\/bip39(\/|$)|^@zxcvbn-ts\//,
     node: true,
   },
   web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
   packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
-  deploy: { rooms: ['shared', 'worker', 'cli'], npm: /^wrangler$/, node: true },
+  deploy: { rooms: ['shared', 'worker', 'cli'], npm: /^(valibot|wrangler)$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },

@@ -5,7 +5,8 @@ import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
-import { downloaded, Receiver, type Ability, type OpenOptions, type Watched } from './receiver.ts';
+import { readPrivateFiles, type Ability } from './in-page.ts';
+import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -50,19 +51,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return `${url}/`;
   };
 
-  /** The files in the private storage of the page's origin, and their sizes. */
-  const privateFiles = (page: Page): Promise<Record<string, number>> =>
-    page.evaluate(async () => {
-      const found: Record<string, number> = {};
-      const list = async (directory: FileSystemDirectoryHandle): Promise<void> => {
-        for await (const [name, handle] of directory as unknown as AsyncIterable<[string, FileSystemHandle]>)
-          if (handle.kind === 'directory') await list(handle as FileSystemDirectoryHandle);
-          else found[name] = (await (handle as FileSystemFileHandle).getFile()).size;
-      };
-      await list(await navigator.storage.getDirectory());
-      return found;
-    });
-
+  const privateFiles = (page: Page): Promise<Record<string, number>> => page.evaluate(readPrivateFiles);
   const failed = ({ page }: Watched): Promise<void> => page.locator('[data-state=failed]').waitFor();
   const nothingIsComplete = async ({ page }: Watched): Promise<void> => {
     expect(await page.getByText(/complete\b/i).count()).toBe(0);
@@ -179,6 +168,30 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         await session.send('ServiceWorker.stopAllWorkers');
       }
       expect(await download.failure()).not.toBeNull();
+      if (what === 'without its service worker') await page.locator('[data-state=failed]').waitFor();
+    },
+  );
+
+  test.runIf(long).each(['picked', 'disk', 'stream'] as const)(
+    '%s: a page that crashes leaves no file, and the next one nothing in its storage',
+    async (way) => {
+      const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+      const watched = await opened(large, { without: ways[way] }, root);
+      const { page } = watched;
+      const download = way === 'stream' ? page.waitForEvent('download') : undefined;
+      await page.getByRole('button', { name: 'Save film.mkv' }).click();
+      const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
+      await expect.poll(progress, { timeout: 20_000 }).toBeGreaterThan(0);
+      const crashed = page.waitForEvent('crash');
+      await page.goto('chrome://crash').catch(() => undefined);
+      await crashed;
+      if (download !== undefined) expect(await (await download).failure()).not.toBeNull();
+      const next = await page.context().newPage();
+      await next.goto(root);
+      // The picker makes the file that the page then fills in one step.
+      await expect
+        .poll(() => privateFiles(next), { timeout: 20_000 })
+        .toEqual(way === 'picked' ? { 'picked film.mkv': 0 } : {});
     },
   );
 });

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { generateKeys } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs.ts';
-import { ageFile, downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
+import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
+import { ageFile } from './sender.ts';
 
 const noPicker = { without: ['picker'] } as const;
 const pattern = (length: number): Uint8Array<ArrayBuffer> =>

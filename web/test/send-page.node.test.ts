@@ -4,7 +4,8 @@ import type { Page } from 'playwright-core';
 import { connect, generateKeys, receive } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs.ts';
-import { downloaded, nothing, Receiver, storageOf, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { nothing, readStorage } from './in-page.ts';
+import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const name = 'canary of the name.txt';
@@ -81,7 +82,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
     expect((await connection.list()).files).toEqual([]);
 
-    expect(await storageOf(page)).toEqual(nothing);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
     const seen = [...requests, ...receiver.service.log].join('\n');
     for (const canary of ['canary', encodeURIComponent(name), link.split('#1')[1]!.slice(22, 65)])
       expect(seen).not.toContain(canary);
@@ -185,7 +186,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { files, note: said } = await owner.inbox.open(deliveries[0]!.id);
     expect([said, files[0]!.name, await (await files[0]!.open()).text()]).toEqual([note, name, text]);
     expect(requests.slice(1).join('\n')).not.toContain('canary');
-    expect(await storageOf(page)).toEqual(nothing);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
 
     await page.getByRole('button', { name: 'Hand over more' }).click();
     expect(await page.locator('#chosen').innerText()).toBe('');

@@ -1,9 +1,11 @@
 /** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { bundleWeb } from '../../cli/local/web-bundle.ts';
-import { withProgram } from '../../testkit/programs.ts';
-import { ageFile, downloaded, nothing, Receiver, storageOf, violations } from './receiver.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import { nothing, readStorage } from './in-page.ts';
+import { downloaded, Receiver, violations } from './receiver.ts';
+import { ageFile } from './sender.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -107,7 +109,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     expect((await downloaded(page, `Save ${name}`))!.bytes.toString()).toBe('canary of the plaintext');
-    expect(await storageOf(page)).toEqual(nothing);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
     expect(await page.locator('#password').inputValue()).toBe('');
     expect(await page.context().cookies()).toEqual([]);
     expect(requests.length).toBeGreaterThan(5);

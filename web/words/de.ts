@@ -61,6 +61,7 @@ export const de: Words = {
   again: 'Noch einmal speichern',
   retry: 'Noch einmal versuchen',
   notSaved: 'Nicht gespeichert, nichts wurde behalten.',
+  notWhole: 'Nicht gespeichert.',
   announceSaved: (name) => `${name} ist gespeichert und vollständig.`,
   announceProgress: (name, percent) => `${name}: ${percent}`,
 
@@ -201,6 +202,8 @@ export const de: Words = {
     key_invalid: 'Das ist kein privater Schlüssel, der solche Dateien öffnet.',
     no_room:
       'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie ein aktuelles Chrome oder Firefox auf einem Rechner, oder die Befehlszeile: sealpin receive.',
+    cut_off:
+      'Der Browser hat den Download vorzeitig beendet. Löschen Sie, was in Ihren Downloads liegt: Es ist nicht die ganze Datei.',
     disk_full: 'Auf diesem Gerät ist nicht genug Platz.',
     aborted: 'Abgebrochen. Nichts wurde behalten.',
     other: 'In dieser Seite ging etwas schief. Nichts wurde behalten.',

@@ -57,6 +57,7 @@ export const en = {
   again: 'Save again',
   retry: 'Try again',
   notSaved: 'Not saved, nothing was kept.',
+  notWhole: 'Not saved.',
   announceSaved: (name: string) => `${name} is saved and complete.`,
   announceProgress: (name: string, percent: string) => `${name}: ${percent}`,
 
@@ -192,6 +193,7 @@ export const en = {
     key_invalid: 'This is not a private key that opens such files.',
     no_room:
       'This browser has no room for a file of this size. Use a current Chrome or Firefox on a computer, or the command line: sealpin receive.',
+    cut_off: 'The browser ended the download early. Delete what is in your downloads: it is not the whole file.',
     disk_full: 'There is not enough room on this device.',
     aborted: 'Cancelled. Nothing was kept.',
     other: 'Something went wrong in this page. Nothing was kept.',

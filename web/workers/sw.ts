@@ -17,13 +17,13 @@ self.addEventListener('install', () => void self.skipWaiting());
 
 self.addEventListener('message', ({ data }: ExtendableMessageEvent) => {
   const message = data as ToServiceWorker;
-  if (message.kind === 'offer') {
-    transfers.set(message.id, { offer: message, isTaken: false });
-    message.heard.postMessage(undefined);
-  } else if (message.kind === 'gone') {
+  if (message.kind === 'gone') {
     transfers.get(message.id)?.fail?.();
     transfers.delete(message.id);
+    return;
   }
+  if (message.kind === 'offer') transfers.set(message.id, { offer: message, isTaken: false });
+  message.answer.postMessage(transfers.has(message.id));
 });
 
 self.addEventListener('fetch', (event) => {
@@ -35,9 +35,9 @@ self.addEventListener('fetch', (event) => {
 });
 
 function take(transfer: Transfer): Response {
-  const { id, name, size, port } = transfer.offer;
+  const { name, size, port } = transfer.offer;
   transfer.isTaken = true;
-  const body = pulledFrom(port, size, { started: (fail) => (transfer.fail = fail), ended: () => transfers.delete(id) });
+  const body = pulledFrom(port, size, (fail) => (transfer.fail = fail));
   return new Response(body, {
     headers: {
       'Content-Type': 'application/octet-stream',
@@ -54,11 +54,7 @@ function take(transfer: Transfer): Response {
  * The bytes that the other end of a port gives when it is asked. A browser takes the end of a stream for the end of the file, whatever
  * length was announced: so the stream ends after exactly `size` bytes and `end`, and errors in every other case, silence included.
  */
-function pulledFrom(
-  port: MessagePort,
-  size: number,
-  on: { started(fail: () => void): void; ended(): void },
-): ReadableStream<Uint8Array> {
+function pulledFrom(port: MessagePort, size: number, onStart: (fail: () => void) => void): ReadableStream<Uint8Array> {
   let received = 0;
   let isOver = false;
   let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -70,10 +66,10 @@ function pulledFrom(
     isOver = true;
     clearTimeout(watchdog);
     send(message);
-    on.ended();
     answered?.();
   };
   const fail = (): void => {
+    if (isOver) return;
     stream?.error(new Error('the page stopped before the file was whole'));
     end('broken');
   };
@@ -95,7 +91,7 @@ function pulledFrom(
       answered?.();
     }
   });
-  on.started(fail);
+  onStart(fail);
   return new ReadableStream<Uint8Array>({
     start(controller) {
       stream = controller;

@@ -33,7 +33,7 @@ type Options = {
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  deliver(ids: readonly number[]): Promise<Removal>;
+  deliver(ids: readonly number[], requestId?: string): Promise<Removal>;
   /** Runs after headers are overwritten. */
   erased(): Promise<void>;
   now(): number;
@@ -109,15 +109,18 @@ export class AccountFiles extends RpcTarget {
     return changed;
   }
 
-  /** Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference. */
-  async remove(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+  /**
+   * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
+   * @param requestId of the request, for the log
+   */
+  async remove(hash: string, fileId: string, requestId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
     const { authorize, storage, shares, deliver, erased } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
     const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted', caller.key.id));
     if (removed === undefined) return err('not_found');
     await shares.deliver(removed.ending);
-    await deliver([removed.message]);
+    await deliver([removed.message], requestId);
     await erased();
     return this.#receipt(fileId);
   }

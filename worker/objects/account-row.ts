@@ -23,8 +23,7 @@ type Row = {
   spki: ArrayBuffer;
   recovery_key: string | null;
   recovery: ArrayBuffer | null;
-  /** Missing in tables that are older than the column. */
-  recovery_hash?: string | null;
+  recovery_hash: string | null;
   created_at: number;
   closed_at: number | null;
 };
@@ -74,9 +73,7 @@ export class AccountRow {
   /** The recovery file; undefined where the account has no recovery key. */
   recovery(): StoredRecovery | undefined {
     const { recovery, recovery_key: key, recovery_hash: hash } = this.#sql.exec('SELECT * FROM account').one() as Row;
-    return recovery === null || key === null
-      ? undefined
-      : { file: new Uint8Array(recovery), key, secretHash: hash ?? null };
+    return recovery === null || key === null ? undefined : { file: new Uint8Array(recovery), key, secretHash: hash };
   }
 
   replaceRecovery(next: Recovery): void {

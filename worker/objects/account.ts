@@ -6,7 +6,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import { AccountFiles } from './account-files.ts';
 import { Keys, type Authorized } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
@@ -52,7 +52,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #files = new Files(this.#sql, this.#events, () => this.now());
   readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
-    send: (message) => send(this.env, this.#row.id, message),
+    send: (message, requestId) => send(this.env, this.#row.id, message, requestId),
     unreferred: (fileId, pins) => this.#receipts.setPins(fileId, pins),
     now: () => this.now(),
   });
@@ -72,21 +72,21 @@ export class Account extends DurableObject<AccountEnv> {
     account: () => this.#row.open?.id,
     authorize: (hash: string, scope: Scope) => this.#authorize(hash, scope),
     alarmBy: (dueMs: number) => this.#alarm.by(dueMs),
-    deliver: (ids: readonly number[]) => this.#deliver(ids),
+    deliver: (ids: readonly number[], requestId?: string) => this.#deliver(ids, requestId),
     erased: () => this.erased(),
     now: () => this.now(),
+    env: this.env,
   };
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
     authorize: (hash) => this.#authorize(hash, 'write'),
-    service: (id) => serviceOf(this.env, id),
+    service: (id) => blockServiceOf(this.env, id),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    env: this.env,
     authorize: (hash) => this.#authorize(hash, 'share'),
   });
   readonly #signed = new SignedRequests({
@@ -274,7 +274,7 @@ export class Account extends DurableObject<AccountEnv> {
       const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      const result = await refer(this.env, { cid, service, fileId, account: account.id });
+      const result = await refer(this.env, { cid, service, fileId, account: account.id, requestId: terms.requestId });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId);
       return result;
@@ -393,8 +393,8 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: readonly number[]): Promise<Removal> {
+  async #deliver(ids: readonly number[], requestId?: string): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    return await this.#outbox.deliver(ids);
+    return await this.#outbox.deliver(ids, requestId);
   }
 }

@@ -2,13 +2,16 @@
 import { RpcTarget } from 'cloudflare:workers';
 import { scopes } from '../../shared/api.ts';
 import type { AccountChanges } from '../../shared/api.ts';
+import { backupPage, endRestore, restorePage, type AccountPage } from './account-backup.ts';
 import { accountGauges, type AccountGauges } from './account-gauges.ts';
 import type { AccountRecord, AccountRow, Usage } from './account-row.ts';
 import type { AccountSettings, Settings } from './account-settings.ts';
+import type { AccountEnv } from './delivery.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord, KeyRegistry } from './key-registry.ts';
 import { KeyUsage, type UsagePage } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
+import { restoreReferences } from './restore-references.ts';
 import { err, type Failure, type Result } from './result.ts';
 
 /** An account with what it uses and may. */
@@ -21,6 +24,7 @@ type Options = {
   registry: KeyRegistry;
   files: Files;
   outbox: Outbox;
+  env: AccountEnv;
   now(): number;
   /** When the alarm is to ring, in ms. */
   nextDue(): number | undefined;
@@ -91,6 +95,34 @@ export class Administration extends RpcTarget {
     const { row, files, storage } = this.#o;
     if (row.open !== undefined) storage.transactionSync(() => files.deny(cid, denied));
     return { ok: true };
+  }
+
+  /** A page of the backup of the account. @param cursor `next` of the page before it @returns `not_found` */
+  async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
+    const { row, settings, storage } = this.#o;
+    if (row.open === undefined) return noAccount();
+    return { ok: true, page: backupPage({ sql: storage.sql, row, settings }, row.open.id, cursor, limit) };
+  }
+
+  /**
+   * Restores a page of a backup where there was no account; a page may be repeated. With the last one its keys work.
+   * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, and what `Pin` fails with
+   */
+  async restore(page: AccountPage): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
+    const { row, settings, storage, env, flushSoon } = this.#o;
+    const { sql } = storage;
+    const failure = storage.transactionSync(() => restorePage({ sql, row, settings }, page));
+    if (failure !== undefined) return failure;
+    row.reload();
+    const restored = await restoreReferences(env, page);
+    if (!restored.ok) return restored;
+    const { keys } = sql.exec<{ keys: number }>('SELECT count(*) AS keys FROM api_key').one();
+    if (page.next === null) {
+      storage.transactionSync(() => endRestore({ sql, settings }));
+      await this.enlist();
+      await flushSoon();
+    }
+    return { ok: true, unpinned: restored.unpinned, usage: row.usage(), keys };
   }
 
   /** What the metrics of the service add up; zeros where there is no account. */

@@ -27,8 +27,13 @@ export class Alarm {
 
   /** Makes the alarm ring at that time (in ms) or before. */
   async by(dueMs: number): Promise<void> {
-    this.#known ??= this.#storage.getAlarm();
-    const set = await this.#known;
+    let known;
+    let set;
+    do {
+      known = this.#known ??= this.#storage.getAlarm();
+      set = await known;
+      // Another call may have set it meanwhile.
+    } while (known !== this.#known);
     if (set !== null && set <= dueMs) return;
     this.#known = Promise.resolve(dueMs);
     await this.#storage.setAlarm(Math.min(dueMs, lastMs));

@@ -16,9 +16,15 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
 /**
  * Delivers a message once.
  * @param account the ID of the account that sends it
+ * @param requestId of the request that waits for it, for the log; none where the alarm delivers
  * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
  */
-export async function send(env: AccountEnv, account: string | undefined, message: Message): Promise<Result<Delivered>> {
+export async function send(
+  env: AccountEnv,
+  account: string | undefined,
+  message: Message,
+  requestId?: string,
+): Promise<Result<Delivered>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));
     return { ok: true, status: 'unpinned', pins: [] };
@@ -37,16 +43,16 @@ export async function send(env: AccountEnv, account: string | undefined, message
   }
   if (account === undefined) return err('not_found');
   const { target: cid, service, fileId } = message;
-  return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account });
+  return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account, requestId });
 }
 
 /** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
 export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
-    const { cid, service, fileId, account, isPart = false } = reference;
-    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account, isPart });
+    const { cid, service, fileId, account, isPart = false, requestId } = reference;
+    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account, isPart, requestId });
   } catch (error) {
-    log({ event: 'account.reference', error: errorText(error) });
+    log({ event: 'account.reference', requestId: reference.requestId, error: errorText(error) });
     return err('overloaded', undefined, 2);
   }
 }

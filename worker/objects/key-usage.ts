@@ -4,7 +4,7 @@
 export type Used = { requests: number; bytesIn: number; bytesOut: number };
 
 /** What a key has used on a day of UTC, which is named as in ISO 8601. */
-export type UsedByKey = Used & { day: string; key: string };
+type UsedByKey = Used & { day: string; key: string };
 
 /** `next` is the cursor of the next page, if there is one. */
 export type UsagePage = { usage: UsedByKey[]; next: number | undefined };

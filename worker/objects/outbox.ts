@@ -26,7 +26,7 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
 export type Delivered = { status: Removal; pins: RemovedHome[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
-type Send = (message: Message) => Promise<Result<Delivered>>;
+type Send = (message: Message, requestId?: string) => Promise<Result<Delivered>>;
 
 type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
 
@@ -66,13 +66,14 @@ export class Outbox {
 
   /**
    * Delivers the messages with these IDs that are still there.
+   * @param requestId of the request that waits for them, for the log
    * @returns what became of the pins altogether; `scheduled` when a message is not acknowledged yet
    */
-  async deliver(ids: readonly number[]): Promise<Removal> {
+  async deliver(ids: readonly number[], requestId?: string): Promise<Removal> {
     let result: Removal = 'unpinned';
     for (const id of ids) {
       const rows = this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
-      result = leastDone(result, await this.#deliverRows(rows));
+      result = leastDone(result, await this.#deliverRows(rows, requestId));
     }
     return result;
   }
@@ -93,7 +94,7 @@ export class Outbox {
     return row?.due ?? undefined;
   }
 
-  async #deliverRows(rows: readonly OutboxRow[]): Promise<Removal> {
+  async #deliverRows(rows: readonly OutboxRow[], requestId?: string): Promise<Removal> {
     const now = this.#options.now();
     let result: Removal = 'unpinned';
     for (const row of rows) {
@@ -101,7 +102,7 @@ export class Outbox {
       const due = now + backoffMs(attempts);
       // Before the message goes out: the next alarm must not send it once more while this one waits.
       this.#sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, due, row.id);
-      const acknowledged = await this.#attempt(row);
+      const acknowledged = await this.#attempt(row, requestId);
       if (acknowledged !== undefined) {
         this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
         if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);
@@ -111,13 +112,16 @@ export class Outbox {
     return result;
   }
 
-  async #attempt({ op, target, service, file_id: fileId, attempts }: OutboxRow): Promise<Delivered | undefined> {
+  async #attempt(
+    { op, target, service, file_id: fileId, attempts }: OutboxRow,
+    requestId?: string,
+  ): Promise<Delivered | undefined> {
     try {
-      const result = await this.#options.send({ op, target, service, fileId });
+      const result = await this.#options.send({ op, target, service, fileId }, requestId);
       if (result.ok) return result;
-      log({ event: 'outbox.refused', op, attempts, code: result.code });
+      log({ event: 'outbox.refused', requestId, op, attempts, code: result.code });
     } catch (error) {
-      log({ event: 'outbox.failed', op, attempts, error: errorText(error) });
+      log({ event: 'outbox.failed', requestId, op, attempts, error: errorText(error) });
     }
     return undefined;
   }

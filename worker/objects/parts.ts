@@ -15,6 +15,8 @@ export type NewPart = {
   digests: Uint8Array;
   /** Bytes of its leaves. */
   bytes: number;
+  /** The request that sends it, for the log; no row has it. */
+  requestId?: string;
 };
 
 /** The time at which a part is due that does not come due by itself. */

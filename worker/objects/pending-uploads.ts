@@ -12,8 +12,8 @@ import { err, type Failure, type Result } from './result.ts';
 /** How long a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
-/** On what terms a file is stored. `isOnly`: only as the only one with its name. */
-export type UploadTerms = { claim: Claim | undefined; isOnly: boolean };
+/** On what terms a file is stored. `isOnly`: only as the only one with its name; `requestId`: of the request, for the log. */
+export type UploadTerms = { claim: Claim | undefined; isOnly: boolean; requestId: string };
 
 /** What pending uploads are made of, in the storage of one object. */
 export type UploadStores = {

@@ -1,6 +1,7 @@
 /** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
 
 import type { SurveyState } from '../../shared/api.ts';
+import { addColumns } from './columns.ts';
 
 /**
  * What was last seen of a CID at a service. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes; `live`: all of
@@ -9,8 +10,18 @@ import type { SurveyState } from '../../shared/api.ts';
  */
 export type PinState = Exclude<SurveyState, 'damaged'>;
 
-/** A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. */
-export type Reference = { cid: string; service: string; account: string; fileId: string; isPart?: boolean };
+/**
+ * A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. `requestId`: of the
+ * request that adds or removes it, for the log.
+ */
+export type Reference = {
+  cid: string;
+  service: string;
+  account: string;
+  fileId: string;
+  isPart?: boolean;
+  requestId?: string | undefined;
+};
 
 /** A CID at a service. */
 export type PinRow = {
@@ -129,17 +140,13 @@ export class PinRows {
   /** Adds to the tables of an earlier version what they lack. @param checkMs when a row is looked at that had no time for it */
   upgrade(checkMs: () => number): void {
     if (!this.#exists) return;
-    const added = (['pin', 'reference'] as const).flatMap((table) => {
-      const known = this.#sql.exec<{ name: string }>('SELECT name FROM pragma_table_info(?)', table).toArray();
-      const missing = columns[table].filter(([name]) => !known.some((column) => column.name === name));
-      for (const [name, type] of missing) this.#sql.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
-      return missing;
-    });
+    const added = (['pin', 'reference'] as const).flatMap((table) => addColumns(this.#sql, table, columns[table]));
+    this.#sql.exec(additions);
+    // Later versions may want again what is being removed.
+    if (added.includes('wanted')) this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     if (added.length === 0) return;
-    this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     for (const key of this.#sql.exec<Key>('SELECT cid, service FROM pin WHERE due IS NULL').toArray())
       this.change(key, { due: checkMs() });
-    this.#sql.exec(additions);
   }
 
   find(cid: string, service: string): PinRow | undefined {

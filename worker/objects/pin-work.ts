@@ -4,8 +4,8 @@ import { leafBytes, openFile, type BlockSource } from '../../shared/ipfs/index.t
 import { replicas, serviceId, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
-import { serviceOf, servicesOf } from '../pinning/configured.ts';
-import type { PinningService } from '../pinning/contract.ts';
+import { blockServiceOf, serviceOf, servicesOf } from '../pinning/configured.ts';
+import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
 import { backoffMs, withJitter } from './alarm.ts';
 import type { Breakers } from './breaker.ts';
 import { copyBlocks, drain, SourceError } from './copy-blocks.ts';
@@ -77,8 +77,11 @@ export class PinWork {
     await this.#attempt(row, signal, () => (isCheck ? this.#check(row, signal) : this.#copy(row, signal)));
   }
 
-  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
-  async remove(row: PinRow): Promise<Removal> {
+  /**
+   * Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again.
+   * @param requestId of the request that waits for it, for the log
+   */
+  async remove(row: PinRow, requestId?: string): Promise<Removal> {
     const { rows, breakers, now } = this.#o;
     const { service } = row;
     const attempts = row.attempts + 1;
@@ -89,7 +92,7 @@ export class PinWork {
       kept = await this.#removeOurs(row);
       breakers.succeeded(service);
     } catch (error) {
-      log({ event: 'pin.unpin', service, attempts, error: errorText(error) });
+      log({ event: 'pin.unpin', requestId, service, attempts, error: errorText(error) });
       if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
       return 'scheduled';
     }
@@ -120,7 +123,7 @@ export class PinWork {
   async clear(row: PinRow): Promise<void> {
     const { env, rows, now } = this.#o;
     const service = serviceOf(env, row.service);
-    if (row.damaged !== null && service.discard !== undefined) {
+    if (row.damaged !== null && takesBlocks(service) && service.discard !== undefined) {
       await this.#removeOurs(row);
       await service.discard(row.damaged, AbortSignal.timeout(requestMs));
     }
@@ -167,6 +170,7 @@ export class PinWork {
     const sources = this.#sources(row);
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
     const target = serviceOf(env, row.service);
+    if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
     let { cursor, was_there: wasThere } = row;
     if (row.state !== 'copying') {
       const held = await target.stat(cid, AbortSignal.timeout(requestMs));
@@ -193,11 +197,25 @@ export class PinWork {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
       throw error;
     }
-    const live = { state: 'live', cursor: 0, absences: 0, reason: null, checked_at: now() } as const;
-    rows.change(row, { ...live, attempts: 0, due: this.nextCheck() });
+    this.#arrived(row);
     // What was damaged here is read again: a service may keep the copy that it has.
     if (row.suspect === 1) this.readAll(row);
     this.settle(cid);
+  }
+
+  /** Has a service hold a file that gets it as a whole. One that is at work is asked again when the row is due. */
+  async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
+    const { cid } = row;
+    this.#o.rows.change(row, { state: 'copying', reason: null });
+    const file = { cid, sources, onMismatch: (id: string) => this.suspect(cid, id) };
+    if ((await target.hold(file, signal)) === 'held') this.#arrived(row);
+  }
+
+  /** Records that a service holds a file. */
+  #arrived(row: PinRow): void {
+    const { rows, now } = this.#o;
+    const live = { state: 'live', cursor: 0, absences: 0, reason: null, checked_at: now() } as const;
+    rows.change(row, { ...live, attempts: 0, due: this.nextCheck() });
   }
 
   /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
@@ -206,14 +224,15 @@ export class PinWork {
     const { cid } = row;
     const service = serviceOf(env, row.service);
     let { read_from: from, read_to: to } = row;
-    if (from === null || to === null || to === wholeFile) {
-      if (await this.#isAbsent(row, service)) {
-        const absences = row.absences + 1;
-        if (absences >= absencesToLose || row.state === 'lost') return this.#lose(row, 'pinning_lost');
-        return rows.change(row, { absences, checked_at: now(), attempts: 0, due: now() + absentMs });
-      }
+    if (from === null || to === null || to === wholeFile || !takesBlocks(service)) {
+      if (await this.#isAbsent(row, service)) return this.#miss(row);
       rows.change(row, { absences: 0, checked_at: now() });
       if (rows.isFile(cid)) this.addHomes(cid);
+    }
+    if (!takesBlocks(service)) {
+      // It says that it holds the file, and nobody can see more of it.
+      const seen = { state: 'live', reason: null, read_from: null, read_to: null, suspect: 0, losses: 0 } as const;
+      return rows.change(row, { ...seen, attempts: 0, due: this.nextCheck() });
     }
     let damaged: string | null = null;
     try {
@@ -247,12 +266,21 @@ export class PinWork {
     this.settle(row.cid);
   }
 
-  async #isAbsent(row: PinRow, service: PinningService): Promise<boolean> {
+  async #isAbsent(row: PinRow, service: PinningService | Replica): Promise<boolean> {
     const signal = AbortSignal.timeout(requestMs);
+    if (!takesBlocks(service)) return (await service.stat(row.cid, signal)) === 'absent';
     // Ours lies beside somebody else's, which may go at any time.
     if (row.was_there === 1)
       return (await heldBeside(service, row.cid, `sealpin:${serviceId(this.#o.env)}`, signal)) === 'absent';
     return (await service.stat(row.cid, signal)).pin === 'absent';
+  }
+
+  /** Records that a service says that it has no pin: the second time it counts as lost. */
+  #miss(row: PinRow): void {
+    const { rows, now } = this.#o;
+    const absences = row.absences + 1;
+    if (absences >= absencesToLose || row.state === 'lost') return this.#lose(row, 'pinning_lost');
+    rows.change(row, { absences, checked_at: now(), attempts: 0, due: now() + absentMs });
   }
 
   /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
@@ -286,14 +314,18 @@ export class PinWork {
   /** The other services that hold a CID and may be asked; those that gave a wrong block last. */
   #sources({ cid, service }: PinRow): BlockSource[] {
     const { env, rows, breakers, now } = this.#o;
-    const configured = new Set(servicesOf(env).map(({ id }) => id));
+    const configured = new Set(
+      servicesOf(env)
+        .filter(takesBlocks)
+        .map(({ id }) => id),
+    );
     const ids = rows
       .ofCid(cid)
       .filter((row) => row.service !== service && row.state === 'live' && configured.has(row.service))
       .filter((row) => breakers.openUntil(row.service) <= now())
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
-    return ids.map((id) => this.#watched(serviceOf(env, id)));
+    return ids.map((id) => this.#watched(blockServiceOf(env, id)));
   }
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
@@ -317,6 +349,10 @@ export class PinWork {
   /** Removes our part of a pin. @returns whether a pin that is not ours remains */
   async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
     const service = serviceOf(this.#o.env, id);
+    if (!takesBlocks(service)) {
+      await service.unpin(cid, AbortSignal.timeout(requestMs));
+      return false;
+    }
     if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
     const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
     // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.

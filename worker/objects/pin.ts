@@ -11,9 +11,10 @@ import type { SurveyState } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
+import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breaker.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
@@ -56,6 +57,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   readonly #rows = new PinRows(this.#sql);
   readonly #breakers = new Breakers(this.#sql);
   readonly #denylist = new Denylist(this.#sql);
+  readonly #blocks = new BlockRoots(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
   readonly #work = new PinWork({
     env: this.env,
@@ -107,9 +109,9 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await serviceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
+        held = await blockServiceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
-        log({ event: 'pin.stat', service, error: errorText(error) });
+        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
       const { pinned, ...own } = ownership(held, row);
@@ -153,7 +155,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
       await this.#wake();
       const pins = await Promise.all(
         rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }) : 'unpinned';
+          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }, reference.requestId) : 'unpinned';
           return { service: row.service, status };
         }),
       );
@@ -175,6 +177,23 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
     const services = isStored ? held.toSorted((a, b) => trust(a) - trust(b)).map((row) => row.service) : [];
     return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
+  }
+
+  /** Remembers blocks as those of a root. */
+  async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
+    this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    return { ok: true };
+  }
+
+  /** The roots that a block was seen below, whether they are stored or not. */
+  async rootsOf(cid: string): Promise<Result<{ roots: string[] }>> {
+    return { ok: true, roots: this.#blocks.of(cid) };
+  }
+
+  /** Forgets that a block is below a root. */
+  async forgetRoot(cid: string, root: string): Promise<Result> {
+    this.#blocks.remove(cid, root);
+    return { ok: true };
   }
 
   /**

@@ -2,11 +2,12 @@
  * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since
  * 1970.
  */
+import { addColumns, type Column } from './columns.ts';
 
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
  *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
- *   it, in hex; null in accounts from before there was a secret, whose tables may lack the column.
+ *   it, in hex; null in accounts from before there was a secret.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
  *   that its descendants can be found.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
@@ -118,6 +119,17 @@ const additions = `
   CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
 `;
 
+/** The columns that tables lack which an earlier version made. */
+const columns: Readonly<Record<string, readonly Column[]>> = {
+  account: [['recovery_hash', 'TEXT']],
+  account_setting: [['origins', 'TEXT']],
+  file_detail: [
+    ['version', 'INTEGER NOT NULL DEFAULT 0'],
+    ['changed_at', 'INTEGER'],
+    ['description', 'TEXT'],
+  ],
+};
+
 /** Creates the tables of a new account. */
 export function createTables(sql: SqlStorage): void {
   sql.exec(schema);
@@ -128,5 +140,6 @@ export function createTables(sql: SqlStorage): void {
 export function upgradeTables(sql: SqlStorage): boolean {
   if (sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return false;
   sql.exec(additions);
+  for (const [table, missing] of Object.entries(columns)) addColumns(sql, table, missing);
   return true;
 }

@@ -104,6 +104,7 @@ export function car(o: CarOptions): PinningService {
 
   return {
     id,
+    takes: 'blocks',
     // Nothing says that they do.
     verifiesImports: false,
 

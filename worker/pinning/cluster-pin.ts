@@ -5,6 +5,7 @@ import type { PinningService } from './contract.ts';
 import type { Failover } from './failover.ts';
 import type { Rpc } from './kubo-rpc.ts';
 import { missingBlock, missingError } from './missing-blocks.ts';
+import { sleep } from './sleep.ts';
 
 /** How much longer a pin may take for each MiB, in ms: the blocks go over a network, at 4 MiB/s if it is slow. */
 const msPerMib = 250;
@@ -55,6 +56,7 @@ export async function pinAtPeers(
   let { min } = await request();
   let requestedAt = Date.now();
   let doubtAt = requestedAt + doubtMs;
+  let isRecovered = false;
   for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
     const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
     if (isReplicated(statuses, min)) return;
@@ -74,6 +76,13 @@ export async function pinAtPeers(
     }
     if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
       const [failed] = statuses.filter(({ status }) => status === 'pin_error');
+      // A failure may be from before this request, and Cluster itself tries again after 12 minutes only.
+      if (failed && !isRecovered) {
+        await peers.first(({ rest }) => rest.recover(cid, signal));
+        isRecovered = true;
+        requestedAt = Date.now();
+        continue;
+      }
       // What has failed alone is reported; a peer that is down is replaced by the next request.
       if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
         throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
@@ -105,18 +114,4 @@ export async function unpinnedAtPeers(
 
 function summary(peers: readonly PeerStatus[]): string {
   return peers.map(({ status, error }) => (error === '' ? status : `${status} (${error})`)).join(', ') || 'no peer';
-}
-
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const stop = () => reject(signal.reason as Error);
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener('abort', stop);
-  try {
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', stop);
-  }
 }

@@ -96,6 +96,11 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
       return agreedPin(accepted(await ask('POST', `pins/${cid}`, signal, { name, mode: 'recursive', ...factors })));
     },
 
+    /** Has the peers try again what has failed for a pin. @returns at once */
+    async recover(cid: string, signal: AbortSignal): Promise<void> {
+      accepted(await ask('POST', `pins/${cid}/recover`, signal));
+    },
+
     /** Agrees on the removal of a pin. @returns at once, with whether there was one */
     async unpin(cid: string, signal: AbortSignal): Promise<boolean> {
       const answer = await ask('DELETE', `pins/${cid}`, signal);

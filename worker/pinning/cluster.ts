@@ -97,6 +97,7 @@ export function cluster(o: ClusterOptions): PinningService {
 
   return {
     id,
+    takes: 'blocks',
     // The Kubo of the peer does.
     verifiesImports: true,
 

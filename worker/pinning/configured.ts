@@ -1,7 +1,7 @@
 /** The pinning services that the configuration of this deployment names. */
 import { SealpinError } from '../../shared/errors.ts';
 import { serviceId, type Env } from '../env.ts';
-import type { PinningService } from './contract.ts';
+import { takesBlocks, type PinningService } from './contract.ts';
 import { pinningServices, type ConfiguredService } from './services.ts';
 
 const services = new WeakMap<Env, ConfiguredService[]>();
@@ -29,12 +29,27 @@ export function servicesOf(env: Env): ConfiguredService[] {
  * @param id as stored rows have it
  * @throws pinning_unavailable when no such service is configured now
  */
-export function serviceOf(env: Env, id: string): PinningService {
+export function serviceOf(env: Env, id: string): ConfiguredService {
   const service = servicesOf(env).find((each) => each.id === id);
   if (service === undefined) {
     throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
       hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
     });
   }
+  return service;
+}
+
+/** The service that takes new bytes. */
+export function firstServiceOf(env: Env): PinningService {
+  const [service] = servicesOf(env);
+  if (service === undefined || !takesBlocks(service))
+    throw new SealpinError('misconfigured', 'no pinning service is configured that takes uploads');
+  return service;
+}
+
+/** A configured service whose blocks can be written and read. @throws as `serviceOf`, also for one that takes whole files */
+export function blockServiceOf(env: Env, id: string): PinningService {
+  const service = serviceOf(env, id);
+  if (!takesBlocks(service)) throw new SealpinError('pinning_unavailable', `nothing is read from ${id}`);
   return service;
 }

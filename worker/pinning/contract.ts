@@ -1,6 +1,6 @@
 import type * as v from 'valibot';
 import type { SealpinError } from '../../shared/errors.ts';
-import type { Cid } from '../../shared/ipfs/index.ts';
+import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
@@ -41,6 +41,9 @@ export interface BlockImport {
 export interface PinningService {
   /** The name from the configuration, kept in rows. */
   readonly id: string;
+
+  /** What it is given: `files` by a `Replica`. */
+  readonly takes: 'blocks';
 
   /**
    * Whether the service hashes every block that it imports, and refuses one with other bytes than its CID says by `pinning_failed` with
@@ -96,6 +99,48 @@ export interface PinningService {
   ping(signal: AbortSignal): Promise<{ version: string }>;
 }
 
+/** A file that a replica is to hold. */
+export type SourceFile = {
+  cid: string;
+  /** Where its blocks can be read. */
+  sources: readonly BlockSource[];
+  /** Called with the id of a source that gave a wrong block. */
+  onMismatch(source: string): void;
+};
+
+/**
+ * A service that gets files as a whole: it fetches them from the network, or is sent one CAR. An upload comes in parts, so it cannot
+ * be the first service; and nothing is read from it. Its methods throw as those of a `PinningService`. Our pin of a CID is apart from
+ * those of others.
+ */
+export interface Replica {
+  /** The name from the configuration, kept in rows. */
+  readonly id: string;
+
+  readonly takes: 'files';
+
+  /**
+   * Has the service hold a file; can be repeated, and is, until it is `held`.
+   * @returns `pending` while the service is at work
+   * @throws pinning_failed when it has given up, or cannot have a pin of ours
+   */
+  hold(file: SourceFile, signal: AbortSignal): Promise<'held' | 'pending'>;
+
+  /** Whether it holds our copy of a file. One that it has given up is absent. */
+  stat(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'>;
+
+  /** Removes our copy; `absent` when there was none, so that it can be repeated. */
+  unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent'>;
+
+  /** Checks that the service responds and accepts our credentials. Some have no version. */
+  ping(signal: AbortSignal): Promise<{ version?: string }>;
+}
+
+/** Whether the blocks of a service can be written and read. */
+export function takesBlocks(service: PinningService | Replica): service is PinningService {
+  return service.takes === 'blocks';
+}
+
 /** What an adapter is given besides its own options. */
 export type AdapterContext = {
   /** The ID of the entry. */
@@ -118,5 +163,5 @@ export type Adapter<S extends v.GenericSchema> = {
   /** What the adapter was tried against, for operators: a label that claims nothing else. */
   triedAgainst: string;
   /** @throws misconfigured */
-  make(options: v.InferOutput<S>, context: AdapterContext): PinningService;
+  make(options: v.InferOutput<S>, context: AdapterContext): PinningService | Replica;
 };

@@ -22,7 +22,17 @@ type Api = {
   address: string;
 };
 
-type Request = { method: string; query?: Record<string, string>; upload?: Upload | undefined };
+type Request = {
+  method: string;
+  query?: Record<string, string>;
+  upload?: Upload | undefined;
+  /** The body, as JSON, or as it is. */
+  json?: unknown;
+  bytes?: Uint8Array<ArrayBuffer>;
+  headers?: Record<string, string>;
+  /** Another address than that of the command. */
+  at?: URL;
+};
 
 /** The body of a request, streamed. */
 type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
@@ -60,6 +70,13 @@ export function httpClient(o: HttpOptions, api: Api) {
     });
   }
 
+  /** The plan that the service is paid for, or its quota, is used up. */
+  function exhausted(detail: string): SealpinError {
+    return new SealpinError('disk_full', `${o.id}: ${detail}`, {
+      hint: `the pinning service ${o.id} takes no more: the operator has to look at its plan and its bills`,
+    });
+  }
+
   function unavailable(what: string, cause?: unknown): SealpinError {
     return new SealpinError('pinning_unavailable', `${o.id} ${what}`, { cause });
   }
@@ -91,11 +108,12 @@ export function httpClient(o: HttpOptions, api: Api) {
   /** Sends a request. The response has one of the expected statuses. @param command names the request in errors, too */
   async function send(
     command: string,
-    { method, query = {}, upload }: Request,
+    { method, query = {}, upload, json, bytes, headers: own, at }: Request,
     signal: AbortSignal,
   ): Promise<Response> {
     const { fetch } = o;
-    const headers = { ...o.headers, ...(upload && { 'content-type': upload.contentType }) };
+    const contentType = json === undefined ? upload?.contentType : 'application/json';
+    const headers = { ...o.headers, ...(contentType !== undefined && { 'content-type': contentType }), ...own };
     // Node wants `duplex` with a streamed body; workerd does not know it.
     const init: RequestInit & { duplex?: 'half' } = {
       method,
@@ -103,10 +121,13 @@ export function httpClient(o: HttpOptions, api: Api) {
       headers,
       signal,
       ...(upload && { body: upload.body, duplex: 'half' }),
+      ...(json !== undefined && { body: JSON.stringify(json) }),
+      ...(bytes && { body: bytes }),
     };
     let response: Response;
     try {
-      response = await fetch(`${root}/${api.path}${command}?${new URLSearchParams(query).toString()}`, init);
+      const address = at?.href ?? `${root}/${api.path}${command}?${new URLSearchParams(query).toString()}`;
+      response = await fetch(address, init);
     } catch (cause) {
       signal.throwIfAborted();
       throw unavailable(`at ${root} cannot be reached`, cause);
@@ -121,11 +142,7 @@ export function httpClient(o: HttpOptions, api: Api) {
         retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
       );
     }
-    if (response.status === 402) {
-      throw new SealpinError('disk_full', `${o.id} answered 402 to ${command}`, {
-        hint: `the pinning service ${o.id} takes no more: the operator has to look at its plan and its bills`,
-      });
-    }
+    if (response.status === 402) throw exhausted(`it answered 402 to ${command}`);
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
         `it refused our credentials for ${command} (${response.status})`,
@@ -148,33 +165,43 @@ export function httpClient(o: HttpOptions, api: Api) {
     }
   }
 
-  /** The objects of a whole response in JSON, one a line. There is one at least. */
-  async function readRecords(response: Response): Promise<JsonRecord[]> {
+  async function readText(response: Response): Promise<string> {
     if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
       await response.body?.cancel();
       throw notTheApi('it answered with a page in HTML');
     }
-    const text = new TextDecoder().decode(await readBody(response, maxResponseBytes));
-    return text
-      .trim()
-      .split('\n')
-      .map((line) => {
-        const record = parseRecord(line);
-        if (!record) throw failed(`its response (${response.status}) is not JSON`);
-        return record;
-      });
+    return new TextDecoder().decode(await readBody(response, maxResponseBytes)).trim();
+  }
+
+  function recordOf(text: string, status: number): JsonRecord {
+    const record = parseRecord(text);
+    if (!record) throw failed(`its response (${status}) is not JSON`);
+    return record;
+  }
+
+  /** The object of a whole response in JSON. */
+  async function readRecord(response: Response): Promise<JsonRecord> {
+    return recordOf(await readText(response), response.status);
+  }
+
+  /** The objects of a whole response in JSON, one a line. There is one at least. */
+  async function readRecords(response: Response): Promise<JsonRecord[]> {
+    return (await readText(response)).split('\n').map((line) => recordOf(line, response.status));
   }
 
   return {
     id: o.id,
     failed,
     refused,
+    exhausted,
     unavailable,
+    misconfigured,
     notTheApi,
     timeoutError,
     withTimeout,
     send,
     readBody,
+    readRecord,
     readRecords,
   };
 }

@@ -13,7 +13,7 @@ type Upload = { body: MultipartWriter; response: Promise<RpcResult> };
 type Accepted = Exclude<RpcResult, { message: string }>;
 
 /** What was sent: how many blocks, and the last of them. */
-export type SentBlocks = { count: number; last: Cid };
+type SentBlocks = { count: number; last: Cid };
 
 export type ImportOptions = {
   /** Ends the request. */

@@ -91,6 +91,7 @@ export function kubo(o: KuboOptions): PinningService {
 
   return {
     id: o.id,
+    takes: 'blocks',
     verifiesImports: true,
 
     importBlocks,

@@ -3,14 +3,22 @@ import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { carAdapter } from './car-options.ts';
 import { clusterAdapter } from './cluster-options.ts';
-import type { Adapter, AdapterContext, PinningService } from './contract.ts';
+import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
 import { kuboAdapter } from './kubo-options.ts';
+import { pinataAdapter } from './pinata-options.ts';
+import { psaAdapter } from './psa-options.ts';
 
 /** The types of service. Each adapter parses its own options. */
-const adapters = { kubo: entryOf(kuboAdapter), cluster: entryOf(clusterAdapter), car: entryOf(carAdapter) };
+const adapters = {
+  kubo: entryOf(kuboAdapter),
+  cluster: entryOf(clusterAdapter),
+  car: entryOf(carAdapter),
+  psa: entryOf(psaAdapter),
+  pinata: entryOf(pinataAdapter),
+};
 
 /** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
-export type ConfiguredService = PinningService & { type: string; triedAgainst: string };
+export type ConfiguredService = (PinningService | Replica) & { type: string; triedAgainst: string };
 
 /** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
 function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
@@ -45,7 +53,12 @@ export function pinningServices(json: string, context: ServicesContext): Configu
     if (known.has(id)) throw misconfigured('duplicate id');
     known.add(id);
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    return adapters[type](rest, type, { ...context, id, misconfigured });
+    const service = adapters[type](rest, type, { ...context, id, misconfigured });
+    if (index === 0 && !takesBlocks(service))
+      throw misconfigured(
+        `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,
+      );
+    return service;
   });
 }
 

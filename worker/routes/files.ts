@@ -52,7 +52,7 @@ function withCursor(text: string, cursor: string): string {
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
-  const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c)));
+  const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c), c.var.requestId));
   return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 

@@ -110,7 +110,7 @@ async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
 async function serviceState(service: ConfiguredService): Promise<Service> {
   const { id, type, triedAgainst } = service;
   try {
-    return { id, type, triedAgainst, status: 'ok', version: (await service.ping(AbortSignal.timeout(pingMs))).version };
+    return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };
   } catch (error) {
     log({ event: 'health.ping', service: id, error: errorText(error) });
     return { id, type, triedAgainst, status: 'failing', code: isSealpinError(error) ? error.code : 'pinning_timeout' };

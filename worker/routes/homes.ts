@@ -7,8 +7,8 @@ import type { FileRecord } from '../objects/file-rows.ts';
 import type { Home } from '../objects/pin.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf } from '../objects/shard.ts';
-import { serviceOf, servicesOf } from '../pinning/configured.ts';
-import type { PinningService } from '../pinning/contract.ts';
+import { blockServiceOf, servicesOf } from '../pinning/configured.ts';
+import { takesBlocks, type PinningService } from '../pinning/contract.ts';
 
 /** What the states of `Pin` are called on the wire. */
 const statuses = {
@@ -46,16 +46,20 @@ export async function knownPins(env: Bindings, record: Stored): Promise<StoredPi
 
 /** The services that hold a file, in the order in which they are to be asked. */
 export async function homesOf(env: Bindings, { cid, service }: Stored): Promise<PinningService[]> {
-  if (isOnlyHome(env, service)) return [serviceOf(env, service)];
+  if (isOnlyHome(env, service)) return [blockServiceOf(env, service)];
   const { services } = await unwrap((await pinOf(env, cid)).services(cid));
   return configuredHomes(env, services.length > 0 ? services : [service]);
 }
 
-/** The services with these ids. One that is not configured now is skipped as long as there is another one. */
+/** The services with these ids that can be read. One that is not configured now is skipped as long as there is another one. */
 export function configuredHomes(env: Bindings, ids: readonly string[]): PinningService[] {
-  const known = new Set(servicesOf(env).map(({ id }) => id));
+  const known = new Set(
+    servicesOf(env)
+      .filter(takesBlocks)
+      .map(({ id }) => id),
+  );
   const usable = ids.filter((id) => known.has(id));
-  return (usable.length > 0 ? usable : ids).map((id) => serviceOf(env, id));
+  return (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id));
 }
 
 /** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */

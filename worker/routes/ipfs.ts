@@ -1,28 +1,19 @@
 /**
  * `GET` and `HEAD /ipfs/:cid`: a trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for
- * root CIDs that live here, and no others. It neither searches the network nor serves paths.
+ * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import {
-  carOf,
-  digestOfBytes,
-  openFile,
-  parseCid,
-  readBlock,
-  type BlockSource,
-  type CarOptions,
-} from '../../shared/ipfs/index.ts';
+import { carOf, digestOfBytes, openFile, parseCid, readBlock, type CarOptions } from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
-import { unwrap } from '../objects/result.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { isNotModified } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
-import { pinOf } from '../objects/shard.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { configuredHomes, homeOptions } from './homes.ts';
+import { placeOf, rememberBlocks, type Place } from './block-places.ts';
+import { homeOptions } from './homes.ts';
 
 const types = {
   bytes: 'application/octet-stream',
@@ -56,28 +47,32 @@ export async function readGateway(c: Ctx): Promise<Response> {
     });
   const { text: cid } = parseCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
-  const sources = await sourcesOf(c, cid);
+  const place = await requirePlace(c, cid);
   try {
-    if (selection !== undefined) return await respondWithCar(c, cid, selection, sources);
-    return await respondWithBytes(c, cid, form, sources);
+    if (selection !== undefined) return await respondWithCar(c, cid, selection, place);
+    return await respondWithBytes(c, cid, form, place);
   } catch (error) {
     // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
-    const now = await sourcesOf(c, cid);
+    const now = await requirePlace(c, cid);
     throw atServices(
       error,
-      now.map((source) => source.id),
+      now.homes.map(({ id }) => id),
     );
   }
 }
 
-async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockSource[]): Promise<Response> {
+async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, homes: sources }: Place): Promise<Response> {
   const { signal, started } = abortable(c);
-  const options = { signal, ...homeOptions(c, cid) };
+  const options = { signal, ...homeOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
   if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
   if (form === 'raw') {
-    const block = once(() => readBlock(cid, sources, options));
+    const block = once(async () => {
+      const bytes = await readBlock(cid, sources, options);
+      await rememberBlocks(c.env, root, cid, bytes);
+      return bytes;
+    });
     const bytes = await sizeOf(etag, async () => (await block()).length);
     const body = async () => concatStreams([await block()]);
     return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
@@ -91,7 +86,12 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, sources: BlockS
 /**
  * The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete.
  */
-async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources: BlockSource[]): Promise<Response> {
+async function respondWithCar(
+  c: Ctx,
+  cid: string,
+  selection: Selection,
+  { root, homes: sources }: Place,
+): Promise<Response> {
   const { scope, entityBytes, dups: hasDups } = selection;
   const dups = hasDups ? 'y' : 'n';
   const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
@@ -102,7 +102,7 @@ async function respondWithCar(c: Ctx, cid: string, selection: Selection, sources
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, cid) })), {
+  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, root) })), {
     headers,
   });
 }
@@ -143,20 +143,15 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
   return size;
 }
 
-/** The pinning services that hold a CID for a file here. */
-async function sourcesOf(c: Ctx, cid: string): Promise<BlockSource[]> {
-  const { services, gone } = await unwrap((await pinOf(c.env, cid)).services(cid));
-  if (services.length > 0) return configuredHomes(c.env, services);
+/** Where a block is. @throws not_found where it is in no file here, and as `placeOf` */
+async function requirePlace(c: Ctx, cid: string): Promise<Place> {
+  const place = await placeOf(c.env, cid);
+  if (place !== undefined) return place;
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
-  if (gone) throw new SealpinError('gone');
-  throw new SealpinError(
-    'not_found',
-    'no file with this CID lives here; blocks below a root are not served by themselves',
-    {
-      hint: 'ask for the root CID of a whole file: format=car gives all of its blocks, entity-bytes those of a part',
-    },
-  );
+  throw new SealpinError('not_found', 'no file here has this block, as far as is known', {
+    hint: 'ask for the root of the file: what is below a node is known once the node was asked for with format=raw',
+  });
 }
 
 /** The ETag of a form of a CID, and the headers of a response with it. */

@@ -6,15 +6,19 @@ import {
   AccountQuery,
   AccountReceipt,
   AccountSummary,
+  BackupPage,
+  BackupQuery,
   ChangedKey,
   CidParameter,
   DeniedCid,
   DenylistReceipt,
   KeyChanges,
   KeyId,
+  RestoredPage,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from './accounts.ts';
+import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
@@ -83,6 +87,34 @@ export const operatorRoutes: readonly Route[] = [
     responses: { 200: { [json]: ChangedKey } },
     codes: [...badJson, 'forbidden'],
     handler: changeKey,
+  },
+  {
+    method: 'get',
+    path: `${account}/backup`,
+    operationId: 'backUpAccount',
+    summary: 'A page of the backup of an account: what its object holds of keys and files',
+    description:
+      'No key that opens a file is in it: API keys are hashes, and headers and the private key of the account are sealed. `next` is null on the last page.',
+    params: { id: AccountId },
+    who: 'operator',
+    query: BackupQuery,
+    responses: { 200: { [json]: BackupPage } },
+    codes: [],
+    handler: readBackup,
+  },
+  {
+    method: 'put',
+    path: `${account}/backup`,
+    operationId: 'restoreAccount',
+    summary: 'Restores a page of a backup, in the order of the pages, into a service that does not have the account',
+    description:
+      'A page may be repeated. The keys of the account are disabled until the last page is restored. `unpinned` names files whose bytes the pinning service does not hold.',
+    params: { id: AccountId },
+    who: 'operator',
+    body: { [json]: BackupPage },
+    responses: { 200: { [json]: RestoredPage } },
+    codes: [...badJson, 'conflict', 'pinning_unavailable', 'pinning_timeout', 'pinning_failed'],
+    handler: restoreBackup,
   },
   {
     ...ofCid,

@@ -18,6 +18,7 @@ import type { SurveyedPin as SurveyedRow } from '../objects/pin-survey.ts';
 import { unwrap } from '../objects/result.ts';
 import { askShards, pinOf, shardNames } from '../objects/shard.ts';
 import { serviceOf } from '../pinning/configured.ts';
+import { takesBlocks } from '../pinning/contract.ts';
 import { parseFileId } from './file-view.ts';
 import { storedPin } from './homes.ts';
 
@@ -83,6 +84,10 @@ export async function createMigration(c: Ctx): Promise<Response> {
   const { from, to } = await readJson(c.req.raw, MigrationRequest);
   if (from === to) throw new SealpinError('invalid_request', 'from and to are the same service');
   for (const id of [from, to]) checkConfigured(c.env, id);
+  if (!takesBlocks(serviceOf(c.env, to)))
+    throw new SealpinError('invalid_request', `${to} is a service from which nothing can be read back`, {
+      hint: `before files are removed at ${from}, every byte is read where they went; add ${to} by REPLICAS instead`,
+    });
   await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
   const all = await migrationsOf(c.env);
   const body = all.find((each) => each.from === from && each.to === to);

@@ -25,7 +25,7 @@ import type { KeyMaterial } from '../objects/account.ts';
 import type { FileRecord, NewFile } from '../objects/file-rows.ts';
 import type { Claim } from '../objects/claims.ts';
 import type { KeyRecord } from '../objects/key-registry.ts';
-import { servicesOf } from '../pinning/configured.ts';
+import { firstServiceOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { knownPins } from './homes.ts';
@@ -208,10 +208,10 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
 async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
-  const [service] = servicesOf(c.env);
-  if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
-  const terms = { claim, isOnly: announced.isOnly };
-  const uploads = { account, hash: key.hash, uploadId: fileId, service };
+  const service = firstServiceOf(c.env);
+  const { requestId } = c.var;
+  const terms = { claim, isOnly: announced.isOnly, requestId };
+  const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
     mode === 'encrypted'
       ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
@@ -228,7 +228,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (announced.isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
-    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal });
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal, requestId });
     await unwrap(account.commit(fileId, terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },

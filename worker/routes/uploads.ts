@@ -9,7 +9,7 @@ import type { Principal } from '../auth/authenticate.ts';
 import type { NewFile } from '../objects/file-rows.ts';
 import { unwrap } from '../objects/result.ts';
 import type { UploadRecord } from '../objects/upload-rows.ts';
-import { servicesOf } from '../pinning/configured.ts';
+import { firstServiceOf } from '../pinning/configured.ts';
 import { parseFutureTime } from '../http/validation.ts';
 import { checkLength, isEncoded } from '../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../upload/continue-upload.ts';
@@ -54,8 +54,7 @@ export function createUpload(mode: NewFile['mode']) {
     const hasBody = isChunk(c);
     checkLength(c.req.raw, maxUploadBytes(c.env));
     const claim = await parseClaim(c, caller.key, describing);
-    const [service] = servicesOf(c.env);
-    if (service === undefined) throw new SealpinError('misconfigured', 'no pinning service is configured');
+    const service = firstServiceOf(c.env);
     const uploadId = crypto.randomUUID();
     const payload = mode === 'encrypted' ? await beginPayload() : undefined;
     const preamble = payload?.keys.preamble ?? new Uint8Array(0);
@@ -142,7 +141,7 @@ async function goOn(
   caller: Principal,
   o: { uploadId: string; offset: number; length: number | undefined },
 ): Promise<Continued> {
-  const work = continueUpload(c.env, c.req.raw, caller, o);
+  const work = continueUpload(c.env, c.req.raw, caller, { ...o, requestId: c.var.requestId });
   // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived.
   c.executionCtx.waitUntil(work.catch(() => undefined));
   return await work;

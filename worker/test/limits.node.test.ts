@@ -133,6 +133,22 @@ describe('an API key with limits', () => {
     expect(await owner.object.rows('part')).toEqual([]);
   });
 
+  it('holds them where several such uploads end at once', async () => {
+    const call = await limited({ files: 1 });
+    const tus = { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' };
+    const begun = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, 'Upload-Length': '9' } }),
+      ),
+    );
+    const last = { method: 'PATCH', headers: { ...tus, 'Upload-Offset': '0' } };
+    const statuses = begun.map(
+      async ({ headers }) => (await call(headers.get('Location')!, { ...last, body: fresh(9) })).status,
+    );
+    expect((await Promise.all(statuses)).toSorted((a, b) => a - b)).toEqual([204, 413, 413]);
+    expect(await files()).toBe(1);
+  });
+
   it('gives a second request with its Idempotency-Key the first file, though there is no room for another', async () => {
     const call = await limited({ files: 1 });
     const bytes = fresh(10);

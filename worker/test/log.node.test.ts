@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../shared/api.ts';
 import { generateKeyPair, parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { client, jsonOf, problemOf } from './client.ts';
-import { startPeer } from './peer.ts';
+import { startPeer, type Peer } from './peer.ts';
 import { adminToken, rpcToken, startService } from '../../testkit/service.ts';
 
 const canary = 'canary-5up3r';
@@ -129,6 +129,42 @@ it('S61: a line for each request and each fault, with its id and without what no
     for (const secret of secrets) expect(log.includes(secret), secret).toBe(false);
   } finally {
     await service.close();
+  }
+});
+
+it('the lines that objects write for a request have its ID', async () => {
+  let peer: Peer | undefined;
+  const service = await startService({ through: async (node) => (peer = await startPeer(node)).url });
+  try {
+    const { apiKey } = await service.account();
+    const call = client(service.url, apiKey);
+    const { fileId } = await call.store('plain', 'stored before the pinning service fails');
+    const ask = async (path: string, init: Parameters<typeof call>[1]): Promise<string> =>
+      (await call(path, init)).headers.get('X-Request-Id') ?? '';
+    const tus = {
+      'Tus-Resumable': '1.0.0',
+      'Upload-Length': '3000000',
+      'Content-Type': 'application/offset+octet-stream',
+    };
+    peer!.onCommand = async (turn) => {
+      const isAsked = turn.command === 'pin/ls' || turn.command === 'pin/rm';
+      if (isAsked) return turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }));
+      (await turn.pass()).deliver();
+    };
+    const body = 'new';
+    const sent = {
+      stored: await ask('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body }),
+      continued: await ask('/v1/uploads/plain', { method: 'POST', headers: tus, body: 'x'.repeat(2_000_000) }),
+      deleted: await ask(`/v1/storage/${fileId}`, { method: 'DELETE' }),
+    };
+    const lines = service.log.map((line) => JSON.parse(line) as { event: string; requestId?: string });
+    const eventsOf = (id: string) => lines.filter(({ requestId }) => requestId === id).map(({ event }) => event);
+    expect(eventsOf(sent.stored)).toEqual(['pin.stat', 'error', 'request']);
+    expect(eventsOf(sent.continued)).toEqual(['pin.stat', 'error', 'request']);
+    expect(eventsOf(sent.deleted)).toEqual(['pin.unpin', 'request']);
+  } finally {
+    await service.close();
+    await peer?.close();
   }
 });
 

@@ -6,7 +6,7 @@ import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';
 
 type Row = Record<string, unknown>;
-type Rows = {
+export type Rows = {
   rows(table: string): Promise<Row[]>;
   ring(ms: number): Promise<void>;
   lease(ms: number): Promise<void>;

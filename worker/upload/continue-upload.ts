@@ -12,7 +12,7 @@ import type { Principal } from '../auth/authenticate.ts';
 import { maxFileBytes, type Env } from '../env.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/upload-rows.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import type { ArrivingBody } from './body.ts';
@@ -49,18 +49,18 @@ export function continueUpload(
   env: Env,
   request: Request,
   caller: Principal,
-  o: { uploadId: string; offset: number; length: number | undefined },
+  o: { uploadId: string; offset: number; length: number | undefined; requestId: string },
 ): Promise<Continued> {
   return inPlace(async () => {
-    const { uploadId, offset } = o;
+    const { uploadId, offset, length, requestId } = o;
     const { hash } = caller.key;
     const { uploads } = caller.account;
     const lease = crypto.randomUUID();
-    const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, ...o }));
+    const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
-      const service = serviceOf(env, upload.service);
-      const continuation = new Continuation({ caller, upload, lease, spki, service });
+      const service = blockServiceOf(env, upload.service);
+      const continuation = new Continuation({ caller, upload, lease, spki, service, requestId });
       const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
       const arrived = await withBody(env, request, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
@@ -88,6 +88,8 @@ type ContinuationOptions = {
   /** The account's public key. */
   spki: Uint8Array;
   service: PinningService;
+  /** For the log. */
+  requestId: string;
 };
 
 class Continuation {
@@ -147,16 +149,16 @@ class Continuation {
     state: LeafState,
     ending: Ending | undefined,
   ): Promise<void> {
-    const { caller, upload, lease, service } = this.#o;
+    const { caller, upload, lease, service, requestId } = this.#o;
     const { uploadId, mode } = upload;
     const { uploads } = caller.account;
     const partId = sent && crypto.randomUUID();
     if (sent !== undefined && partId !== undefined) {
       const { part, held } = sent;
-      const row = { ...part, id: partId, uploadId, service: service.id };
+      const row = { ...part, id: partId, uploadId, service: service.id, requestId };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
       const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
-      await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal });
+      await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
     }
     const { offset, rest, tail, beginning } = state;
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));

@@ -14,9 +14,17 @@ export type PartOwner = {
   hash: string;
   uploadId: string;
   service: PinningService;
+  /** The request that uploads, for the log. */
+  requestId: string;
 };
 
-type PinOptions = { held?: Promise<void>; plan: PinPlan; withdraw(): Promise<unknown>; signal: AbortSignal };
+type PinOptions = {
+  held?: Promise<void>;
+  plan: PinPlan;
+  withdraw(): Promise<unknown>;
+  signal: AbortSignal;
+  requestId: string;
+};
 
 /**
  * Pins what a service holds, unless it has our pin of it already. The rows that say so are written.
@@ -30,7 +38,7 @@ type PinOptions = { held?: Promise<void>; plan: PinPlan; withdraw(): Promise<unk
 export async function pinPlanned(
   service: PinningService,
   { cid, bytes }: Pick<Part, 'cid' | 'bytes'>,
-  { held, plan, withdraw, signal }: PinOptions,
+  { held, plan, withdraw, signal, requestId }: PinOptions,
 ): Promise<void> {
   const { beside, pinned } = plan;
   let isAsked = false;
@@ -42,19 +50,21 @@ export async function pinPlanned(
     const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
     // It runs out by itself, so a failure here does not hide the error of the pin.
     if (!isAsked || isMissing)
-      await withdraw().catch((failure: unknown) => log({ event: 'pin.withdraw', error: errorText(failure) }));
+      await withdraw().catch((failure: unknown) =>
+        log({ event: 'pin.withdraw', requestId, error: errorText(failure) }),
+      );
     throw error;
   }
 }
 
 /** Makes a part stay until the upload ends, once the service holds it. @throws what the account and the service report */
 export async function keepPart(
-  { account, hash, uploadId, service }: PartOwner,
+  { account, hash, uploadId, service, requestId }: PartOwner,
   { part, held }: SentPart,
   signal: AbortSignal,
 ): Promise<void> {
   const id = crypto.randomUUID();
-  const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id }));
-  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal });
+  const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }));
+  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal, requestId });
   await unwrap(account.commitPart(hash, { id, uploadId }));
 }

@@ -4,7 +4,8 @@ import { sendsStreams } from '../../request-body.ts';
 /** A request as Firefox makes it: the stream becomes a text, and nobody asks for `duplex`. */
 class TextRequest extends Request {
   constructor(url: string, { body, method }: { body: ReadableStream; method: string }) {
-    super(url, { method, body: Object.prototype.toString.call(body) });
+    const headers = { 'Content-Type': 'text/plain;charset=UTF-8' };
+    super(url, { method, headers, body: Object.prototype.toString.call(body) });
   }
 }
 
@@ -22,7 +23,9 @@ export function requestBodies(tool: Tool): void {
     const stream = new Blob(['x']).stream();
     const init = { method: 'POST', body: stream, duplex: 'half' };
     const text = await new Request('https://sealpin.invalid/', init).text();
-    equal(sendsStreams(), text === 'x');
+    // WebKit has no `duplex`: a request of it holds a stream, which `fetch` then refuses to send.
+    const isWebKit = /AppleWebKit/.test(navigator.userAgent) && !/Chrome/.test(navigator.userAgent);
+    equal(sendsStreams(), text === 'x' && !isWebKit);
   });
 
   tool.test('engines that send a text instead, and those that refuse, are recognized', async () => {

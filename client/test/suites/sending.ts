@@ -1,4 +1,5 @@
 import { decryptPayload } from '../../../shared/crypto/index.ts';
+import { chunksOf } from '../../../shared/streams/read-all.ts';
 import { equal, fails, type Tool } from '../../../testkit/assertions.ts';
 import { sealAndStore, type Store } from '../../sending.ts';
 import { sentOnce } from '../../sent-once.ts';
@@ -17,7 +18,7 @@ export function sending(tool: Tool): void {
   tool.test('each file is sealed under a key of its own, which the parcel has', async () => {
     const payloads: Uint8Array[] = [];
     const store: Store = async (payload) => {
-      payloads.push(await new Response(payload).bytes());
+      payloads.push(await joined(chunksOf(payload)));
       return { fileId: crypto.randomUUID(), cid };
     };
     const plaintexts = [pattern(100_000), pattern(0), pattern(5)];
@@ -33,7 +34,8 @@ export function sending(tool: Tool): void {
 
   tool.test('a stream that is longer or shorter than was said is refused, and what was stored removed', async () => {
     const store: Store = async (payload) => {
-      await new Response(payload).bytes();
+      // `Response` reads it in fewer words, but Firefox and WebKit then fail with another error than the stream.
+      await joined(chunksOf(payload));
       return { fileId: 'first', cid };
     };
     for (const size of [4, 6]) {

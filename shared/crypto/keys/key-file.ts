@@ -40,16 +40,29 @@ export function encodePrivateKeyFile(pkcs8: Uint8Array): string {
   return recipientLine(recipientOfPkcs8(pkcs8)) + encodePem('PRIVATE KEY', pkcs8);
 }
 
-/** A P-256 key pair: DER, the texts of `private.key` and `public.key`, and the recipient `age1tag1…`. */
-export type KeyPair = { pkcs8: Uint8Array; spki: Uint8Array; privatePem: string; publicPem: string; recipient: string };
+/** A P-256 key pair: its scalar (32 bytes), DER, the texts of `private.key` and `public.key`, and the recipient `age1tag1…`. */
+export type KeyPair = {
+  secret: Uint8Array;
+  pkcs8: Uint8Array;
+  spki: Uint8Array;
+  privatePem: string;
+  publicPem: string;
+  recipient: string;
+};
 
 /** Makes a P-256 key pair; throws `random_failed`. */
 export async function generateKeyPair(backend: Backend = webBackend): Promise<KeyPair> {
-  const { secret, point } = newP256(backend);
+  return keyPairOf(newP256(backend).secret, backend);
+}
+
+/** Makes the P-256 key pair of a scalar again; throws `key_invalid` for one that is zero or not below the order of the curve. */
+export function keyPairOf(secret: Uint8Array, backend: Backend = webBackend): KeyPair {
+  const point = backend.p256.publicKey(secret);
   const pkcs8 = encodePkcs8(secret, point);
   const spki = encodeSpki(point);
   const recipient = p256Recipient(point, backend.p256.compress(point)).text;
   return {
+    secret,
     pkcs8,
     spki,
     recipient,
@@ -58,13 +71,18 @@ export async function generateKeyPair(backend: Backend = webBackend): Promise<Ke
   };
 }
 
-/** A post-quantum key pair: the texts of `private.key` and `public.key`, and the recipient `age1tagpq1…`. */
-export type PostQuantumKeyPair = { privateText: string; publicText: string; recipient: string };
+/** A post-quantum key pair: its seed (32 bytes), the texts of `private.key` and `public.key`, and the recipient `age1tagpq1…`. */
+export type PostQuantumKeyPair = { seed: Uint8Array; privateText: string; publicText: string; recipient: string };
 
 /** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
 export async function generatePostQuantumKeyPair(backend: Backend = webBackend): Promise<PostQuantumKeyPair> {
-  const { secret, recipient } = newHybridKey(backend, 'mlkem768p256tag');
-  return { recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
+  return postQuantumKeyPairOf(undefined, backend);
+}
+
+/** Makes the post-quantum key pair of a seed again. @param seed a fresh one when undefined */
+export function postQuantumKeyPairOf(seed: Uint8Array | undefined, backend: Backend = webBackend): PostQuantumKeyPair {
+  const { secret, recipient, ...made } = newHybridKey(backend, 'mlkem768p256tag', seed);
+  return { ...made, recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
 }
 
 /** A part of a key file: a PEM block or a single line, with the recipient that the line above it names. */

@@ -97,10 +97,16 @@ function publicText(backend: Backend, name: HybridName, seed: Uint8Array): strin
   return encodeKey(kinds[name].prefix, kinds[name].of(backend).publicKey(seed));
 }
 
-/** Makes a post-quantum key pair as texts; throws `random_failed`. */
-export function newHybridKey(backend: Backend, name: HybridName): { secret: string; recipient: string } {
-  const seed = draw(backend, seedBytes);
+/** Makes a post-quantum key pair as texts; throws `random_failed`. @param given its seed, 32 bytes; a fresh one by default */
+export function newHybridKey(
+  backend: Backend,
+  name: HybridName,
+  given?: Uint8Array,
+): { seed: Uint8Array; secret: string; recipient: string } {
+  const seed = given ?? draw(backend, seedBytes);
+  if (seed.length !== seedBytes) throw new TypeError(`a seed has ${seedBytes} bytes`);
   return {
+    seed,
     secret: encodeKey(kinds[name].secretPrefix, seed).toUpperCase(),
     recipient: publicText(backend, name, seed),
   };

@@ -4,6 +4,7 @@ import { CID } from 'multiformats/cid';
 import { describe, expect, it } from 'vitest';
 import {
   carHeader,
+  carLength,
   carOf,
   carSection,
   fileFromCar,
@@ -66,6 +67,17 @@ describe('carOf', () => {
     expect(await cidsIn(bytes)).toEqual(order);
     expect(identical(bytes, await written(order, big.blocks))).toBe(true);
     expect(identical(bytes, await car({ scope: 'entity' }))).toBe(true);
+  });
+
+  it.each<[string, Uint8Array]>([
+    ['nothing', new Uint8Array()],
+    ['one leaf', randomBytes(5)],
+    ['two leaves', randomBytes(leafBytes + 1)],
+    ['a leaf that repeats', new Uint8Array(3 * leafBytes + 1)],
+  ])('has the length that carLength tells without the leaves: %s', async (_, bytes) => {
+    const { cid, single } = await stored(bytes);
+    const length = await carLength(cid, [single]);
+    expect(length).toBe((await bytesOf(carOf(cid, [single], { dups: false }))).length);
   });
 
   it.each<[CarOptions, number[]]>([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
-import { isCid, parseCid } from '../../ipfs/index.ts';
+import { cidFromV0, isCid, parseCid } from '../../ipfs/index.ts';
 
 const raw = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
 
@@ -45,4 +45,19 @@ describe('parseCid', () => {
   it('S66: does not repeat what is absurdly long', () => {
     expect(() => parseCid('b'.repeat(100_000))).toThrow('The blob ID is not valid');
   });
+});
+
+describe('cidFromV0', () => {
+  it('is the CIDv1 of the same block', () => {
+    // As `ipfs cid base32` of Kubo 0.42 prints it.
+    const v1 = 'bafybeihykld7uyxzogax6vgyvag42y7464eywpf55gxi5qpoisibh3c5wa';
+    expect(cidFromV0('Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD')).toEqual(parseCid(v1));
+  });
+
+  it.each([
+    raw,
+    'Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyf0',
+    'Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfDD',
+    '',
+  ])('is none of %j', (text) => expect(cidFromV0(text)).toBeUndefined());
 });

@@ -73,6 +73,23 @@ describe('gateway', () => {
     });
   }
 
+  it.each([400, 406, 415, 501])(
+    'reads block by block where CARs are refused with %i, and asks for them once',
+    async (status) => {
+      const { source, asked } = at(async ({ url }) =>
+        url.searchParams.get('format') === 'raw'
+          ? new Response((await big.single.block(url.pathname.slice(6), new AbortController().signal)).slice(), {
+              headers: { 'content-type': 'application/vnd.ipld.raw' },
+            })
+          : new Response(null, { status }),
+      );
+      const file = await openFile(big.cid, [source]);
+      expect(identical(await bytesOf(file.read()), big.file)).toBe(true);
+      expect(identical(await bytesOf(file.read(5, leafBytes + 5)), big.file.subarray(5, leafBytes + 5))).toBe(true);
+      expect(asked.filter((each) => each.searchParams.get('format') === 'car')).toHaveLength(1);
+    },
+  );
+
   const page = (status: number, headers: Record<string, string> = {}) =>
     new Response('<html>no</html>', { status, headers: { 'content-type': 'text/html', ...headers } });
   it.each<[string, Handler, string]>([

@@ -7,7 +7,17 @@ import { adminToken, startService, type Service } from '../../../testkit/service
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startFilter, startHostedKubo, type Filter, type HostedKubo } from '../pinning/documented/hosted-kubo.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
-import { names, readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, type World } from './two-homes.ts';
+import {
+  names,
+  readBack,
+  ring,
+  settle,
+  startHome,
+  startTwoHomes,
+  statuses,
+  storeAtBoth,
+  type World,
+} from './two-homes.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -71,15 +81,20 @@ function second(): void {
   let world: World;
   let filter: Filter;
   beforeAll(async () => {
-    world = await startTwoHomes({}, async ({ peer }) => {
-      filter = await startFilter(() => peer.url);
-      return { type: 'car', url: filter.url };
-    });
+    world = await startTwoHomes(
+      {},
+      {
+        async second() {
+          const home = await startHome();
+          filter = await startFilter(() => home.peer.url);
+          return { ...home, ...filter, entry: { type: 'car', url: filter.url, tokenSecret: 'KUBO_TOKEN' } };
+        },
+      },
+    );
   });
   afterAll(async () => {
     expect(filter.refused).toEqual([]);
     await world.close();
-    await filter.close();
   });
   const remove = ({ fileId }: { fileId: string }) =>
     jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));

@@ -26,23 +26,27 @@ const day = 86_400_000;
 /** After it every pin is due for its check. */
 export const weekMs = 7 * day;
 
-async function startHome(): Promise<Home> {
-  const kubo = await startKubo();
+export async function startHome(o?: Parameters<typeof startKubo>[0]): Promise<Home> {
+  const kubo = await startKubo(o);
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
+/** A home, what the configuration says of it besides its Kubo or instead, and what else has to be closed. */
+export type OtherHome = Home & { entry: Record<string, unknown>; close(): Promise<void> };
+
 /**
- * Starts both Kubos and the service, which stores each file at `a` first.
+ * Starts both homes and the service, which stores each file at `a` first.
  * @param vars besides the usual ones
- * @param second what the configuration says of `b`, besides or instead of its Kubo
+ * @param o.second what `b` is; a Kubo if undefined @param o.first how the Kubo of `a` is started
  */
 export async function startTwoHomes(
   vars: Record<string, string> = {},
-  second: (b: Home) => Promise<Record<string, unknown>> | Record<string, unknown> = () => ({}),
+  o: { second?: () => Promise<OtherHome>; first?: Parameters<typeof startKubo>[0] } = {},
 ): Promise<World> {
-  const [a, b] = await Promise.all([startHome(), startHome()]);
+  const second: Promise<Home & Partial<OtherHome>> = o.second === undefined ? startHome() : o.second();
+  const [a, b] = await Promise.all([startHome(o.first), second]);
   const entry = (id: string, { peer }: Home) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
-  const entries = [entry('a', a), { ...entry('b', b), ...(await second(b)) }];
+  const entries = [entry('a', a), b.entry ? { id: 'b', ...b.entry } : entry('b', b)];
   const all = { PINNING_SERVICES: JSON.stringify(entries), REPLICAS: '2', SERVICE_ID: 'us' };
   const token = { KUBO_TOKEN: a.kubo.token };
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-homes-'));
@@ -70,6 +74,7 @@ export async function startTwoHomes(
       await world.service.close();
       await rm(dir, { recursive: true, force: true });
       await Promise.all([a, b].map(async ({ kubo, peer }) => await Promise.all([peer.close(), kubo.close()])));
+      await b.close?.();
     },
   };
   return world;

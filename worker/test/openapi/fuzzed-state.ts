@@ -53,6 +53,7 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
   const dictionaries: Record<string, readonly string[]> = {
     account: [main.account.id, ...recoverable.map(({ id }) => id)],
     disposableAccount: disposable.map(({ account }) => account.id),
+    signer: [main.account.id],
     firstKeyAccount: [firstKey.account.id],
     firstKey: [firstKey.key.id],
     recoverableAccount: recoverable.map(({ id }) => id),

@@ -22,7 +22,7 @@ async function peer(answers: Record<string, unknown>): Promise<string> {
   return service.url;
 }
 
-const at = (urls: string[], scenario: Rest<Scenario>, timeouts = { responseMs: 300, pinMs: 300 }) =>
+const at = (urls: string[], scenario: Rest<Scenario>, timeouts = { responseMs: 1000, pinMs: 300 }) =>
   play({
     ...scenario,
     url: '',

@@ -315,13 +315,6 @@ describe('what is not here', () => {
     expect(await problemOf(get(path.replace('{}', small), headers))).toEqual(expected);
   });
 
-  test('no part of a stored file is a root', async () => {
-    expect(await problemOf(get(`${leaf(0)}?format=raw`))).toEqual([404, 'not_found']);
-    const refusal = await (await get(`${leaf(0)}?format=raw`)).json<{ detail: string; hint: string }>();
-    expect(refusal.detail).toContain('blocks below a root are not served by themselves');
-    expect(refusal.hint).toContain('format=car');
-  });
-
   test('only-if-cached of what is here is what is here', async () => {
     expect((await get(`${small}?format=raw`, { 'Cache-Control': 'only-if-cached' })).status).toBe(200);
   });

@@ -11,7 +11,10 @@ const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one 
 const badReplication =
   'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
 
-const types = 'kubo, cluster, car';
+const types = 'kubo, cluster, car, psa, pinata';
+const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
+const badOrigins =
+  'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
@@ -30,7 +33,10 @@ describe('PINNING_SERVICES', () => {
 
   it('says of each service what its adapter was tried against, as the table for operators does', () => {
     const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8').replaceAll('**', '');
-    for (const { type, triedAgainst } of parse([good, cluster, { ...good, id: 'h', type: 'car' }]))
+    for (const { type, triedAgainst } of parse(
+      [good, cluster, { ...good, id: 'h', type: 'car' }, psa, { id: 'i', type: 'pinata', tokenSecret: 'T' }],
+      { T: 'jwt' },
+    ))
       expect(readme).toMatch(new RegExp(`\\| \`${type}\` \\|.*\\| ${triedAgainst.replaceAll('.', '\\.')}`));
   });
 
@@ -67,7 +73,7 @@ describe('PINNING_SERVICES', () => {
     );
     const { signal } = new AbortController();
     expect(await service!.ping(signal)).toEqual({ version: '1.2.3' });
-    await service!.block('bafk', signal);
+    if (service?.takes === 'blocks') await service.block('bafk', signal);
     expect(asked).toEqual([
       ['https://rest.example.com/version?', 'Basic dXNlcjpwYXNzd29yZA=='],
       ['https://ipfs.example.com/api/v0/block/get?arg=bafk&offline=true', 'Bearer token'],
@@ -85,6 +91,18 @@ describe('PINNING_SERVICES', () => {
     [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
     [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [
+      [psa, good],
+      'PINNING_SERVICES[0] (p): the first service takes uploads, which come in parts, and psa does not: list another one before it',
+    ],
+    [[good, { ...psa, origins: '/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW' }], badOrigins],
+    [[good, { id: 'i', type: 'pinata' }], 'PINNING_SERVICES[1] (i): tokenSecret must be the name of a secret'],
+    [
+      [good, { id: 'i', type: 'pinata', tokenSecret: 'T', uploads: 'ftp://pinata' }],
+      'PINNING_SERVICES[1] (i): uploads must be an http: or https: address without query',
+    ],
+    [[good, { ...psa, origins: ['https://kubo.example.com'] }], badOrigins],
+    [[good, { ...psa, origins: Array.from({ length: 21 }, () => psa.origins[0]) }], badOrigins],
     [[{ ...good, type: 'car', bucket: 'b' }], 'PINNING_SERVICES[0] (kubo): the field "bucket" is not known'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
     [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],

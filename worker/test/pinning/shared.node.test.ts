@@ -213,6 +213,26 @@ async function afterEarlierVersion(
   }
 }
 
+test('rows of a version that lacks little keep what was decided on them', async () => {
+  const later = Date.now() + 86_400_000;
+  const lost = `ALTER TABLE pin DROP COLUMN moved_from; UPDATE pin SET state = 'unpinning', wanted = 1, due = ${later}`;
+  await afterEarlierVersion({ sql: lost }, async ({ service }, { cid }) => {
+    const [row] = await (await pinObject(service, cid)).rows('pin');
+    expect(row).toMatchObject({ state: 'unpinning', wanted: 1, moved_from: null });
+  });
+});
+
+test('tables that were added without a column are made, too', async () => {
+  await afterEarlierVersion(
+    { sql: 'DROP TABLE breaker; DROP TABLE migration' },
+    async ({ service, owner }, { cid }) => {
+      await (await pinObject(service, cid)).ring(8 * 86_400_000);
+      expect(await (await pinObject(service, cid)).rows('pin')).toMatchObject([{ state: 'live', attempts: 0 }]);
+      await owner.call.store('plain', randomBytes(10));
+    },
+  );
+});
+
 /** What rows lack that were written before a file could be at several services. */
 const beforeHomes = [
   'DROP INDEX pin_next',

@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startPage, type RunningPage } from '../../../../testkit/chromium.ts';
-import { pathOf, withProgram } from '../../../../testkit/programs.ts';
+import { withBrowser } from '../../../../testkit/browsers.ts';
+import { startPage, type RunningPage } from '../../../../testkit/page.ts';
+import { pathOf } from '../../../../testkit/programs.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';
@@ -14,11 +15,11 @@ const long = process.env['SEALPIN_LONG'] === '1';
 const chunkSize = 512_000;
 const file = randomBytes(2 ** 21 + 54_321);
 
-withProgram('chromium', { probe: ['--version'] }, () => {
+withBrowser('Chromium', () => {
   let running: RunningPage;
   let service: Service;
   beforeAll(async () => {
-    running = await startPage(join(import.meta.dirname, 'page/page.ts'), { '/file': file });
+    running = await startPage(join(import.meta.dirname, 'page/page.ts'), { files: { '/file': file } });
     service = await startService({ vars: { CORS_ORIGINS: running.origin } });
   });
   afterAll(async () => {
@@ -46,7 +47,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const ask = (action: Action, options: Partial<PageOptions> = {}): Promise<Outcome> => {
         const { endpoint, headers } = server;
         const all = { endpoint, headers, chunkSize, retryDelays: [0, 50, 200, 500], ...options };
-        return running.page.evaluate<Outcome>(`clients.${client}('${action}', ${JSON.stringify(all)})`);
+        return running.evaluate<Outcome>(`clients.${client}('${action}', ${JSON.stringify(all)})`);
       };
       const isStored = async ({ url, isFinished }: Outcome): Promise<void> => {
         expect(isFinished).toBe(true);
@@ -54,8 +55,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       };
       beforeEach(async () => {
         // What a client has uploaded it knows again.
-        await running.page.evaluate('localStorage.clear()');
-        await running.page.reload();
+        await running.evaluate('localStorage.clear()');
+        await running.reload();
       });
 
       it('uploads a file', async () => {
@@ -69,7 +70,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
       it('goes on in a page that was loaded again, from the URL that is kept there', async () => {
         const { url } = await ask('pause');
-        await running.page.reload();
+        await running.reload();
         // Uppy looks for an earlier upload of a file by itself.
         const outcome = await ask(client === 'uppy' ? 'upload' : 'continue');
         expect(outcome.url).toBe(url);

@@ -1,12 +1,15 @@
 /** Restoring a backup into an account, at the service that it is from or another one. */
 import { join } from 'node:path';
+import { accessTo } from '../../client/blobs.ts';
 import { StoredFile } from '../../shared/api.ts';
-import type { FileInfo, Identity } from '../../shared/crypto/index.ts';
+import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
+import { writeFailure } from '../io/errno.ts';
 import { makeDirectories } from '../io/paths.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { jsonBody, call, json, authorizedService } from '../remote/client.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { optionsOf } from '../remote/fetch-blob.ts';
@@ -28,7 +31,7 @@ export type RestoredAccount = {
  * Stores the files of a backup in the account of the API key. What it has already is left alone, so that the next call goes on after an
  * interruption, and a second one changes nothing.
  *
- * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted anew, to the key of the new account.
+ * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.
  *
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first failure, after all others; what the
@@ -52,7 +55,11 @@ export async function restoreBackup(
         hint: 'use a key with the scopes read and write',
       });
   const folder = join(layout.restored, account.id);
-  await makeDirectories(folder);
+  try {
+    await makeDirectories(folder);
+  } catch (error) {
+    throw writeFailure(layout.restored, error);
+  }
   const here = new Map<string, StoredFile>();
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);
@@ -151,23 +158,18 @@ async function restoreFile(entry: Entry, run: Run): Promise<void> {
   const car = await openCar(carPath(run.layout, entry.cid), context);
   try {
     const sources = [car.source];
+    const sending = { idempotencyKey: `restore ${run.account} ${entry.fileId}`, onBytes: run.onBytes };
     if (entry.mode === 'plain') {
       const details = await openDetails(entry, run.identities);
-      const stored = storedBefore(entry, details, run) ?? (await storeCopy(entry.cid, sources, target, run.onBytes));
+      const stored = storedBefore(entry, details, run) ?? (await storeCopy(entry.cid, sources, target, sending));
       run.claimed.add(stored.fileId);
       await finish(entry, stored, details, run);
       return;
     }
-    const opened = await openHeader(entry, run.identities);
+    const { fileKey, file } = await openHeader(entry, run.identities);
     const blob = await openFile(entry.cid, sources, optionsOf(context));
-    const { file } = opened;
-    const sending = {
-      bytes: file.size,
-      filename: file.filename ?? entry.fileId,
-      idempotencyKey: `restore ${run.account} ${entry.fileId}`,
-    };
-    const stored = await storeEncrypted(opened.decrypt(blob.read()), sending, target, run.onBytes);
-    await finish(entry, stored, file, run);
+    const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    await finish(entry, await storeEncrypted(opened, file.filename ?? entry.fileId, target, sending), file, run);
   } finally {
     await car.close();
   }

@@ -45,7 +45,10 @@ export const command = defineCommand({
     try {
       const target = await targetAt(service, context);
       const progress = output.progress('fetching and storing');
-      const { fileId, bytes } = await storeCopy(cid, sources, target, (more) => progress.add(more));
+      const { fileId, bytes } = await storeCopy(cid, sources, target, {
+        idempotencyKey: crypto.randomUUID(),
+        onBytes: (more) => progress.add(more),
+      });
       progress.done();
       const named = args.name === undefined ? {} : { name: args.name };
       await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...named }, context);

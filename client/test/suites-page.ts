@@ -1,4 +1,4 @@
-/** What runs in the page: the suites of the SDK, and the SDK itself for a test that drives it. */
+/** What runs in a page, and in other runtimes than Node: the suites of the SDK, and the SDK itself for a test that drives it. */
 import { exposeSuites } from '../../testkit/page-suites.ts';
 import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
 import { containers, endings, passwordSealing } from './suites/containers.ts';
@@ -33,4 +33,11 @@ async function roundTrips(service: string, apiKey: string): Promise<string[]> {
   return wrong;
 }
 
-Object.assign(globalThis, { roundTrips });
+/** Stores a stream that is too long to be read before it is sent. Gives whether all of it arrived. */
+async function storesLongStream(service: string, apiKey: string): Promise<boolean> {
+  const blob = new Blob([new Uint8Array(33 * 1024 * 1024).fill(7)]);
+  const { cid } = await connect({ service, apiKey }).put(blob.stream(), { mode: 'plain' });
+  return cid === (await cidOf(blob));
+}
+
+Object.assign(globalThis, { roundTrips, storesLongStream });

@@ -1,0 +1,236 @@
+/** Receiving and sending in a page, beside a bare `fetch` of the same bytes in the same browser. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from '../client/index.ts';
+import { launch, type RunningBrowser } from '../testkit/browsers.ts';
+import { pathOf } from '../testkit/programs.ts';
+import { startService } from '../testkit/service.ts';
+import { fill } from './cli-fixture.ts';
+import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { proportionalMiB } from './process-stats.ts';
+
+const MiB = 1024 * 1024;
+const receivedMiB = 1024;
+const sentMiB = 256;
+/** Runs of each task, after one that does not count. */
+const rounds = 2;
+/** How often memory is read, in ms. */
+const sampleMs = 1000;
+
+export const bench: Bench = {
+  name: 'pages',
+  measures: 'receiving 1 GiB and sending 256 MiB in Chromium and Firefox to a bare fetch, memory, the first byte',
+  run,
+};
+
+/** What is there to receive and to send. `path` of a file. */
+type Fixture = { service: string; apiKey: string; large: string; largeCid: string; small: string; path: string };
+
+async function* run(): AsyncGenerator<Figure> {
+  const service = await startService();
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+  try {
+    const { apiKey } = await service.account();
+    const { send } = connect({ service: service.url, apiKey });
+    const large = await send({ source: blocks(receivedMiB), name: 'large', size: receivedMiB * MiB }, { opens: 50 });
+    const small = await send({ source: randomBytes(4096), name: 'small' }, { opens: 50 });
+    const path = join(directory, 'file');
+    await fill(path, sentMiB * MiB);
+    const largeCid = large.files[0]?.cid ?? '';
+    const fixture = { service: service.url, apiKey, large: large.link, largeCid, small: small.link, path };
+    for (const [name, program] of [
+      ['Chromium', 'chromium'],
+      ['Firefox', 'firefox-esr'],
+    ] as const) {
+      if (pathOf(program) === undefined) continue;
+      const browser = await launch[name]();
+      try {
+        yield* receiving(name, browser, fixture);
+        yield* sending(name, browser, fixture);
+        yield* beginning(name, browser, fixture);
+      } finally {
+        await browser.close();
+      }
+    }
+  } finally {
+    await service.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** Random bytes, no MiB like another. */
+function blocks(mebibytes: number): ReadableStream<Uint8Array> {
+  const block = randomBytes(MiB);
+  let count = 0;
+  return new ReadableStream({
+    pull(controller) {
+      block.writeUInt32LE(count, 0);
+      controller.enqueue(Uint8Array.from(block));
+      if ((count += 1) === mebibytes) controller.close();
+    },
+  });
+}
+
+/** Runs in a page before its scripts: opens the share, saves its file, and keeps when that was. Save dialogs cannot be driven. */
+const autopilot = `() => {
+  if (window.top !== window) return;
+  globalThis.showSaveFilePicker = undefined;
+  globalThis.bench = {};
+  const click = (id) => document.getElementById(id).click();
+  const steps = [
+    () => document.getElementById('asked')?.hidden === false && (click('open-button'), true),
+    () => document.getElementById('opened')?.hidden === false && (click('save-0'), true),
+    () => document.querySelector('[data-state=done], [data-state=failed]') !== null,
+  ];
+  const names = ['asked', 'opened', 'ended'];
+  const step = () => {
+    if (steps[0]()) {
+      bench[names.shift()] = performance.now();
+      steps.shift();
+    }
+    if (steps.length > 0) setTimeout(step, 5);
+  };
+  step();
+}`;
+
+/** Waits for the autopilot. */
+const ended = `(async () => {
+  while (globalThis.bench.ended === undefined) await new Promise((resolve) => setTimeout(resolve, 50));
+  if (document.querySelector('[data-state=done]') === null) throw new Error(document.body.innerText);
+  return globalThis.bench;
+})()`;
+
+type Times = { asked: number; opened: number; ended: number };
+
+async function received(browser: RunningBrowser, link: string): Promise<Times> {
+  const tab = await browser.open(link, { before: autopilot });
+  try {
+    return await tab.evaluate<Times>(ended);
+  } finally {
+    await tab.close();
+  }
+}
+
+async function* receiving(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
+  const grown = { page: [] as number[], bare: [] as number[] };
+  const page = async (): Promise<number> => {
+    const { opened, ended } = await watching(browser.pid, grown.page, () => received(browser, o.large));
+    return (receivedMiB * 1000) / (ended - opened);
+  };
+  const bare = (): Promise<number> =>
+    watching(browser.pid, grown.bare, () =>
+      inPage(
+        browser,
+        o,
+        `const reader = (await fetch('/ipfs/${o.largeCid}')).body.getReader();
+        for (let bytes = 0, next; !(next = await reader.read()).done; bytes += next.value.length);`,
+        receivedMiB,
+      ),
+    );
+  const speeds = await interleave({ page, bare }, rounds);
+  yield figure(`${name}: receive ${receivedMiB} MiB`, speeds, { atLeast: 0.5 });
+  const growth = { page: summarize(grown.page), bare: summarize(grown.bare) };
+  yield {
+    figure: `${name}: memory for that, the most of ${rounds + 1}`,
+    unit: 'MiB',
+    value: growth.page.high,
+    peer: { name: 'a bare fetch', value: growth.bare.high },
+    target: { value: { atMost: name === 'Firefox' ? 700 : 500 } },
+  };
+}
+
+async function* sending(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
+  /** @param input where the file is chosen; the page's own forgets it at once */
+  const choose = async (input: string, work: string): Promise<number> => {
+    const tab = await browser.open(`${o.service}/send`);
+    try {
+      await tab.evaluate(`(async () => {
+        document.getElementById('api-key').value = '${o.apiKey}';
+        document.querySelector('#signing button').click();
+        ${waitFor('compose')}
+        document.body.append(Object.assign(document.createElement('input'), { type: 'file', id: 'bare' }));
+      })()`);
+      await tab.setFiles(input, [o.path]);
+      return sentMiB / (await tab.evaluate<number>(timed(work)));
+    } finally {
+      await tab.close();
+    }
+  };
+  const speeds = await interleave(
+    {
+      page: () => choose('#choose', `document.getElementById('compose-button').click(); ${waitFor('sent')}`),
+      bare: () =>
+        choose(
+          '#bare',
+          `const headers = { Authorization: 'Bearer ${o.apiKey}' };
+          const body = document.getElementById('bare').files[0];
+          const response = await fetch('/v1/storage/plain', { method: 'POST', headers, body });
+          if (!response.ok) throw new Error(await response.text());`,
+        ),
+    },
+    rounds,
+  );
+  yield figure(`${name}: send ${sentMiB} MiB`, speeds);
+}
+
+/** From the click at the link to a file of 4 KiB, opened and saved; and to the page that asks. */
+async function* beginning(name: string, browser: RunningBrowser, o: Fixture): AsyncGenerator<Figure> {
+  const times: Times[] = [];
+  for (let round = 0; round < 5; round += 1) times.push(await received(browser, o.small));
+  for (const [what, key] of [
+    ['the page asks', 'asked'],
+    ['4 KiB are opened and saved', 'ended'],
+  ] as const) {
+    const { median, spread } = summarize(times.map((each) => each[key]));
+    yield { figure: `${name}: start of the page until ${what}`, unit: 'ms', value: median, spread };
+  }
+}
+
+/** Speed of some work of a page that does nothing else, in MiB/s. */
+async function inPage(browser: RunningBrowser, o: Fixture, work: string, mebibytes: number): Promise<number> {
+  const tab = await browser.open(`${o.service}/send`);
+  try {
+    return mebibytes / (await tab.evaluate<number>(timed(work)));
+  } finally {
+    await tab.close();
+  }
+}
+
+/** An expression: the seconds that statements take in a page. */
+function timed(statements: string): string {
+  return `(async () => {
+    const begun = performance.now();
+    ${statements}
+    return (performance.now() - begun) / 1000;
+  })()`;
+}
+
+function waitFor(state: string): string {
+  return `while (document.getElementById('${state}').hidden) await new Promise((resolve) => setTimeout(resolve, 20));`;
+}
+
+/** Does some work, and adds to `grown` by how many MiB the browser became larger meanwhile, at most. */
+async function watching<T>(pid: number, grown: number[], work: () => Promise<T>): Promise<T> {
+  const before = proportionalMiB(pid);
+  let most = before;
+  const timer = setInterval(() => (most = Math.max(most, proportionalMiB(pid))), sampleMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    grown.push(most - before);
+  }
+}
+
+function figure(name: string, { page, bare }: Record<'page' | 'bare', Sample>, ratio?: { atLeast: number }): Figure {
+  return {
+    figure: name,
+    unit: 'MiB/s',
+    value: page.median,
+    spread: page.spread,
+    peer: { name: 'a bare fetch', value: bare.median, spread: bare.spread },
+    ...(ratio === undefined ? {} : { target: { ratio } }),
+  };
+}

@@ -1,0 +1,66 @@
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { isOpenToOthers, readSmall } from '../io/input.ts';
+import { backupWords, secretOf, splitWords } from '../keys/backup-words.ts';
+import { makePair, pairFlags, writePair } from '../keys/write-pair.ts';
+
+export const command = defineCommand({
+  about:
+    'Writes private.key and public.key of the 24 words that sealpin keygen --words showed, into the data directory or that ' +
+    'of --output. A pair that is there stays: nothing is replaced. Compare the fingerprint with the one on your paper. The ' +
+    'words do not say of which kind the key is: those of a post-quantum pair need --post-quantum.',
+  args: {
+    ...pairFlags,
+    'words-file': {
+      type: 'string',
+      valueHint: 'file',
+      description: 'Read the words from a file, or from standard input with -; else the terminal asks',
+    },
+  },
+  examples: [
+    { command: 'sealpin key restore', does: 'Asks for the words' },
+    { command: 'sealpin key restore --output ./restored', does: 'Into a directory of its own' },
+  ],
+  async run({ args, context }) {
+    const make = async () => {
+      const file = args['words-file'];
+      const words = file === undefined ? await askWords(context) : await readWords(file, context);
+      return { pair: await makePair(args['post-quantum'], await secretOf(words)) };
+    };
+    try {
+      await writePair(args, { force: false, words: 'known', make }, context);
+    } catch (error) {
+      if (!isSealpinError(error, 'file_exists')) throw error;
+      throw new SealpinError('file_exists', error.message, {
+        hint: 'restore into another directory with --output, and compare',
+        cause: error,
+      });
+    }
+  },
+});
+
+/** 24 words need less. */
+const limitBytes = 4096;
+
+async function readWords(file: string, context: Context): Promise<string[]> {
+  const bytes = await readSmall(file, { limitBytes, what: 'the backup words', environment: context });
+  if (await isOpenToOthers(file, context))
+    context.output.warn(`${file} holds backup words and is accessible to other users; fix it with: chmod 600 ${file}`);
+  return splitWords(new TextDecoder().decode(bytes));
+}
+
+/** Asks until there are enough: on one line, or on several, as they are on the paper. */
+async function askWords({ interactive, signal }: Context): Promise<string[]> {
+  const { withTerminal } = await import('../terminal/prompt.ts');
+  const missing = 'the backup words are required, and there is no terminal to ask for them';
+  return withTerminal({ interactive, missing, hint: 'give them with --words-file' }, async (terminal) => {
+    const words: string[] = [];
+    while (words.length < backupWords) {
+      const typed = splitWords(await terminal.askShown(`Backup words, from word ${words.length + 1} on`, signal));
+      if (typed.length === 0) break;
+      words.push(...typed);
+    }
+    return words;
+  });
+}

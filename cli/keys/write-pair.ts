@@ -1,0 +1,140 @@
+/** Making a key pair and writing its two files: what keygen, key restore and key rotate have in common. */
+import { join, resolve } from 'node:path';
+import {
+  generateKeyPair,
+  generatePostQuantumKeyPair,
+  keyPairOf,
+  postQuantumKeyPairOf,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Args } from '../command.ts';
+import { newPasswordFlags } from '../commands/args.ts';
+import type { Context } from '../context.ts';
+import { writeFailure } from '../io/errno.ts';
+import { openSink } from '../io/output-file.ts';
+import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
+import { wordsOf } from './backup-words.ts';
+import { fingerprint } from './fingerprint.ts';
+import { protect } from './key-files.ts';
+import { newPassword } from './passwords.ts';
+
+/** The flags of the commands that write a pair. */
+export const pairFlags = {
+  output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
+  'post-quantum': {
+    type: 'boolean',
+    description: 'A pair that also resists quantum computers (age1tagpq1…)',
+  },
+  protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
+  ...newPasswordFlags,
+} as const satisfies Args;
+
+/** Shows the backup words of a new pair. */
+export const wordsFlag = {
+  words: {
+    type: 'boolean',
+    description: 'Show 24 backup words on stderr, only this once: sealpin key restore takes them',
+  },
+} as const satisfies Args;
+
+type PairArgs = {
+  readonly output: string | undefined;
+  readonly protect: boolean;
+  readonly 'password-file': string | undefined;
+  readonly generate: boolean;
+};
+
+/** A pair: its 32 secret bytes, and the texts of its files. */
+export type Pair = {
+  readonly secret: Uint8Array;
+  readonly privateText: string;
+  readonly publicText: string;
+  readonly recipient: string;
+};
+
+/** A new pair, or that of 32 secret bytes. @throws random_failed; key_invalid for bytes that are no P-256 key */
+export async function makePair(isPostQuantum: boolean, secret?: Uint8Array): Promise<Pair> {
+  const { nodeBackend } = await import('./node-backend.ts');
+  if (isPostQuantum) {
+    const pair =
+      secret === undefined ? await generatePostQuantumKeyPair(nodeBackend) : postQuantumKeyPairOf(secret, nodeBackend);
+    return { ...pair, secret: pair.seed };
+  }
+  const pair = secret === undefined ? await generateKeyPair(nodeBackend) : keyPairOf(secret, nodeBackend);
+  return { secret: pair.secret, privateText: pair.privatePem, publicText: pair.publicPem, recipient: pair.recipient };
+}
+
+/** The directory of a pair: `--output`, else the data directory. */
+export function pairDirectory(output: string | undefined, context: Context): string {
+  return output === undefined ? context.dataDir : resolve(context.cwd, output);
+}
+
+/**
+ * Writes `private.key` and `public.key`, and says what they are for.
+ *
+ * @param o.force replaces files that are there
+ * @param o.make called once the files can be written; `older` is the text of keys that `private.key` goes on to hold
+ * @param o.words `show` its backup words; `known`: it was made from them
+ * @throws usage for a password without --protect, file_exists, file_unwritable, and the codes of `newPassword` and `make`
+ */
+export async function writePair(
+  args: PairArgs,
+  o: {
+    readonly force: boolean;
+    readonly words: 'show' | 'known' | 'none';
+    readonly make: () => Promise<{ readonly pair: Pair; readonly older?: string }>;
+  },
+  context: Context,
+): Promise<{ readonly recipient: string }> {
+  const { output } = context;
+  if (!args.protect && (args.generate || args['password-file'] !== undefined))
+    throw new SealpinError('usage', 'a password for the key is given without --protect', { hint: 'add --protect' });
+  const directory = pairDirectory(args.output, context);
+  if (args.output === undefined) {
+    const warning = await makeDataDirectory(directory);
+    if (warning !== undefined) output.warn(warning);
+  } else {
+    await makeDirectories(directory).catch((error: unknown) => {
+      throw writeFailure(directory, error);
+    });
+  }
+  const options = { force: o.force, environment: context, fileOnly: true };
+  const secret = await openSink(join(directory, 'private.key'), options);
+  const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
+  try {
+    const { pair, older } = await o.make();
+    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const password = args.protect ? await newPassword(source, args.generate, context) : undefined;
+    const encoder = new TextEncoder();
+    const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;
+    await secret.write(password === undefined ? encoder.encode(text) : await protect(text, password, context));
+    await open.write(encoder.encode(pair.publicText));
+    const privateKey = await secret.commit();
+    const publicKey = await open.commit();
+    const words = await fingerprint(pair.recipient);
+    const only = o.words === 'none' ? ': it cannot be recreated' : '';
+    output.note(`wrote ${secret.name} (keep it secret and back it up${only})`);
+    output.note(`wrote ${open.name} (share it with people who will send you files)`);
+    output.note(`its fingerprint is ${words}`);
+    if (o.words === 'show') await showWords(pair.secret, context);
+    await output.result({ recipient: pair.recipient, fingerprint: words, privateKey, publicKey }, [pair.recipient]);
+    return pair;
+  } finally {
+    await secret.abort();
+    await open.abort();
+  }
+}
+
+const wordsInLine = 4;
+
+async function showWords(secret: Uint8Array, { output }: Context): Promise<void> {
+  const words = (await wordsOf(secret)).map((word, index) => `${String(index + 1).padStart(2)} ${word.padEnd(8)}`);
+  output.note('backup words, for paper: they are shown only this once, and open what the key opens');
+  for (let at = 0; at < words.length; at += wordsInLine)
+    output.secret(
+      words
+        .slice(at, at + wordsInLine)
+        .join('  ')
+        .trimEnd(),
+    );
+}

@@ -1,0 +1,81 @@
+/** The lines of `sealpin list`: for a terminal of some width, for other programs, or with everything. */
+import { sizeText } from './progress.ts';
+
+/**
+ * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
+ * `unknown`, its service was not asked. `mode`: `encrypted` by the service, so that it is read by its file ID; `plain`: stored unchanged.
+ */
+export type Row = {
+  readonly blobId: string;
+  readonly fileId: string;
+  readonly name: string | null;
+  readonly size: number;
+  readonly createdAt: string;
+  readonly service: string;
+  readonly state: 'stored' | 'gone' | 'unknown';
+  readonly mode: 'encrypted' | 'plain';
+};
+
+/** A line for each file, which never changes its form: blob ID, time (UTC), size, name. For other programs. */
+export function plainLines(rows: readonly Row[]): string[] {
+  return rows.map((row) => {
+    const time = row.createdAt.slice(0, 16).replace('T', ' ');
+    return [row.blobId, time, sizeText(row.size).padStart(9), `${nameOf(row)}${remarksOf(row, true)}`].join('  ');
+  });
+}
+
+/**
+ * For a person: time (of this machine's zone), size and name in one line, the blob ID below it, so that both can be read and copied.
+ *
+ * @param columns of the terminal; longer names are cut
+ */
+export function terminalLines(rows: readonly Row[], columns: number): string[] {
+  if (rows.length === 0) return [];
+  const isNarrow = columns < 60;
+  const header = isNarrow ? [] : [`${'stored'.padEnd(16)}  ${'size'.padStart(9)}  name, and below it the blob ID`];
+  const lines = rows.flatMap((row) => {
+    const about = `${localTime(row.createdAt)}  ${sizeText(row.size).padStart(9)}`;
+    const remarks = remarksOf(row, false);
+    const name = isNarrow
+      ? [cut(`${nameOf(row)}${remarks}`, columns), `  ${about}`]
+      : [`${about}  ${cut(`${nameOf(row)}${remarks}`, columns - about.length - 2)}`];
+    const how = row.mode === 'encrypted' ? [`  sealpin get ${row.fileId}`] : [];
+    return [...name, `  ${row.blobId}`, ...how];
+  });
+  return [...header, ...lines];
+}
+
+/** Everything that is known of each file, a line for each fact. */
+export function longLines(rows: readonly Row[]): string[] {
+  return rows.flatMap((row) => [
+    `${nameOf(row)}${remarksOf(row, false)}`,
+    `  blob ID  ${row.blobId}`,
+    `  file ID  ${row.fileId}`,
+    `  stored   ${localTime(row.createdAt)}`,
+    `  size     ${sizeText(row.size)} (${row.size} B)`,
+    `  mode     ${row.mode === 'encrypted' ? `encrypted by the service: sealpin get ${row.fileId}` : 'as it was sent'}`,
+    `  service  ${row.service}`,
+  ]);
+}
+
+function nameOf({ name }: Row): string {
+  return name ?? '-';
+}
+
+function remarksOf({ state, service, mode, fileId }: Row, withCommand: boolean): string {
+  const where = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(service).host})` }[state];
+  return mode === 'encrypted' && withCommand ? `${where}  (encrypted by the service: sealpin get ${fileId})` : where;
+}
+
+/** A time in the zone of this machine, to the minute. */
+function localTime(iso: string): string {
+  const time = new Date(iso);
+  const two = (number: number): string => String(number).padStart(2, '0');
+  const day = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join('-');
+  return `${day} ${two(time.getHours())}:${two(time.getMinutes())}`;
+}
+
+function cut(text: string, columns: number): string {
+  const characters = Array.from(text);
+  return characters.length <= columns ? text : `${characters.slice(0, Math.max(1, columns - 1)).join('')}…`;
+}

@@ -1,0 +1,27 @@
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Outcome } from '../../testkit/page-suites.ts';
+import { inEveryBrowser } from '../../testkit/browsers.ts';
+import { startPage, type RunningPage } from '../../testkit/page.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+
+inEveryBrowser((browser) => {
+  let running: RunningPage;
+  let service: Service;
+  beforeAll(async () => {
+    running = await startPage(fileURLToPath(new URL('suites-page.ts', import.meta.url)), { browser });
+    service = await startService({ vars: { CORS_ORIGINS: running.origin } });
+  });
+  afterAll(() => Promise.all([running.close(), service.close()]));
+
+  test.each(['containers', 'endings', 'passwordSealing', 'requestBodies', 'sending'])('%s', async (suite) => {
+    const { passed, failed } = await running.evaluate<Outcome>(`sealpin.run('${suite}')`);
+    expect(failed).toEqual([]);
+    expect(passed.length).toBeGreaterThan(0);
+  });
+
+  test('stores files at a service of another origin, and reads them back', async () => {
+    const { apiKey } = await service.account();
+    expect(await running.evaluate(`roundTrips('${service.url}', '${apiKey}')`)).toEqual([]);
+  });
+});

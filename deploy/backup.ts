@@ -1,0 +1,79 @@
+/** `npm run backup`: every account of a service into a folder, one page a line. It can be stopped, and goes on where it was. */
+import { existsSync } from 'node:fs';
+import { appendFile, mkdir, readFile, rename, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { AccountList, BackupPage } from '../shared/api.ts';
+import { SealpinError } from '../shared/errors.ts';
+import type { Context } from './doctor.ts';
+import type { OperatorApi } from './operator-api.ts';
+
+/** What a folder with a complete backup says of itself. */
+export const Manifest = v.strictObject({
+  format: v.literal('sealpin-backup/v1'),
+  service: v.string(),
+  createdAt: v.string(),
+  accounts: v.array(v.string()),
+});
+export type Manifest = v.InferOutput<typeof Manifest>;
+
+/** The names in a folder. */
+export const manifestName = 'backup.json';
+export const fileName = (account: string): string => `${account}.ndjson`;
+
+/** Writes a backup. @param service its origin, for the manifest @returns the exit code @throws usage, and what the service responds */
+export async function backup(api: OperatorApi, service: string, dir: string, { print }: Context): Promise<number> {
+  if (existsSync(join(dir, manifestName)))
+    throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const accounts = await accountIds(api);
+  for (const account of accounts) {
+    const pages = await backUpAccount(api, account, dir);
+    print(`✓ ${account}: ${pages} pages`);
+  }
+  const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
+  await writeFile(join(dir, manifestName), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
+  print(`${accounts.length} accounts are in ${dir}; the bytes of their files are at the pinning services`);
+  return 0;
+}
+
+async function accountIds(api: OperatorApi): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
+    const page = await api.get(`/v1/accounts?${query.toString()}`, AccountList);
+    ids.push(...page.accounts.map(({ id }) => id));
+    ({ cursor } = page);
+  } while (cursor !== undefined);
+  return ids;
+}
+
+/** @returns how many pages there are */
+async function backUpAccount(api: OperatorApi, account: string, dir: string): Promise<number> {
+  const path = join(dir, fileName(account));
+  const partial = `${path}.part`;
+  if (existsSync(path)) return (await readFile(path, 'utf8')).split('\n').length - 1;
+  let { pages, next } = await progressOf(partial);
+  while (next !== null) {
+    const query = new URLSearchParams({ limit: '100', ...(next !== undefined && { cursor: next }) });
+    const page: BackupPage = await api.get(`/v1/accounts/${account}/backup?${query.toString()}`, BackupPage);
+    await appendFile(partial, `${JSON.stringify(page)}\n`, { mode: 0o600 });
+    pages += 1;
+    ({ next } = page);
+  }
+  await rename(partial, path);
+  return pages;
+}
+
+/** The pages that are there, without a line that was cut off. `next`: where to go on; undefined: at the beginning, null: at the end. */
+async function progressOf(path: string): Promise<{ pages: number; next: string | null | undefined }> {
+  if (!existsSync(path)) return { pages: 0, next: undefined };
+  const text = await readFile(path, 'utf8');
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+  await truncate(path, Buffer.byteLength(whole));
+  const lines = whole.split('\n').slice(0, -1);
+  const last = lines.at(-1);
+  if (last === undefined) return { pages: 0, next: undefined };
+  return { pages: lines.length, next: v.parse(BackupPage, JSON.parse(last)).next };
+}

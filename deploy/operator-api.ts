@@ -1,0 +1,38 @@
+/** Requests to a service with the operator's token. */
+import type * as v from 'valibot';
+import { parseResponse, Problem } from '../shared/api.ts';
+import { isCode, SealpinError } from '../shared/errors.ts';
+
+/** How long a response may take: a page of a backup asks the pinning service for each of its files. */
+const responseMs = 120_000;
+
+/** Where requests go. @param url the service's origin */
+export type OperatorApi = {
+  get<S extends v.GenericSchema>(path: string, shape: S): Promise<v.InferOutput<S>>;
+  put<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
+};
+
+/** Makes a client. @throws on each call: the code of the service's problem, service_unreachable, service_answer */
+export function operatorApi(url: string, token: string): OperatorApi {
+  async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
+    let response: Response;
+    try {
+      response = await fetch(`${url}${path}`, {
+        ...init,
+        headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+        redirect: 'manual',
+        signal: AbortSignal.timeout(responseMs),
+      });
+    } catch (cause) {
+      throw new SealpinError('service_unreachable', `${url} does not respond`, { hint: 'check --url', cause });
+    }
+    const body: unknown = await response.json().catch(() => undefined);
+    if (response.ok) return parseResponse(shape, body);
+    const { code, detail, title, hint } = parseResponse(Problem, body);
+    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, hint === undefined ? {} : { hint });
+  }
+  return {
+    get: (path, shape) => send(path, {}, shape),
+    put: (path, body, shape) => send(path, { method: 'PUT', body }, shape),
+  };
+}

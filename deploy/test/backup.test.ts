@@ -1,0 +1,169 @@
+/** A whole service is backed up, destroyed and restored: its objects by `npm run backup` and `restore`, its bytes by Kubo's repository. */
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { StoredFile } from '../../shared/api.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { backup } from '../backup.ts';
+import { operatorApi } from '../operator-api.ts';
+import { parseOptions } from '../options.ts';
+import { restore } from '../restore.ts';
+import { newFolder, processWith, refusal } from './deployment.ts';
+
+describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
+  let kubo: RealKubo;
+  let services: Service[] = [];
+  beforeAll(async () => {
+    kubo = await startKubo();
+  });
+  afterAll(async () => {
+    for (const service of services) await service.close();
+    await kubo.close();
+  });
+
+  /** A service without any state at the Kubo. */
+  async function startEmpty(id = 'whole-service'): Promise<Service> {
+    const PINNING_SERVICES = JSON.stringify([{ id: 'kubo', type: 'kubo', url: kubo.url, tokenSecret: 'KUBO_TOKEN' }]);
+    const service = await startService({ vars: { PINNING_SERVICES, KUBO_TOKEN: kubo.token, SERVICE_ID: id } });
+    services.push(service);
+    return service;
+  }
+
+  type Stored = { apiKey: string; fileId: string; bytes: string };
+
+  async function store(service: Service, apiKey: string, mode: string, bytes: string): Promise<Stored> {
+    const response = await fetch(`${service.url}/v1/storage/${mode}`, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${apiKey}`,
+        'Content-Type': 'text/plain',
+        'Content-Disposition': 'attachment; filename=letter.txt',
+      },
+      body: bytes,
+    });
+    const { fileId } = await response.json<StoredFile>();
+    return { apiKey, fileId, bytes };
+  }
+
+  test('opens every file with the old API keys after everything at Cloudflare is gone', async () => {
+    const first = await startEmpty();
+    const stored: Stored[] = [];
+    for (const name of ['one', 'two']) {
+      const { apiKey } = await first.account();
+      stored.push(await store(first, apiKey, 'plain', `plain of ${name}`));
+      stored.push(await store(first, apiKey, 'encrypted', `encrypted of ${name} `.repeat(70_000)));
+    }
+    const folder = await newFolder();
+    const context = processWith(folder, {});
+    const dir = join(folder.dir, 'backup');
+    expect(await backup(operatorApi(first.url, adminToken), first.url, dir, context)).toBe(0);
+    const names = await readdir(dir);
+    expect(names).toHaveLength(3);
+    for (const name of names) {
+      expect((await stat(join(dir, name))).mode & 0o077).toBe(0);
+      const text = await readFile(join(dir, name), 'utf8');
+      for (const { apiKey } of stored) expect(text).not.toContain(apiKey.slice(3));
+      expect(text).not.toContain(adminToken);
+      expect(text).not.toContain('encrypted of');
+    }
+    const again = backup(operatorApi(first.url, adminToken), first.url, dir, context);
+    expect(await refusal(again)).toEqual(['usage', expect.stringContaining('complete backup'), expect.any(String)]);
+
+    // Objects and KV are destroyed; Kubo comes back with its repository.
+    await first.close();
+    services = [];
+    await kubo.stop();
+    await kubo.start();
+
+    const wrong = await startEmpty('another-name');
+    expect(await refusal(restore(operatorApi(wrong.url, adminToken), dir, context))).toEqual([
+      'conflict',
+      expect.stringContaining('name of another service'),
+      expect.stringContaining('SERVICE_ID to "whole-service"'),
+    ]);
+    await wrong.close();
+    services = [];
+    const second = await startEmpty();
+    const api = operatorApi(second.url, adminToken);
+    context.lines.length = 0;
+    expect([await restore(api, dir, context), context.lines]).toEqual([
+      0,
+      [expect.stringContaining('✓'), expect.stringContaining('✓')],
+    ]);
+    for (const { apiKey, fileId, bytes } of stored) {
+      const response = await fetch(`${second.url}/v1/storage/${fileId}/content`, {
+        headers: { Authorization: `Bearer ${apiKey}` },
+      });
+      expect([response.status, (await response.text()) === bytes]).toEqual([200, true]);
+    }
+    // The pins are ours again: deleting a file removes its pin.
+    const [gone] = stored;
+    const pins = (await kubo.ipfs('pin', 'ls', '--type=recursive', '--quiet')).trim().split('\n');
+    await fetch(`${second.url}/v1/storage/${gone?.fileId}`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${gone?.apiKey}` },
+    });
+    expect((await kubo.ipfs('pin', 'ls', '--type=recursive', '--quiet')).trim().split('\n')).toHaveLength(
+      pins.length - 1,
+    );
+
+    context.lines.length = 0;
+    expect([await restore(api, dir, context), context.lines]).toEqual([
+      0,
+      [expect.stringContaining('– '), expect.stringContaining('– ')],
+    ]);
+  });
+
+  test('is backed up further where a backup broke off, in the middle of a line, too', async () => {
+    const service = await startEmpty('another-service');
+    const { apiKey, account } = await service.account();
+    await store(service, apiKey, 'plain', 'x');
+    const dir = await temporaryDirectory();
+    const context = processWith(await newFolder(), {});
+    const api = operatorApi(service.url, adminToken);
+    await backup(api, service.url, dir, context);
+    const whole = join(dir, `${account.id}.ndjson`);
+    const text = await readFile(whole, 'utf8');
+    for (const partial of ['', text.slice(0, 100), `${text}{"format`]) {
+      await rm(join(dir, 'backup.json'));
+      await rename(whole, `${whole}.part`);
+      await writeFile(`${whole}.part`, partial);
+      expect(await refusal(restore(api, dir, context))).toEqual([
+        'usage',
+        expect.stringContaining('no complete backup'),
+        expect.any(String),
+      ]);
+      expect(await backup(api, service.url, dir, context)).toBe(0);
+      expect(await readFile(whole, 'utf8')).toBe(text);
+    }
+    // A finished account is not asked for again.
+    await rm(join(dir, 'backup.json'));
+    expect(await backup(api, service.url, dir, context)).toBe(0);
+    expect(await readFile(whole, 'utf8')).toBe(text);
+    await writeFile(join(dir, 'backup.json'), JSON.stringify({ format: 'sealpin-backup/v2' }));
+    expect(await refusal(restore(api, dir, context))).toEqual([
+      'usage',
+      expect.stringContaining('another version'),
+      expect.any(String),
+    ]);
+  });
+
+  test('without its operator’s token or address is refused', async () => {
+    const service = services.at(-1) ?? (await startEmpty());
+    const dir = await temporaryDirectory();
+    const context = processWith(await newFolder(), {});
+    const api = operatorApi(service.url, 'wrong');
+    expect((await refusal(backup(api, service.url, dir, context)))[0]).toBe('unauthorized');
+    const nowhere = operatorApi('http://127.0.0.1:9', adminToken);
+    expect(await refusal(backup(nowhere, '', dir, context))).toEqual([
+      'service_unreachable',
+      expect.any(String),
+      'check --url',
+    ]);
+    for (const args of [[], ['a', 'b', '--url', service.url], ['a']])
+      expect((await refusal(() => parseOptions('backup', args, '/')))[1]).toBe('backup needs --url and one folder');
+  });
+});
+if (kuboProgram() === undefined) test.skip(noKubo);

@@ -1,0 +1,105 @@
+/**
+ * The backup of an account, as its operator keeps it: pages of what the account's object holds. Nothing in it opens a file: keys are
+ * hashes, the account's private key is sealed under API keys, headers are sealed to the account.
+ */
+import * as v from 'valibot';
+import { AccountId, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, Time } from './fields.ts';
+import { PageQuery } from './files-shapes.ts';
+
+const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
+const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
+
+/** Where a page begins: the last key (`k`) or file (`f`) of the page before it. */
+const cursorPattern = /^[kf](0|[1-9][0-9]{0,14})$/;
+const Cursor = v.pipe(v.string(), v.regex(cursorPattern, 'cursor is not one that this service gave out'));
+
+export const BackupQuery = v.object({
+  limit: PageQuery.entries.limit,
+  cursor: v.optional(v.pipe(Cursor, v.description('`next` of the previous page'))),
+});
+
+/** The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the secret in that file. */
+export const BackupAccount = v.strictObject({
+  label: v.string(),
+  publicKey: Base64,
+  createdAt: Time,
+  recoveryKey: v.nullable(v.string()),
+  recovery: v.nullable(Base64),
+  recoveryHash: v.nullable(v.string()),
+  quotaBytes: v.nullable(Bytes),
+  disabled: v.boolean(),
+  origins: v.nullable(v.array(v.string())),
+});
+export type BackupAccount = v.InferOutput<typeof BackupAccount>;
+
+const Limits = v.strictObject({
+  files: v.nullable(Count),
+  bytes: v.nullable(Bytes),
+  fileBytes: v.nullable(Bytes),
+  storedFiles: Count,
+  storedBytes: Bytes,
+});
+
+/** An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. */
+export const BackupKey = v.strictObject({
+  id: KeyId,
+  hash: Hash,
+  label: v.string(),
+  scopes: v.array(Scope),
+  createdAt: Time,
+  expiresAt: v.nullable(Time),
+  createdBy: v.nullable(KeyId),
+  revokedAt: v.nullable(Time),
+  sealed: v.nullable(Base64),
+  limits: v.nullable(Limits),
+});
+export type BackupKey = v.InferOutput<typeof BackupKey>;
+
+/** A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. */
+export const BackupFile = v.strictObject({
+  number: Count,
+  fileId: FileId,
+  mode: v.picklist(['encrypted', 'plain']),
+  filename: v.nullable(v.string()),
+  contentType: v.nullable(v.string()),
+  bytes: Bytes,
+  beginning: v.picklist(['other', 'container', 'payload']),
+  cid: Cid,
+  service: ServiceId,
+  header: v.nullable(Base64),
+  createdAt: Time,
+  createdBy: v.string(),
+  expiresAt: v.nullable(Time),
+  version: Count,
+  changedAt: v.nullable(Time),
+  description: v.nullable(v.string()),
+  tags: v.array(v.string()),
+  denied: v.boolean(),
+});
+export type BackupFile = v.InferOutput<typeof BackupFile>;
+
+/**
+ * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it begins, null for the first page; `next`:
+ * where the page after it begins, null for the last one.
+ */
+export const BackupPage = v.strictObject({
+  format: v.literal('sealpin-account-backup/v1'),
+  accountId: AccountId,
+  pinsOf: v.string(),
+  after: v.nullable(Cursor),
+  next: v.nullable(Cursor),
+  account: v.nullable(BackupAccount),
+  keys: v.array(BackupKey),
+  files: v.array(BackupFile),
+});
+export type BackupPage = v.InferOutput<typeof BackupPage>;
+
+/** How far an account is restored. `unpinned`: files of this page of which the pinning service holds no pin. */
+export const RestoredPage = v.object({
+  accountId: AccountId,
+  next: v.nullable(Cursor),
+  keys: Count,
+  files: Count,
+  unpinned: v.array(FileId),
+});
+export type RestoredPage = v.InferOutput<typeof RestoredPage>;

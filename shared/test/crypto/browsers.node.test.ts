@@ -1,0 +1,62 @@
+import { readdir } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Outcome } from '../../../testkit/page-suites.ts';
+import { inEveryBrowser } from '../../../testkit/browsers.ts';
+import { startPage, type RunningPage } from '../../../testkit/page.ts';
+
+const suites = [
+  'apiKeys',
+  'containers',
+  'detached',
+  'fileKeys',
+  'flow',
+  'golden',
+  'hostileHeaders',
+  'hostilePayloads',
+  'hostileStanzas',
+  'hpke',
+  'keys',
+  'links',
+  'parcels',
+  'passwords',
+  'postQuantum',
+  'properties',
+  'ranges',
+  'recognition',
+  'resumedPayloads',
+  'rewrapping',
+  'testkit',
+  'wycheproof',
+];
+
+/** In the short form Node and workerd run these alone: they are long, and say little about an engine. */
+const longSuites = new Set(['hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
+const long = process.env['SEALPIN_LONG'] === '1';
+
+inEveryBrowser((browser) => {
+  let running: RunningPage;
+  beforeAll(async () => {
+    running = await startPage(fileURLToPath(new URL('suites-page.ts', import.meta.url)), { browser });
+  });
+  afterAll(() => running.close());
+
+  test('every suite of the folders is in the page', async () => {
+    const folders = ['suites/', '../link/suites/'].map((folder) => readdir(new URL(folder, import.meta.url)));
+    const names = (await Promise.all(folders))
+      .flat()
+      .map((file) => file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()));
+    expect(names.sort()).toEqual(suites);
+    expect(await running.evaluate('Object.keys(sealpin.suites).length')).toBe(suites.length);
+  });
+
+  for (const suite of suites) {
+    test.runIf(long || !longSuites.has(suite))(suite, { timeout: 120_000 }, async () => {
+      const { passed, failed, notes } = await running.evaluate<Outcome>(`sealpin.run('${suite}')`);
+      // oxlint-disable-next-line no-console -- the counts of vectors are what the run is asked to show
+      for (const note of notes) console.log(`${browser}, web backend: ${note}`);
+      expect(failed).toEqual([]);
+      expect(passed.length).toBeGreaterThan(0);
+    });
+  }
+});

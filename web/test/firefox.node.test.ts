@@ -1,0 +1,229 @@
+/** The pages in Firefox, which has no save dialog, stops idle service workers, and calls a download complete that was cut off. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { connect, receive } from '../../client/index.ts';
+import type { ParcelFile } from '../../shared/link/index.ts';
+import { equal } from '../../testkit/assertions.ts';
+import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
+import { launchFirefox, type Firefox } from '../../testkit/firefox.ts';
+import { withBrowser } from '../../testkit/browsers.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { downloadsOf, removeDownloads, Visit } from './firefox.ts';
+import { nothing, readPrivateFiles, readStorage, type Ability } from './in-page.ts';
+import { Sender } from './sender.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const mebibyte = 1024 * 1024;
+const patient = { timeout: 20_000 };
+
+/** Too large for memory, so that it takes the other ways. */
+const bytes = new Uint8Array(33 * mebibyte);
+for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536));
+
+const ways: Record<'memory' | 'disk' | 'stream', readonly Ability[]> = {
+  memory: ['disk', 'service worker'],
+  disk: [],
+  stream: ['disk'],
+};
+const eachWay = Object.keys(ways) as (keyof typeof ways)[];
+
+withBrowser('Firefox', () => {
+  let sender: Sender;
+  let firefox: Firefox;
+  let large: ParcelFile;
+  beforeAll(async () => {
+    [sender, firefox] = await Promise.all([Sender.start(), launchFirefox()]);
+    if (long) large = await sender.store({ name: 'film.mkv', bytes });
+  });
+  afterAll(() => Promise.all([sender.close(), firefox.close()]));
+
+  async function open(address: string, without: readonly Ability[] = [], browser = firefox): Promise<Visit> {
+    const visit = await Visit.open(browser, address, without);
+    onTestFinished(async () => {
+      await removeDownloads(browser);
+      await visit.end();
+    });
+    return visit;
+  }
+
+  /** Opens a share of one file in the page. @param root another address of the service, such as that of a proxy */
+  async function opened(file: ParcelFile, way: keyof typeof ways, root = sender.root, browser = firefox) {
+    const link = await sender.shareParcel({ files: [file] });
+    const visit = await open(link.replace(sender.root, root), ways[way], browser);
+    await visit.openShare();
+    return visit;
+  }
+
+  const proxied = async (fault: (count: number) => Fault | undefined): Promise<string> => {
+    let count = 0;
+    const { url } = await faultyProxy(
+      () => sender.service.url,
+      ({ path }) => (path.startsWith('/ipfs/') ? fault((count += 1)) : undefined),
+    );
+    return `${url}/`;
+  };
+
+  const failed = (visit: Visit): Promise<void> => visit.until(`document.querySelector('[data-state=failed]') !== null`);
+  async function nothingIsComplete({ page }: Visit): Promise<void> {
+    expect(await page.evaluate('document.body.innerText')).not.toMatch(/complete\b/i);
+  }
+
+  test('a share with a password arrives, every file under its name, and leaves no trace', async () => {
+    const text = new TextEncoder().encode('canary of the plaintext');
+    const sent = [
+      { name: 'canary of the name.txt', bytes: text },
+      { name: 'empty', bytes: new Uint8Array() },
+      { name: 'one.bin', bytes: bytes.slice(0, 1) },
+      { name: '<img src=x onerror=alert(1)>.html', bytes: bytes.slice(0, 9) },
+      { name: 'Übersicht "Straße".txt', bytes: bytes.slice(0, 2_500_000) },
+    ];
+    const password = 'canary of the password';
+    const link = await sender.share(sent, { password, note: 'canary of the note', from: 'Anna', opens: 1 });
+    const visit = await open(link);
+    const { page } = visit;
+    await visit.shows('asked');
+    for (const attempt of ['wrong', password]) {
+      await visit.fill('#password', attempt);
+      await visit.click('#open-button');
+      if (attempt === 'wrong') await visit.says('This password does not open it.');
+    }
+    await visit.shows('opened');
+    await visit.says('canary of the note');
+    for (const [index, { name, bytes }] of sent.entries()) {
+      await visit.click(`#save-${index}`);
+      const { name: saved, path } = await page.downloaded();
+      expect(saved).toBe(name.replace(/[<>"]/g, '_'));
+      equal(new Uint8Array(await readFile(path!)), bytes);
+    }
+    await visit.until(`document.querySelectorAll('[data-state=done]').length === ${sent.length}`);
+    expect(await page.evaluate('location.href')).toBe(`${sender.root}s`);
+    expect(await visit.run(readStorage)).toEqual(nothing);
+    expect(page.requests.length).toBeGreaterThan(5);
+    // The browser itself knows the address that was opened, and sends none of its fragment.
+    const seen = [...page.requests.slice(1), ...sender.service.log];
+    const canaries = ['canary', encodeURIComponent(password), encodeURIComponent(sent[0]!.name), link.slice(-49, -6)];
+    expect(seen.filter((each) => canaries.some((canary) => each.includes(canary)))).toEqual([]);
+    expect(page.requests.filter((each) => !each.includes(` ${sender.root}`))).toEqual([]);
+  });
+
+  test.runIf(long)('what /send seals opens elsewhere, and nothing else leaves the page', async () => {
+    const { apiKey } = await sender.service.account();
+    const directory = await temporaryDirectory();
+    const paths = ['canary of the name.txt', 'large.bin'].map((name) => join(directory, name));
+    await writeFile(paths[0]!, 'canary of the plaintext');
+    await writeFile(paths[1]!, bytes);
+    const visit = await open(`${sender.root}send`);
+    await visit.fill('#api-key', apiKey);
+    await visit.click('#signing button');
+    await visit.shows('compose');
+    await visit.page.setFiles('#choose', paths);
+    await visit.click('#compose-button');
+    await visit.shows('sent');
+    const link = await visit.page.evaluate<string>(`document.querySelector('#sent-link').value`);
+    const { files } = await receive(link);
+    expect(files.map(({ name }) => name)).toEqual(['canary of the name.txt', 'large.bin']);
+    expect(await (await files[0]!.open()).text()).toBe('canary of the plaintext');
+    equal(await (await files[1]!.open()).bytes(), bytes);
+    expect(await visit.run(readStorage)).toEqual(nothing);
+    expect(visit.page.requests.join('\n')).not.toContain('canary');
+    await visit.click('#take-back');
+    await visit.shows('taken');
+    expect((await connect({ service: sender.root, apiKey }).list()).files).toEqual([]);
+  });
+
+  test.runIf(long)('what /drop hands over is opened by the owner of the inbox', async () => {
+    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier' });
+    const path = join(await temporaryDirectory(), 'canary.txt');
+    await writeFile(path, 'canary of the plaintext');
+    const visit = await open(link);
+    await visit.says('Files for “Tax office Meier”');
+    await visit.page.setFiles('#choose', [path]);
+    await visit.click('#compose-button');
+    await visit.says('is there, and complete.');
+    const { deliveries } = await sender.connection.inbox.list();
+    const { files } = await sender.connection.inbox.open(deliveries[0]!.id);
+    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['canary.txt', 'canary of the plaintext']);
+    expect(visit.page.requests.slice(1).join('\n')).not.toContain('canary');
+    expect(await visit.run(readStorage)).toEqual(nothing);
+  });
+
+  test.runIf(long).each(eachWay)('%s: the download has all bytes', async (way) => {
+    const visit = await opened(large, way);
+    await visit.click('#save-0');
+    const { name, path } = await visit.page.downloaded();
+    expect(name).toBe('film.mkv');
+    equal(new Uint8Array(await readFile(path!)), bytes);
+    await visit.says('Complete. It is in your downloads.');
+    expect(visit.page.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
+    expect(visit.page.requests.join('\n')).not.toContain('film');
+    await visit.page.goto(sender.root);
+    await expect.poll(() => visit.run(readPrivateFiles), patient).toEqual({});
+  });
+
+  test.runIf(long)('sizes around a part and 300 MB arrive as they were sent, by either way', async () => {
+    for (const size of [16 * mebibyte - 1, 16 * mebibyte, 16 * mebibyte + 1, 300_000_000]) {
+      const sent = new Uint8Array(size);
+      for (let at = 0; at < size; at += bytes.length) sent.set(bytes.subarray(0, size - at), at);
+      const file = await sender.store({ name: `${size} bytes`, bytes: sent });
+      for (const way of ['disk', 'stream'] as const) {
+        const visit = await opened(file, way);
+        await visit.click('#save-0');
+        const { path } = await visit.page.downloaded();
+        equal(new Uint8Array(await readFile(path!)), sent);
+        await removeDownloads(firefox);
+      }
+    }
+  });
+
+  test.runIf(long).each(eachWay)('%s: a connection that breaks is continued where it stopped', async (way) => {
+    const root = await proxied((count) => (count < 3 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
+    const visit = await opened(large, way, root);
+    await visit.click('#save-0');
+    const { path } = await visit.page.downloaded();
+    equal(new Uint8Array(await readFile(path!)), bytes);
+  });
+
+  test.runIf(long).each(eachWay)('%s: a gateway that lies in the middle leaves no file', async (way) => {
+    const root = await proxied(() => ({ kind: 'flip', atByte: 10_000_000 }));
+    const visit = await opened(large, way, root);
+    await visit.click('#save-0');
+    await failed(visit);
+    await nothingIsComplete(visit);
+    if (way === 'stream') expect(await visit.page.downloaded()).toEqual({ name: 'film.mkv' });
+    expect(await downloadsOf(firefox)).toEqual({});
+    expect(await visit.run(readPrivateFiles)).toEqual({});
+  });
+
+  test.runIf(long).each(['reloaded', 'left', 'closed'])('a download whose page is %s is no file', async (what) => {
+    const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+    const visit = await opened(large, 'stream', root);
+    await visit.click('#save-0');
+    await visit.until(`document.querySelector('progress').value > 0`);
+    if (what === 'reloaded') await visit.page.reload();
+    else if (what === 'left') await visit.page.goto(`${root}send`);
+    else await visit.page.leave();
+    expect(await visit.page.downloaded()).toEqual({ name: 'film.mkv' });
+    expect(await downloadsOf(firefox)).toEqual({});
+  });
+
+  test.runIf(long)('files that a closed page left in its storage are removed by the next', async () => {
+    const root = await proxied(() => ({ kind: 'stall', afterBytes: 8_000_000 }));
+    const visit = await opened(large, 'disk', root);
+    await visit.click('#save-0');
+    await expect.poll(async () => Object.keys(await visit.run(readPrivateFiles)), patient).toHaveLength(1);
+    await visit.page.goto(root);
+    await expect.poll(() => visit.run(readPrivateFiles), patient).toEqual({});
+  });
+
+  test.runIf(long)('a page whose service worker was stopped does not call the file complete', async () => {
+    // Firefox waits 30 s for it.
+    const impatient = await launchFirefox({ 'dom.serviceWorkers.idle_timeout': 500 });
+    onTestFinished(() => impatient.close());
+    const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+    const visit = await opened(large, 'stream', root, impatient);
+    await visit.click('#save-0');
+    await failed(visit);
+    await nothingIsComplete(visit);
+  });
+});

@@ -1,0 +1,46 @@
+/** The pages in WebKitGTK, which has no storage for files: small ones come from memory, others through the service worker. */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { equal } from '../../testkit/assertions.ts';
+import { withBrowser } from '../../testkit/browsers.ts';
+import { launchWebKit, type WebKit } from '../../testkit/webkit.ts';
+import { Sender } from './sender.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+withBrowser('WebKitGTK', () => {
+  let sender: Sender;
+  let webkit: WebKit;
+  beforeAll(async () => {
+    if (long) [sender, webkit] = await Promise.all([Sender.start(), launchWebKit()]);
+  });
+  afterAll(() => Promise.all([sender?.close(), webkit?.close()]));
+
+  test.runIf(long)('WebKitGTK: a share arrives, every file under its name', async () => {
+    const sent = [
+      { name: 'Übersicht.txt', bytes: new TextEncoder().encode('hello') },
+      { name: 'film.mkv', bytes: new Uint8Array(34 * 1024 * 1024).map((_, index) => index * 31 + (index >> 10)) },
+    ];
+    const link = await sender.share(sent);
+    const page = await webkit.open(link);
+    const shows = (state: string) =>
+      expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`), { timeout: 20_000 }).toBe(false);
+    await shows('asked');
+    expect(await page.evaluate('location.href')).toBe(`${sender.root}s`);
+    await page.click('#open-button');
+    await shows('opened');
+    for (const [index, { name, bytes }] of sent.entries()) {
+      await page.click(`#save-${index}`);
+      const state = (): Promise<string> =>
+        page.evaluate(`document.querySelectorAll('#files > li')[${index}].dataset.state`);
+      await expect.poll(state, { timeout: 50_000 }).toBe('done');
+      const path = join(webkit.downloads, name);
+      await expect.poll(async () => (await stat(path).catch(() => undefined))?.size).toBe(bytes.length);
+      equal(new Uint8Array(await readFile(path)), bytes);
+    }
+    expect((await readdir(webkit.downloads)).filter((name) => !name.startsWith('.')).sort()).toEqual(
+      sent.map(({ name }) => name).sort(),
+    );
+  });
+});

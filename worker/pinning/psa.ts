@@ -1,0 +1,144 @@
+/**
+ * The adapter for the IPFS Pinning Service API 1.0.0 (https://ipfs.github.io/pinning-services-api-spec/). It moves no bytes: the
+ * service fetches a file over the network of IPFS, from the addresses that the operator names or from where it finds it.
+ */
+import { SealpinError } from '../../shared/errors.ts';
+import type { Replica } from './contract.ts';
+import { httpClient, isRecord, type HttpOptions, type JsonRecord } from './http-client.ts';
+import { sleep } from './sleep.ts';
+
+export type PsaOptions = HttpOptions & {
+  /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
+  pinName: string;
+  /** Multiaddresses from which the service can fetch files. */
+  origins: readonly string[];
+  /** The longest wait for a response, in ms: 30 s. */
+  responseMs?: number;
+};
+
+/** A pin as the service lists it. */
+type Listed = { requestId: string; cid: string; name: string | undefined; status: string; details: string };
+
+const api = {
+  path: '',
+  statuses: [200, 202, 400, 404, 409],
+  name: 'an IPFS Pinning Service API',
+  address: 'without /pins at its end',
+};
+
+/** All of them: by default a service lists what is pinned. */
+const everyStatus = 'queued,pinning,pinned,failed';
+/** The most that a service lists at once; by default 10. */
+const mostListed = 1000;
+/** How often a service is asked whether a pin is gone that it removes later, and the wait between, in ms. */
+const removal = { asks: 8, everyMs: 250 };
+
+/** A service that pins by CID. */
+export function psa(o: PsaOptions): Replica {
+  const { responseMs = 30_000, pinName, origins } = o;
+  const client = httpClient(o, api);
+
+  /** Asks, and gives the JSON of a response, if it has some. */
+  async function ask(
+    method: string,
+    path: string,
+    signal: AbortSignal,
+    request: { query?: Record<string, string>; json?: unknown } = {},
+  ): Promise<JsonRecord> {
+    return await client.withTimeout(signal, responseMs, async (limited) => {
+      const response = await client.send(path, { method, ...request }, limited);
+      if (method === 'DELETE' && response.ok) {
+        await response.body?.cancel();
+        return {};
+      }
+      const record = await client.readRecord(response);
+      return response.ok ? record : refuse(response.status, record, method, path);
+    });
+  }
+
+  function refuse(status: number, record: JsonRecord, method: string, path: string): JsonRecord {
+    const { error } = record;
+    if (!isRecord(error) || typeof error['reason'] !== 'string')
+      throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
+    const { reason, details } = error;
+    const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
+    if (status === 404 && method === 'DELETE') return {};
+    if (status === 409) throw client.exhausted(message);
+    throw client.failed(message);
+  }
+
+  function listedOf(value: unknown): Listed {
+    const { requestid, status, pin, info } = isRecord(value) ? value : {};
+    if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
+      throw client.failed('its response does not describe a pin');
+    const { cid, name } = pin;
+    if (typeof cid !== 'string') throw client.failed('its response has a pin without CID');
+    const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
+    return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details };
+  }
+
+  /** What is requested for a CID, also by others. */
+  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
+    const query = { cid, status: everyStatus, limit: String(mostListed) };
+    const { results } = await ask('GET', 'pins', signal, { query });
+    if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
+    return results.map(listedOf).filter((each) => each.cid === cid);
+  }
+
+  const isOurs = ({ name }: Listed): boolean => name === pinName;
+  const ours = async (cid: string, signal: AbortSignal) => (await list(cid, signal)).filter(isOurs);
+
+  async function remove({ requestId }: Listed, signal: AbortSignal): Promise<void> {
+    await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
+  }
+
+  return {
+    id: o.id,
+    takes: 'files',
+
+    async hold({ cid }, signal) {
+      const all = await list(cid, signal);
+      const mine = all.filter(isOurs);
+      if (mine.some(({ status }) => status === 'pinned')) return 'held';
+      const failed = mine.filter(({ status }) => status === 'failed');
+      if (failed.length < mine.length) return 'pending';
+      if (failed[0] !== undefined) {
+        // The next attempt requests it anew.
+        for (const each of failed) await remove(each, signal);
+        throw client.failed(`it did not get ${cid}${failed[0].details && `: ${failed[0].details}`}`);
+      }
+      // A request would take over the pin, and its removal would remove it for everybody.
+      if (all.some(({ requestId }) => requestId === cid))
+        throw client.failed(`it has one pin for each CID, and that of ${cid} has another name`);
+      signal.throwIfAborted();
+      // It is not interrupted: a request must not arrive after its removal.
+      const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
+      const made = listedOf(await ask('POST', 'pins', new AbortController().signal, { json }));
+      if (made.cid !== cid) throw client.failed(`it was asked to pin ${cid}, and has pinned ${made.cid}`);
+      return made.status === 'pinned' ? 'held' : 'pending';
+    },
+
+    async stat(cid, signal) {
+      const statuses = (await ours(cid, signal)).map(({ status }) => status);
+      if (statuses.includes('pinned')) return 'held';
+      return statuses.some((status) => status !== 'failed') ? 'pending' : 'absent';
+    },
+
+    async unpin(cid, signal) {
+      const mine = await ours(cid, signal);
+      for (const each of mine) await remove(each, signal);
+      if (mine.length === 0) return 'absent';
+      for (let asked = 0; asked < removal.asks; asked += 1) {
+        if ((await ours(cid, signal)).length === 0) return 'removed';
+        await sleep(removal.everyMs, signal);
+      }
+      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to remove`);
+    },
+
+    async ping(signal) {
+      const { results } = await ask('GET', 'pins', signal, { query: { limit: '1' } });
+      if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
+      return {};
+    },
+  };
+}

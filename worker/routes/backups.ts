@@ -1,0 +1,58 @@
+/** `/v1/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
+import { BackupPage, BackupQuery, type BackupKey, type RestoredPage } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { writeOrigins } from '../auth/account-list.ts';
+import { writeCachedKey } from '../auth/key-cache.ts';
+import { serviceId } from '../env.ts';
+import { parseQuery, type Ctx } from '../http/app.ts';
+import { readJson } from '../http/json-body.ts';
+import { unwrap } from '../objects/result.ts';
+import { accountOf } from './accounts.ts';
+
+const noStore = { 'Cache-Control': 'no-store' };
+/** Bytes of a page: 100 files with the longest headers are less than half of it. */
+const maxPageBytes = 8 * 1024 ** 2;
+
+/** Returns a page of the backup of an account. */
+export async function readBackup(c: Ctx): Promise<Response> {
+  const { object } = accountOf(c);
+  const { cursor, limit } = parseQuery(c, BackupQuery);
+  const { page } = await unwrap(object.administration.backup(cursor, limit));
+  const body: BackupPage = { format: 'sealpin-account-backup/v1', pinsOf: serviceId(c.env), ...page };
+  return c.json(body, 200, noStore);
+}
+
+/** Restores a page of a backup. */
+export async function restoreBackup(c: Ctx): Promise<Response> {
+  const { id, object } = accountOf(c);
+  const { format: _, pinsOf, ...page } = await readJson(c.req.raw, BackupPage, maxPageBytes);
+  if (page.accountId !== id)
+    throw new SealpinError('invalid_request', 'the backup is of another account', {
+      hint: `send it to /v1/accounts/${page.accountId}/backup`,
+    });
+  if (pinsOf !== serviceId(c.env))
+    throw new SealpinError('conflict', 'the pins of this backup have the name of another service', {
+      hint: `set SERVICE_ID to "${pinsOf}": otherwise the pins would count as somebody else’s`,
+    });
+  const { unpinned, usage, keys } = await unwrap(object.administration.restore(page));
+  // KV is a copy: where this fails, keys work without it.
+  await Promise.all(page.keys.map((key) => cacheKey(c.env.API_KEYS, id, key)));
+  if (page.account !== null) await writeOrigins(c.env.API_KEYS, id, page.account.origins);
+  const body: RestoredPage = { accountId: id, next: page.next, keys, files: usage.files, unpinned };
+  return c.json(body, 200, noStore);
+}
+
+async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
+  if (key.revokedAt !== null) return;
+  const { id, hash, label, scopes, createdBy, sealed } = key;
+  await writeCachedKey(store, account, {
+    id,
+    hash,
+    label,
+    scopes,
+    createdBy,
+    createdAt: Date.parse(key.createdAt),
+    expiresAt: key.expiresAt === null ? null : Date.parse(key.expiresAt),
+    sealed: sealed === null ? null : Uint8Array.fromBase64(sealed),
+  });
+}

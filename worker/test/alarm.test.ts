@@ -1,0 +1,37 @@
+/** The alarm of an object, whose calls may overlap. */
+import { expect, it } from 'vitest';
+import { Alarm } from '../objects/alarm.ts';
+
+/** Storage that says late when its alarm rings. */
+function storage(): { set: number | null; asStorage: DurableObjectStorage } {
+  const state = {
+    set: null as number | null,
+    getAlarm: async () => await Promise.resolve(state.set),
+    setAlarm: async (time: number) => void (await Promise.resolve((state.set = time))),
+    deleteAlarm: async () => void (await Promise.resolve((state.set = null))),
+  };
+  return Object.assign(state, { asStorage: state as unknown as DurableObjectStorage });
+}
+
+it('rings for the earliest of several calls at once, in any order', async () => {
+  for (const times of [
+    [5, 10],
+    [10, 5],
+    [7, 5, 10],
+    [10, 7, 5],
+  ]) {
+    const state = storage();
+    const alarm = new Alarm(state.asStorage);
+    await Promise.all(times.map((time) => alarm.by(time)));
+    expect([times, state.set]).toEqual([times, 5]);
+    await alarm.by(4);
+    expect(state.set).toBe(4);
+  }
+});
+
+it('is what it was reset to while a call waited', async () => {
+  const state = storage();
+  const alarm = new Alarm(state.asStorage);
+  await Promise.all([alarm.by(10), alarm.reset(5)]);
+  expect(state.set).toBe(5);
+});

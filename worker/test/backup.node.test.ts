@@ -1,0 +1,184 @@
+/** The backup of an account through the operator's routes, and its restoration into a service that is empty. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { BackupPage, NewApiKeyResponse, RestoredPage, StoredFile } from '../../shared/api.ts';
+import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { askNode, newOwner, type Owner } from './stored-state.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
+
+let before: Service;
+let after: Service;
+let owner: Owner;
+let revoked: Client;
+let pages: BackupPage[];
+const files: { file: StoredFile; bytes: string }[] = [];
+const vars = { SERVICE_ID: 'of-the-test' };
+const secretName = 'the-name-that-nobody-sees.txt';
+
+const operator = (service: Service): Client => client(service.url, adminToken);
+const path = (id: string, query = ''): string => `/v1/accounts/${id}/backup${query}`;
+const put = (page: unknown, id = owner.id): Promise<Response> => operator(after).json(path(id), page, 'PUT');
+
+const bytesIn = (base64: string): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(base64, 'base64'));
+
+/** All pages of the backup of an account. */
+async function backUp(service: Service, id: string, limit: number): Promise<BackupPage[]> {
+  const all: BackupPage[] = [];
+  let cursor: string | null = null;
+  do {
+    const query: string = cursor === null ? '' : `&cursor=${cursor}`;
+    const page: BackupPage = await jsonOf<BackupPage>(operator(service)(path(id, `?limit=${limit}${query}`)));
+    expect(page.keys.length + page.files.length).toBeLessThanOrEqual(limit);
+    all.push(page);
+    cursor = page.next;
+  } while (cursor !== null);
+  return all;
+}
+
+beforeAll(async () => {
+  before = await startService({ vars });
+  after = await startService({ vars, node: { url: before.node, close: async () => undefined } });
+  owner = await newOwner(before);
+  const made = await jsonOf<NewApiKeyResponse>(
+    owner.call.json('/v1/keys', { label: 'gone', scopes: ['read', 'write'], limits: { files: 9 } }),
+    201,
+  );
+  revoked = client(before.url, made.apiKey);
+  for (const [index, mode] of (['encrypted', 'plain', 'encrypted', 'plain'] as const).entries()) {
+    const bytes = `bytes ${index} ${mode} `.repeat(50);
+    const by = index === 0 ? revoked : owner.call;
+    files.push({ file: await by.store(mode, bytes, { filename: secretName }), bytes });
+  }
+  await jsonOf(
+    owner.call.json(`/v1/storage/${files[3]?.file.fileId}`, { tags: ['one'], filename: 'renamed' }, 'PATCH'),
+  );
+  await jsonOf(owner.call.json(`/v1/storage/${files[2]?.file.fileId}`, { tags: ['two'] }, 'PATCH'));
+  await jsonOf(owner.call(`/v1/keys/${made.key.id}`, { method: 'DELETE' }));
+  await jsonOf(operator(before).json(`/v1/accounts/${owner.id}`, { quotaBytes: 1_000_000 }, 'PATCH'));
+  pages = await backUp(before, owner.id, 1);
+});
+afterAll(async () => {
+  await after.close();
+  await before.close();
+});
+
+describe('a backup', () => {
+  it('has every key and file once, whatever the size of the pages', async () => {
+    expect(pages.length).toBe(6);
+    for (const limit of [2, 5, 100]) {
+      const all = await backUp(before, owner.id, limit);
+      expect(all.flatMap(({ keys }) => keys)).toEqual(pages.flatMap(({ keys }) => keys));
+      expect(all.flatMap((page) => page.files)).toEqual(pages.flatMap((page) => page.files));
+      expect(all.filter(({ account }) => account !== null)).toHaveLength(1);
+    }
+    expect(pages.flatMap((page) => page.files.map(({ fileId }) => fileId))).toEqual(
+      files.map(({ file }) => file.fileId),
+    );
+  });
+
+  it('has nothing in it that opens a file', async () => {
+    const text = JSON.stringify(pages);
+    const key = await parseApiKey(owner.call.apiKey);
+    const [own] = pages.flatMap(({ keys }) => keys);
+    if (key === undefined || typeof own?.sealed !== 'string') throw new Error('the first key can read');
+    const spki = bytesIn(pages[0]?.account?.publicKey ?? '');
+    const pkcs8 = await unsealPrivateKey(key, { id: own.id, sealed: bytesIn(own.sealed), spki });
+    for (const apiKey of [owner.call.apiKey, revoked.apiKey, adminToken, rpcToken])
+      for (const part of [apiKey, apiKey.slice(3), apiKey.slice(-50)]) expect(text).not.toContain(part);
+    // The 32 bytes of the private key are somewhere in the DER: at no offset are they in the bytes of the backup.
+    const secret = Buffer.from(pkcs8).subarray(36, 68);
+    const blobs = Array.from(text.matchAll(/"([A-Za-z0-9+/]{20,}={0,2})"/g), ([, base64]) =>
+      Buffer.from(base64 ?? '', 'base64'),
+    );
+    expect(blobs.length).toBeGreaterThan(3);
+    expect(Buffer.from(pkcs8).includes(secret)).toBe(true);
+    for (const blob of blobs)
+      for (let at = 0; at + 16 <= secret.length; at += 8)
+        expect(blob.includes(secret.subarray(at, at + 16))).toBe(false);
+    // In encrypted mode the name is in the sealed header.
+    const sealed = pages.flatMap((page) => page.files).filter(({ mode }) => mode === 'encrypted');
+    expect(JSON.stringify(sealed)).not.toContain(secretName);
+  });
+
+  it('is for the operator alone, and of an account that exists', async () => {
+    expect(await problemOf(owner.call(path(owner.id)))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(owner.call.json(path(owner.id), pages[0], 'PUT'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(operator(before)(path('0'.repeat(22))))).toEqual([404, 'not_found']);
+    for (const query of ['?cursor=x1', '?limit=101', '?cursor=f-1'])
+      expect(await problemOf(operator(before)(path(owner.id, query)))).toEqual([400, 'invalid_request']);
+  });
+});
+
+describe('a restoration', () => {
+  it('refuses what is not the backup of this account and of this service', async () => {
+    const [first] = pages;
+    expect(await problemOf(put({ ...first, format: 'sealpin-account-backup/v2' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(put({ ...first, surplus: 1 }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(put(first, (await newOwner(before)).id))).toEqual([400, 'invalid_request']);
+    const other = await put({ ...first, pinsOf: 'another' });
+    expect(await other.clone().json()).toMatchObject({ hint: expect.stringContaining('set SERVICE_ID to "another"') });
+    expect(await problemOf(other)).toEqual([409, 'conflict']);
+    expect(await problemOf(put({ ...first, account: null }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(put(pages[1]))).toEqual([409, 'conflict']);
+    expect(await problemOf(operator(after)(`/v1/accounts/${owner.id}`))).toEqual([404, 'not_found']);
+    // The service has this account already.
+    const there = operator(before).json(path(owner.id), first, 'PUT');
+    expect(await problemOf(there)).toEqual([409, 'conflict']);
+  });
+
+  it('brings back every file under the old keys, page by page', async () => {
+    const call = client(after.url, owner.call.apiKey);
+    for (const [index, page] of pages.entries()) {
+      const ahead = pages[index + 2];
+      if (ahead !== undefined && index > 0) expect(await problemOf(put(ahead))).toEqual([409, 'conflict']);
+      // Its response may have been lost, so each page can be sent again.
+      for (const again of page.next === null ? [page] : [page, page, pages[0]]) {
+        const restored = await jsonOf<RestoredPage>(put(again));
+        expect(restored).toMatchObject({ accountId: owner.id, unpinned: [] });
+      }
+      if (page.next !== null) expect(await problemOf(call('/v1/account'))).toEqual([403, 'account_disabled']);
+    }
+    expect(await problemOf(put(pages[0]))).toEqual([409, 'conflict']);
+
+    for (const { file, bytes } of files)
+      expect((await bytesOf(call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
+    const theirs = async (from: Client): Promise<unknown> => [
+      await jsonOf(from('/v1/storage?limit=100')),
+      await jsonOf(from('/v1/storage?tag=two')),
+      await jsonOf(from('/v1/storage?tag=one')),
+      await jsonOf(from('/v1/keys')),
+      await jsonOf(from('/v1/account')),
+    ];
+    expect(await theirs(call)).toEqual(await theirs(owner.call));
+    expect(await problemOf(client(after.url, revoked.apiKey)('/v1/account'))).toEqual([401, 'unauthorized']);
+    expect(await backUp(after, owner.id, 1)).toEqual(pages);
+    const { accounts } = await jsonOf<{ accounts: { id: string }[] }>(operator(after)('/v1/accounts'));
+    expect(accounts.map(({ id }) => id)).toContain(owner.id);
+  });
+
+  it('makes what it restored count: files are deleted with their pins, and new ones are stored', async () => {
+    const call = client(after.url, owner.call.apiKey);
+    const [first] = files;
+    const receipt = await jsonOf<{ pins: unknown }>(call(`/v1/storage/${first?.file.fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([expect.objectContaining({ status: 'unpinned' })]);
+    const { fileId } = await call.store('encrypted', 'new');
+    expect((await bytesOf(call(`/v1/storage/${fileId}/content`))).toString()).toBe('new');
+  });
+
+  it('names files whose bytes the pinning service lost', async () => {
+    const lost = await newOwner(before);
+    const file = await lost.call.store('plain', 'bytes that get lost');
+    const [page] = await backUp(before, lost.id, 100);
+    expect((await askNode(before, 'pin/rm', { arg: file.cid })).status).toBe(200);
+    expect(await jsonOf(put(page, lost.id))).toMatchObject({ unpinned: [file.fileId], files: 1, next: null });
+  });
+
+  it('of files at a service that is not configured fails, and leaves the keys disabled', async () => {
+    const { id, call } = await newOwner(before);
+    await call.store('plain', 'bytes of elsewhere');
+    const [page] = await backUp(before, id, 100);
+    const elsewhere = { ...page, files: page?.files.map((each) => ({ ...each, service: 'elsewhere' })) };
+    for (const _ of [1, 2]) expect(await problemOf(put(elsewhere, id))).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(client(after.url, call.apiKey)('/v1/account'))).toEqual([403, 'account_disabled']);
+  });
+});
