@@ -27,11 +27,13 @@ const closingLine: Reporter = {
   },
 };
 
+let webText: Promise<string> | undefined;
+
 /** Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table of routes. */
 const webPlugin = {
   name: webModule,
   resolveId: (id: string) => (id === webModule ? `\0${id}` : undefined),
-  load: async (id: string) => (id === `\0${webModule}` ? await webModuleText() : undefined),
+  load: async (id: string) => (id === `\0${webModule}` ? await (webText ??= webModuleText()) : undefined),
 };
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -60,6 +62,7 @@ export default defineConfig({
       {
         plugins: [webPlugin],
         test: {
+          // One process runs many files: to start it, and to load Miniflare, would cost more than most tests.
           name: 'node',
           include: [
             '{client,web,cli,packaging,deploy,bench,testkit}/test/**/*.test.ts',
@@ -99,6 +102,7 @@ export default defineConfig({
           name: 'workerd',
           include: ['{shared,client}/test/**/*.test.ts', 'worker/test/**/*.test.ts'],
           exclude: ['**/*.node.test.ts'],
+          isolate: false,
           // workerd does not have our process.env.
           provide: { long },
           deps: { optimizer: { ssr: { enabled: true, include: bundled } } },

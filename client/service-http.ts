@@ -4,7 +4,7 @@ import { isApiKeyText } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
-import { parseProblem, problemError } from './problem.ts';
+import { parseProblem, problemError } from './service-problem.ts';
 
 /** What is used of `fetch`. */
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;

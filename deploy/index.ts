@@ -1,11 +1,11 @@
 /** `npm run setup`, `doctor`, `backup` and `restore`. Exit code 0: done, 1: failed, 2: misused. */
 import { visible } from '../cli/terminal/output.ts';
 import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
-import { backup } from './backup.ts';
+import { backup } from './service-backup.ts';
 import { doctor, tokenIn, type Context } from './doctor.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { parseOptions, type CommandName, type Options } from './options.ts';
-import { restore } from './restore.ts';
+import { restore } from './service-restore.ts';
 import { setup } from './setup.ts';
 
 /** The client of the service that `--url` names. @throws usage without the operator's token */

@@ -1,22 +1,33 @@
 import { describe, test } from 'vitest';
 import { webBackend, type Backend } from '../shared/crypto/index.ts';
 import type { Tool } from './assertions.ts';
+import { isLongRun } from './long-run.ts';
 
 const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
-/** Whether the long forms are to run. */
-export const long = runtime === 'node' && process.env['SEALPIN_LONG'] === '1';
+/** Whether the suites take their long form, which none takes in workerd. */
+export const long = runtime === 'node' && isLongRun;
 
 /** Every backend that this runtime has. */
 export const backends: readonly Backend[] =
   runtime === 'node' ? [webBackend, (await import('../cli/keys/node-backend.ts')).nodeBackend] : [webBackend];
 
-// The web backend runs in workerd and in Chromium, too: in Node only the long form tries it.
-const tried = backends.filter((backend) => long || runtime === 'workerd' || backend !== webBackend);
-
-/** Runs a suite against each backend of this runtime. */
-export function onEveryBackend(suite: (tool: Tool, backend: Backend) => void): void {
-  for (const backend of tried) {
+/**
+ * Runs a suite against each backend of this runtime. In the short form the web backend is tried by workerd and Chromium alone, but
+ * where the suite costs workerd many times what it costs Node: there Node tries it, and workerd in the long form.
+ *
+ * @param o.isSlowInWorkerd of a suite that says little about an engine
+ */
+export function onEveryBackend(
+  suite: (tool: Tool, backend: Backend) => void,
+  { isSlowInWorkerd = false }: { isSlowInWorkerd?: boolean } = {},
+): void {
+  if (runtime === 'workerd' && isSlowInWorkerd && !isLongRun) {
+    test.skip(`workerd: ${suite.name} (in the long form)`);
+    return;
+  }
+  for (const backend of backends) {
+    if (runtime === 'node' && backend === webBackend && !isSlowInWorkerd && !isLongRun) continue;
     describe(`${runtime}, ${backend.name} backend`, () => {
       // oxlint-disable-next-line no-console -- the run has to show the counts of vectors
       suite({ test, note: (line) => console.log(`${runtime}, ${backend.name} backend: ${line}`), long }, backend);

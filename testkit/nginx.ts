@@ -7,22 +7,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathOf } from './programs.ts';
 
-const configuration = join(import.meta.dirname, '../docs/kubo');
+const documents = join(import.meta.dirname, '../docs');
 
-/** Starts the nginx of docs/kubo without TLS, in front of `upstream`, a URL of 127.0.0.1. */
-export async function startNginx(upstream: string): Promise<{ url: string; close(): Promise<void> }> {
+/**
+ * Starts the nginx of docs/kubo without TLS, in front of `upstream`, a URL of 127.0.0.1.
+ * @param o.folder of docs/, with another nginx.conf @param o.changes of that file, besides those that loopback needs
+ */
+export async function startNginx(
+  upstream: string,
+  o: { folder?: string; changes?: [RegExp, string][] } = {},
+): Promise<{ url: string; close(): Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-nginx-'));
   const port = await freePort();
   const changes: [RegExp, string][] = [
     [/server kubo:5001;/, `server ${new URL(upstream).host};`],
     [/listen 443 ssl;/, `listen 127.0.0.1:${port};`],
     [/ssl_.*\n/g, '\n'],
-    [/include .*;/, `include ${join(configuration, 'rpc.conf')};`],
+    [/include .*;/, `include ${join(documents, 'kubo/rpc.conf')};`],
     [/access_log .*;/, 'access_log off;'],
     [/worker_processes auto;/, `worker_processes 1;\ndaemon off;\npid ${dir}/pid;\nerror_log stderr;`],
     [/http \{/, `http {\n${temporary(dir)}`],
+    ...(o.changes ?? []),
   ];
-  let text = await readFile(join(configuration, 'nginx.conf'), 'utf8');
+  let text = await readFile(join(documents, o.folder ?? 'kubo', 'nginx.conf'), 'utf8');
   for (const [pattern, replacement] of changes) {
     if (text.search(pattern) === -1) throw new Error(`nginx.conf has no ${pattern.source}`);
     text = text.replace(pattern, replacement);

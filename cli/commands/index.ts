@@ -105,9 +105,12 @@ const table = {
   },
   backup: {
     summary: 'Back up the account into a folder',
-    load: async () => (await import('./backup.ts')).command,
+    load: async () => (await import('./backup-account.ts')).command,
   },
-  restore: { summary: 'Store a backup in an account', load: async () => (await import('./restore.ts')).command },
+  restore: {
+    summary: 'Store a backup in an account',
+    load: async () => (await import('./restore-account.ts')).command,
+  },
   'key create': {
     summary: 'Create an API key and print it once',
     load: async () => (await import('./key.ts')).create,

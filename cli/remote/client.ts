@@ -15,7 +15,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
-import { codeOf, parseProblem, problemError } from '../../client/problem.ts';
+import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 

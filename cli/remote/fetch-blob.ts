@@ -2,7 +2,7 @@
  * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
  * be trusted.
  */
-import { codeOf, parseProblem } from '../../client/problem.ts';
+import { codeOf, parseProblem } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,

@@ -6,10 +6,10 @@ import type { StoredFile } from '../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { backup } from '../backup.ts';
+import { backup } from '../service-backup.ts';
 import { operatorApi } from '../operator-api.ts';
 import { parseOptions } from '../options.ts';
-import { restore } from '../restore.ts';
+import { restore } from '../service-restore.ts';
 import { newFolder, processWith, refusal } from './deployment.ts';
 
 describe.skipIf(kuboProgram() === undefined)('a whole service', () => {

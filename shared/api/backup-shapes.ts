@@ -6,6 +6,9 @@ import * as v from 'valibot';
 import { AccountId, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, Time } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
+/** The name of the format of a page. One that older services could not restore gets another. */
+export const backupFormat = 'sealpin-account-backup/v1';
+
 const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
@@ -83,7 +86,7 @@ export type BackupFile = v.InferOutput<typeof BackupFile>;
  * where the page after it begins, null for the last one.
  */
 export const BackupPage = v.strictObject({
-  format: v.literal('sealpin-account-backup/v1'),
+  format: v.pipe(v.literal(backupFormat), v.examples([backupFormat])),
   accountId: AccountId,
   pinsOf: v.string(),
   after: v.nullable(Cursor),

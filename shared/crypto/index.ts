@@ -51,7 +51,13 @@ export {
   type KeyPair,
   type PostQuantumKeyPair,
 } from './keys/key-file.ts';
-export { identityFromPkcs8, isKeyPair, recipientFromSpki, type NamedRecipient } from './keys/key-pair.ts';
+export {
+  identityFromPair,
+  identityFromPkcs8,
+  isKeyPair,
+  recipientFromSpki,
+  type NamedRecipient,
+} from './keys/key-pair.ts';
 export { decodePem, encodePem } from './keys/pem.ts';
 export { searchTag } from './keys/search-tag.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';

@@ -1,6 +1,6 @@
 /** The API key of a request: what KV knows of it, and the account's private key where the key may use it. */
 import {
-  identityFromPkcs8,
+  identityFromPair,
   keyIdOf,
   parseApiKey,
   unsealPrivateKey,
@@ -59,7 +59,7 @@ export function needsSealed(principal: Principal): boolean {
  * @throws internal when the account holds none that this API key opens
  */
 export async function identityOf(principal: Principal, material: KeyMaterial): Promise<Identity> {
-  return identityFromPkcs8(await privateKeyOf(principal, material));
+  return identityFromPair(await privateKeyOf(principal, material), material.spki);
 }
 
 /**

@@ -4,10 +4,10 @@ import * as v from 'valibot';
 import type { Code } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
 import type { Account } from '../objects/account.ts';
+import type { UsedBy } from '../objects/key-usage.ts';
 import type { MetricsBinding } from '../objects/metrics-binding.ts';
 import type { PinBinding } from '../objects/shard.ts';
 import type { ShareBinding } from '../objects/share-binding.ts';
-import type { UsedBy } from './usage-counts.ts';
 import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */

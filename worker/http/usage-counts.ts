@@ -4,15 +4,12 @@
  */
 import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account.ts';
-import type { Used } from '../objects/key-usage.ts';
+import type { Used, UsedBy } from '../objects/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
 import { arrivedBytes } from '../upload/body.ts';
 import { lengthOf } from './announced-length.ts';
 import type { Ctx } from './app.ts';
 import { Collector } from './collector.ts';
-
-/** The API key that a request counts for: the IDs of its account and of the key. */
-export type UsedBy = { account: string; keyId: string };
 
 type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 

@@ -1,13 +1,10 @@
 /** Pieces of a file on their way from the services that hold it to another one. Every block is verified before it is passed on. */
-import { isSealpinError, SealpinError, type Code } from '../../shared/errors.ts';
 import { openFile, parseCid, readBlock, type BlockSource } from '../../shared/ipfs/index.ts';
 import type { PinningService } from '../pinning/contract.ts';
+import { sourceError } from '../pinning/source-error.ts';
 
 /** The longest wait for one block, in ms. */
 const blockMs = 30_000;
-
-/** A copy failed where it was read, not where it was sent to. */
-export class SourceError extends SealpinError {}
 
 type CopyOptions = {
   /** The first byte of the piece, which is the first of a leaf, and how many bytes it has at most. */
@@ -21,7 +18,7 @@ type CopyOptions = {
 /**
  * Copies the blocks of a piece, with the nodes above them. Nothing is pinned.
  * @returns where the piece ends, once the target holds it, and the length of the file
- * @throws SourceError, and what the target throws
+ * @throws SourceError where it could not be read, and what the target throws
  */
 export async function copyBlocks(
   cid: string,
@@ -59,7 +56,7 @@ export async function copyBlocks(
     blocks.abort(error);
     signal.throwIfAborted();
     if (refusal !== undefined) throw error;
-    throw new SourceError(codeOf(error), error instanceof Error ? error.message : undefined, { cause: error });
+    throw sourceError(error);
   }
 }
 
@@ -77,8 +74,4 @@ async function finish(work: Promise<void>, onError: (error: unknown) => void): P
 export async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
   const reader = stream.getReader();
   while (!(await reader.read()).done);
-}
-
-function codeOf(error: unknown): Code {
-  return isSealpinError(error) ? error.code : 'pinning_failed';
 }

@@ -1,5 +1,8 @@
 /** What each API key has used on each day, as rows. */
 
+/** The API key that a request counts for: the IDs of its account and of the key. */
+export type UsedBy = { account: string; keyId: string };
+
 /** What requests have used: how many there were, and the bytes of their bodies and of those of their responses. */
 export type Used = { requests: number; bytesIn: number; bytesOut: number };
 

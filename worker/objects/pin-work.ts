@@ -8,7 +8,8 @@ import { blockServiceOf, serviceOf, servicesOf } from '../pinning/configured.ts'
 import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
 import { backoffMs, withJitter } from './alarm.ts';
 import type { Breakers } from './breaker.ts';
-import { copyBlocks, drain, SourceError } from './copy-blocks.ts';
+import { SourceError } from '../pinning/source-error.ts';
+import { copyBlocks, drain } from './copy-blocks.ts';
 import type { Migrations } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
 import type { PinRow, PinRows } from './pin-table.ts';

@@ -2,7 +2,7 @@
 import type { BackupFile } from '../../shared/api.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { errorText, log } from '../log.ts';
-import { serviceOf } from '../pinning/configured.ts';
+import { blockServiceOf } from '../pinning/configured.ts';
 import { refer, type AccountEnv } from './delivery.ts';
 import { err, toFailure, type Failure, type Result } from './result.ts';
 import { pinOf } from './shard.ts';
@@ -44,7 +44,7 @@ async function restoreReference(
       failureOf(await refer(env, { cid, service, fileId, account })) ??
       failureOf(denied ? await pin.deny(cid, true) : undefined);
     if (failure !== undefined) return failure;
-    const held = await serviceOf(env, service).stat(cid, AbortSignal.timeout(statMs));
+    const held = await blockServiceOf(env, service).stat(cid, AbortSignal.timeout(statMs));
     return { ok: true, fileId, isPinned: held.pin !== 'absent' };
   } catch (error) {
     log({ event: 'account.restore', error: errorText(error) });

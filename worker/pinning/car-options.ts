@@ -1,5 +1,5 @@
 /** The options of a service that takes a CAR by a part of Kubo's RPC, in `PINNING_SERVICES`. */
-import { car } from './car.ts';
+import { car } from './hosted-rpc.ts';
 import type { Adapter } from './contract.ts';
 import { rpcOptions } from './kubo-options.ts';
 import { authorized } from './option-fields.ts';

@@ -7,6 +7,7 @@ import { carLength, carOf } from '../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from './contract.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from './http-client.ts';
 import { sleep } from './sleep.ts';
+import { fromSource, sourceError } from './source-error.ts';
 import { tusUpload } from './tus-upload.ts';
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
@@ -97,13 +98,16 @@ export function pinata(o: PinataOptions): Replica {
 
   async function send({ cid, sources, onMismatch }: SourceFile, signal: AbortSignal): Promise<void> {
     const options = { signal, limits: { idleMs: blockMs }, onMismatch: ({ id }: { id: string }) => onMismatch(id) };
-    const length = await carLength(cid, sources, options);
+    const length = await carLength(cid, sources, options).catch((error: unknown) => {
+      throw sourceError(error);
+    });
     if (length > maxCarBytes)
       throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
     const metadata = { filename: nameOf(cid), filetype: 'application/vnd.ipld.car', network: 'public', car: 'true' };
     const { id, headers, fetch } = o;
     const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
-    await tusUpload(target, { body: carOf(cid, sources, { ...options, dups: false }), length, metadata }, signal);
+    const body = fromSource(carOf(cid, sources, { ...options, dups: false }));
+    await tusUpload(target, { body, length, metadata }, signal);
   }
 
   async function state(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'> {

@@ -103,7 +103,7 @@ export function psa(o: PsaOptions): Replica {
       const failed = mine.filter(({ status }) => status === 'failed');
       if (failed.length < mine.length) return 'pending';
       if (failed[0] !== undefined) {
-        // The next attempt requests it anew.
+        // The next attempt requests it again.
         for (const each of failed) await remove(each, signal);
         throw client.failed(`it did not get ${cid}${failed[0].details && `: ${failed[0].details}`}`);
       }

@@ -1,5 +1,5 @@
 /** `/v1/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
-import { BackupPage, BackupQuery, type BackupKey, type RestoredPage } from '../../shared/api.ts';
+import { backupFormat, BackupPage, BackupQuery, type BackupKey, type RestoredPage } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { writeOrigins } from '../auth/account-list.ts';
 import { writeCachedKey } from '../auth/key-cache.ts';
@@ -18,7 +18,7 @@ export async function readBackup(c: Ctx): Promise<Response> {
   const { object } = accountOf(c);
   const { cursor, limit } = parseQuery(c, BackupQuery);
   const { page } = await unwrap(object.administration.backup(cursor, limit));
-  const body: BackupPage = { format: 'sealpin-account-backup/v1', pinsOf: serviceId(c.env), ...page };
+  const body: BackupPage = { format: backupFormat, pinsOf: serviceId(c.env), ...page };
   return c.json(body, 200, noStore);
 }
 

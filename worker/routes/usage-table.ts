@@ -1,7 +1,7 @@
 /** The rows of what API keys use by day. */
 import { AccountId, PageQuery, UsageList } from '../../shared/api.ts';
 import type { Route } from './route.ts';
-import { listAccountUsage, listUsage } from './usage.ts';
+import { listAccountUsage, listUsage } from './account-usage.ts';
 
 const common = {
   method: 'get',

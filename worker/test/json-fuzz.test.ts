@@ -1,17 +1,11 @@
 /** The reader of JSON uploads against JSON.parse: both accept the same documents, and read the same from them. In workerd, whose base64 it uses. */
 import * as fc from 'fast-check';
-import { expect, inject, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';
+import { isLongRun } from '../../testkit/long-run.ts';
 import { JsonUploadReader } from '../upload/json-stream.ts';
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** Whether the long form of the tests runs (vitest.config.ts). */
-    long: boolean;
-  }
-}
-
-const documents = inject('long') ? 100_000 : 4_000;
+const documents = isLongRun ? 100_000 : 4_000;
 
 type Read = { filename: string | undefined; data: string } | undefined;
 

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { NewAccountResponse, NewApiKeyResponse } from '../../shared/api.ts';
-import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
+import type { BackupPage, NewAccountResponse, NewApiKeyResponse } from '../../shared/api.ts';
+import { generateKeyPair, newAccountId, open, parseIdentities } from '../../shared/crypto/index.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { Route } from '../routes/route.ts';
@@ -89,6 +89,11 @@ it.skipIf(!runnable)(
       writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
       const file = await call.store('encrypted', report, { filename: 'report.pdf' });
       const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+      // An account of before, of which nothing is left here.
+      const lost = newAccountId();
+      const page = await jsonOf<BackupPage>(client(service.url, adminToken)(`/v1/accounts/${account.id}/backup`));
+      const lostPage: BackupPage = { ...page, accountId: lost, keys: [], files: [] };
+      writeFileSync(join(dir, 'lost-page.json'), JSON.stringify(lostPage));
       service.log.length = 0;
 
       const env = {
@@ -98,6 +103,7 @@ it.skipIf(!runnable)(
         ADMIN_TOKEN: adminToken,
         KEY: apiKey,
         ACCOUNT: account.id,
+        LOST_ACCOUNT: lost,
         FILE: file.fileId,
         CID: file.cid,
         KEY_ID: spare.key.id,

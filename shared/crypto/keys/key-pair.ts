@@ -39,6 +39,19 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
   return identityFromEcPrivate(parsePkcs8(pkcs8)).identity;
 }
 
+/**
+ * Makes the identity of a pair that belongs together, such as one that was unsealed as such; throws `key_invalid`. It computes no public
+ * key, which takes longer than everything else about opening a small file. If they do not belong together, it opens nothing.
+ *
+ * @param pkcs8 P-256, in DER
+ * @param spki P-256, in DER
+ */
+export function identityFromPair(pkcs8: Uint8Array, spki: Uint8Array): Identity {
+  const bytes = parseSpki(spki);
+  const point = bytes.length === 33 ? webBackend.p256.decompress(bytes) : bytes;
+  return p256Identity({ secret: parsePkcs8(pkcs8).secret.slice(), point });
+}
+
 /** Returns the text of the recipient (`age1tag1…`) of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
 export function recipientOfPkcs8(pkcs8: Uint8Array): string {
   return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;

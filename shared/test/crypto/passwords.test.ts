@@ -1,4 +1,4 @@
 import { onEveryBackend } from '../../../testkit/backends.ts';
 import { passwords } from './suites/passwords.ts';
 
-onEveryBackend(passwords);
+onEveryBackend(passwords, { isSlowInWorkerd: true });

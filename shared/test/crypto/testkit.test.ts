@@ -1,4 +1,4 @@
 import { onEveryBackend } from '../../../testkit/backends.ts';
 import { testkit } from './suites/testkit.ts';
 
-onEveryBackend(testkit);
+onEveryBackend(testkit, { isSlowInWorkerd: true });

@@ -1,4 +1,4 @@
 import { onEveryBackend } from '../../../testkit/backends.ts';
 import { links } from './suites/links.ts';
 
-onEveryBackend(links);
+onEveryBackend(links, { isSlowInWorkerd: true });

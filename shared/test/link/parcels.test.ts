@@ -1,4 +1,4 @@
 import { onEveryBackend } from '../../../testkit/backends.ts';
 import { parcels } from './suites/parcels.ts';
 
-onEveryBackend(parcels);
+onEveryBackend(parcels, { isSlowInWorkerd: true });

@@ -140,6 +140,6 @@ function second(): void {
 
 if (kuboProgram() === undefined) test.skip(noKubo);
 else {
-  describe('a hosted service alone', alone);
+  describe.runIf(long)('a hosted service alone', alone);
   describe('a hosted service as the second', second);
 }

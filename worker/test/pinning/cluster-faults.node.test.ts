@@ -22,7 +22,7 @@ async function peer(answers: Record<string, unknown>): Promise<string> {
   return service.url;
 }
 
-const at = (urls: string[], scenario: Rest<Scenario>, timeouts = { responseMs: 1000, pinMs: 300 }) =>
+const at = (urls: string[], scenario: Rest<Scenario>, timeouts = { responseMs: 5000, pinMs: 300 }) =>
   play({
     ...scenario,
     url: '',
@@ -47,10 +47,11 @@ test.each([
 
 test('a peer that does not answer has a time limit, and another one is asked', async () => {
   const slow = await peer({});
+  const short = { responseMs: 1000, pinMs: 300 };
   const stat = { method: 'stat', cid } as const;
-  expect((await at([slow], stat)).error).toMatchObject({ code: 'pinning_timeout' });
+  expect((await at([slow], stat, short)).error).toMatchObject({ code: 'pinning_timeout' });
   const working = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinned'], ['pinned'], ['remote']) });
-  expect((await at([slow, working], stat)).value).toEqual({ pin: 'ours' });
+  expect((await at([slow, working], stat, short)).value).toEqual({ pin: 'ours' });
   expect((await at(['http://127.0.0.1:9', working], stat)).value).toEqual({ pin: 'ours' });
 });
 

@@ -11,6 +11,7 @@ import { startPinata, type PinataServer } from './documented/pinata-server.ts';
 import { fake } from './runtimes.ts';
 import { replicaContract, type HonestReplica } from './replica-suite.ts';
 import { pinningServices } from '../../pinning/services.ts';
+import { SourceError } from '../../pinning/source-error.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const { signal } = new AbortController();
@@ -97,16 +98,22 @@ function beyondTheContract(): void {
     await expect(replica.hold(await offer(randomBytes(9)), signal)).rejects.toMatchObject({ code: 'misconfigured' });
   });
 
-  test('a source that ends early leaves no file behind', async () => {
+  test.each([0, 3])('a source that fails after %i blocks is its own fault, and leaves no file behind', async (most) => {
     const file = await offer(randomBytes(3_000_000));
     const [memory] = file.sources;
     let blocks = 0;
     const source: BlockSource = {
       id: 'a',
-      block: (cid, stop) =>
-        (blocks += 1) > 3 ? Promise.reject(new SealpinError('pinning_lost', 'gone')) : memory!.block(cid, stop),
+      async block(cid, stop) {
+        blocks += 1;
+        if (blocks > most) throw new SealpinError('pinning_unavailable', 'gone');
+        return await memory!.block(cid, stop);
+      },
     };
-    await expect(pinata(optionsOf(server)).hold({ ...file, sources: [source] }, signal)).rejects.toThrow('gone');
+    const held = pinata(optionsOf(server)).hold({ ...file, sources: [source] }, signal);
+    const thrown: unknown = await held.catch((error: unknown) => error);
+    expect(thrown).toBeInstanceOf(SourceError);
+    expect(thrown).toMatchObject({ code: 'pinning_unavailable', message: expect.stringContaining('gone') as string });
     expect(server.files.filter(({ name }) => name.endsWith(file.cid))).toEqual([]);
   });
 }

@@ -43,4 +43,5 @@ async function startClusterApi(): Promise<HonestReplica> {
 }
 
 if (clusterProgram() === undefined) test.skip(noCluster);
+else if (process.env['SEALPIN_LONG'] !== '1') test.skip('IPFS Cluster: in the long form');
 else describe('IPFS Cluster', () => replicaContract(startClusterApi, { hasOnePin: true }));

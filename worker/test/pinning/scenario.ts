@@ -1,7 +1,7 @@
 /** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/index.ts';
-import { car } from '../../pinning/car.ts';
+import { car } from '../../pinning/hosted-rpc.ts';
 import { cluster, type ClusterOptions } from '../../pinning/cluster.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 import type { PinningService } from '../../pinning/contract.ts';

@@ -2,6 +2,7 @@ import {
   detachedPayloadBytes,
   encryptDetached,
   generateKeyPair,
+  identityFromPair,
   identityFromPkcs8,
   open,
   openDetached,
@@ -28,6 +29,19 @@ export function detached(tool: Tool, backend: Backend): void {
     const file = { filename, contentType: 'application/pdf', size: plaintext.length };
     return { payload, file, header: await made.header(fileId, file), identities: [identityFromPkcs8(pkcs8)] };
   };
+
+  tool.test('a pair opens what is for its public key, and one that does not belong together nothing', async () => {
+    const [pair, other] = await Promise.all([generateKeyPair(backend), generateKeyPair(backend)]);
+    const made = await encryptDetached(pieces(text('x')), { recipient: recipientFromSpki(pair.spki), backend });
+    const payload = await collect(made.payload);
+    const header = await made.header(fileId, { filename: null, contentType: 'text/plain', size: 1 });
+    const openBy = (pkcs8: Uint8Array, spki: Uint8Array) =>
+      openDetached(header, { fileId, identities: [identityFromPair(pkcs8, spki)], backend });
+    equal(await collect((await openBy(pair.pkcs8, pair.spki)).decrypt(pieces(payload))), text('x'));
+    await fails('decrypt_failed', () => openBy(pair.pkcs8, other.spki));
+    await fails('decrypt_failed', () => openBy(other.pkcs8, pair.spki));
+    await fails('key_invalid', () => identityFromPair(pair.pkcs8, pair.pkcs8));
+  });
 
   tool.test('payload and header come back, and sizes are computed both ways', async () => {
     for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 64 * chunk - 1, 64 * chunk, 64 * chunk + 1]) {

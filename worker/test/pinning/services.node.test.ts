@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pinningServices } from '../../pinning/services.ts';
 
@@ -29,15 +27,6 @@ describe('PINNING_SERVICES', () => {
       'kubo',
       'second',
     ]);
-  });
-
-  it('says of each service what its adapter was tried against, as the table for operators does', () => {
-    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8').replaceAll('**', '');
-    for (const { type, triedAgainst } of parse(
-      [good, cluster, { ...good, id: 'h', type: 'car' }, psa, { id: 'i', type: 'pinata', tokenSecret: 'T' }],
-      { T: 'jwt' },
-    ))
-      expect(readme).toMatch(new RegExp(`\\| \`${type}\` \\|.*\\| ${triedAgainst.replaceAll('.', '\\.')}`));
   });
 
   it.each([

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { fileName, Manifest, manifestName } from './backup.ts';
+import { fileName, Manifest, manifestName } from './service-backup.ts';
 import type { Context } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
 

@@ -1,6 +1,6 @@
 /** Problem documents as a client reads them. */
 import { describe, expect, it } from 'vitest';
-import { codeOf, parseProblem, problemError } from '../problem.ts';
+import { codeOf, parseProblem, problemError } from '../service-problem.ts';
 
 const problem = (members: object = {}) => {
   const parsed = parseProblem(

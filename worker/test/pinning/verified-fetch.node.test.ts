@@ -1,0 +1,79 @@
+/** `@helia/verified-fetch`, a client that reads block by block, with the service as its only gateway. */
+import { execFile } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { leafBytes } from '../../../shared/ipfs/index.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
+import { newOwner, type Owner } from '../stored-state.ts';
+
+const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache');
+// .ci/helia installs it.
+const installed = join(cache, 'sealpin/verified-fetch/node_modules');
+const long = process.env['SEALPIN_LONG'] === '1';
+
+let service: Service;
+let owner: Owner;
+beforeAll(async () => {
+  service = await startService();
+  owner = await newOwner(service);
+});
+afterAll(async () => service.close());
+
+/**
+ * Runs in a process of its own: prints status, length and SHA-256 of what it reads. A Helia with HTTP alone, which asks nobody but the
+ * gateway; without any router but that one, it would wait forever (helia 7.0.5).
+ */
+const program = `
+  const { createHash } = await import('node:crypto');
+  const [, installed, gateway, cid, range] = process.argv;
+  const load = (path) => import(installed + path);
+  const { createHeliaLight } = await load('/helia/dist/src/index.js');
+  const { withHTTP } = await load('/@helia/http/dist/src/index.js');
+  const { createVerifiedFetchWithHelia } = await load('/@helia/verified-fetch/dist/src/index.js');
+  const light = createHeliaLight();
+  light.addRouter({ name: 'none', capabilities: () => ['findProviders'], async *findProviders() {} });
+  const options = { delegatedRouters: [], recursiveGateways: [gateway], allowInsecure: true, allowLocal: true };
+  const helia = await withHTTP(light, options).start();
+  const fetch = await createVerifiedFetchWithHelia(helia);
+  const headers = range === undefined ? {} : { range };
+  const answer = await fetch('ipfs://' + cid, { headers, allowInsecure: true, allowLocal: true });
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  console.log(JSON.stringify([answer.status, bytes.length, createHash('sha256').update(bytes).digest('hex')]));
+  process.exit(0);
+`;
+
+async function read(cid: string, range?: string): Promise<unknown> {
+  const args = ['--input-type=module', '-e', program, installed, service.url, cid];
+  const { stdout } = await promisify(execFile)(process.execPath, range === undefined ? args : [...args, range], {
+    timeout: 60_000,
+  });
+  return JSON.parse(stdout);
+}
+
+const seen = (status: number, bytes: Uint8Array) => [
+  status,
+  bytes.length,
+  createHash('sha256').update(bytes).digest('hex'),
+];
+
+if (!existsSync(installed)) test.skip('@helia/verified-fetch is not installed: its tests do not run');
+else if (!long) test.skip('@helia/verified-fetch is read with in the long form only');
+else
+  describe('@helia/verified-fetch with the service as its only gateway', () => {
+    test.each([1, leafBytes, leafBytes + 1, 20_000_000])('reads a file of %i bytes', async (size) => {
+      const bytes = randomBytes(size);
+      const { cid } = await owner.call.store('plain', bytes);
+      expect(await read(cid)).toEqual(seen(200, bytes));
+    });
+
+    test('reads a range', async () => {
+      const bytes = randomBytes(5 * leafBytes);
+      const { cid } = await owner.call.store('plain', bytes);
+      const [start, end] = [leafBytes - 5, 3 * leafBytes + 5];
+      expect(await read(cid, `bytes=${start}-${end}`)).toEqual(seen(206, bytes.subarray(start, end + 1)));
+    });
+  });
