@@ -53,7 +53,7 @@ export function longLines(rows: readonly Row[]): string[] {
     `  file ID  ${row.fileId}`,
     `  stored   ${localTime(row.createdAt)}`,
     `  size     ${sizeText(row.size)} (${row.size} B)`,
-    `  mode     ${row.mode === 'encrypted' ? `encrypted by the service: sealpin get ${row.fileId}` : 'as it was sent'}`,
+    `  mode     ${row.mode === 'encrypted' ? `encrypted (by the service: sealpin get ${row.fileId})` : 'plain (stored as it was sent)'}`,
     `  service  ${row.service}`,
   ]);
 }

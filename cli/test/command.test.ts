@@ -311,7 +311,7 @@ test('a suggestion is made for what is near, and for nothing else', () => {
   expect(suggestion('forse', ['force'], '--')).toBe('did you mean --force?');
   expect(suggestion('xyz', ['encrypt', 'list'])).toBeUndefined();
   expect(suggestion('pasword', ['data-dir', 'password-file'], '--')).toBe('did you mean --password-file?');
-  for (const word of ['import', 'signin', 'whoami'])
+  for (const word of ['config', 'signin', 'whoami'])
     expect(
       suggestion(
         word,

@@ -94,7 +94,7 @@ describe('list', () => {
         `  file ID  ${files[0]!.fileId}`,
         expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,
         '  size     7 B (7 B)',
-        `  mode     encrypted by the service: sealpin get ${files[0]!.fileId}`,
+        `  mode     encrypted (by the service: sealpin get ${files[0]!.fileId})`,
         expect.stringContaining('  service  http://127.0.0.1') as unknown,
       ]);
       expect((await listed(['--mode', 'encrypted'])).lines.join()).not.toContain(plain);

@@ -5,13 +5,16 @@ import { inEveryBrowser } from '../../testkit/browsers.ts';
 import { startPage, type RunningPage } from '../../testkit/page.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 
+/** How long a browser may take to start beside other tests. */
+const startMs = 180_000;
+
 inEveryBrowser((browser) => {
   let running: RunningPage;
   let service: Service;
   beforeAll(async () => {
     running = await startPage(fileURLToPath(new URL('suites-page.ts', import.meta.url)), { browser });
     service = await startService({ vars: { CORS_ORIGINS: running.origin } });
-  });
+  }, startMs);
   afterAll(() => Promise.all([running.close(), service.close()]));
 
   test.each(['containers', 'endings', 'passwordSealing', 'requestBodies', 'sending'])('%s', async (suite) => {

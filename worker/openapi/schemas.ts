@@ -89,6 +89,7 @@ export function exampleOf(schema: JsonSchema): unknown {
   const { $ref, examples, type, properties, items, minimum } = schema;
   if (typeof $ref === 'string') return exampleOf(definitionOf($ref.slice(prefix.length)));
   if (Array.isArray(examples)) return examples[0];
+  if (schema['const'] !== undefined) return schema['const'];
   if (Array.isArray(schema['enum'])) return schema['enum'][0];
   if (type === 'array') return [exampleOf(items as JsonSchema)];
   if (type === 'boolean') return true;

@@ -1,4 +1,5 @@
 import { equal, ok, type Tool } from '../../../testkit/assertions.ts';
+import { isWebKit } from '../../../testkit/engine.ts';
 import { sendsStreams } from '../../request-body.ts';
 
 /** A request as Firefox makes it: the stream becomes a text, and nobody asks for `duplex`. */
@@ -24,7 +25,6 @@ export function requestBodies(tool: Tool): void {
     const init = { method: 'POST', body: stream, duplex: 'half' };
     const text = await new Request('https://sealpin.invalid/', init).text();
     // WebKit has no `duplex`: a request of it holds a stream, which `fetch` then refuses to send.
-    const isWebKit = /AppleWebKit/.test(navigator.userAgent) && !/Chrome/.test(navigator.userAgent);
     equal(sendsStreams(), text === 'x' && !isWebKit);
   });
 

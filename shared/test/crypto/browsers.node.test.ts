@@ -34,11 +34,14 @@ const suites = [
 const longSuites = new Set(['hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
 const long = process.env['SEALPIN_LONG'] === '1';
 
+/** How long a browser may take to start beside other tests. */
+const startMs = 180_000;
+
 inEveryBrowser((browser) => {
   let running: RunningPage;
   beforeAll(async () => {
     running = await startPage(fileURLToPath(new URL('suites-page.ts', import.meta.url)), { browser });
-  });
+  }, startMs);
   afterAll(() => running.close());
 
   test('every suite of the folders is in the page', async () => {

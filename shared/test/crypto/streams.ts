@@ -1,4 +1,5 @@
 import type { Backend } from '../../crypto/index.ts';
+import { isWebKit } from '../../../testkit/engine.ts';
 
 /** All bytes of a stream. */
 export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
@@ -48,8 +49,9 @@ export function pieces(bytes: Uint8Array, pieceBytes = 65_536): ReadableStream<U
   });
 }
 
-/** The same as a byte stream, which a reader may read into its own buffer. */
+/** The same as a byte stream, which a reader may read into its own buffer; WebKitGTK 2.50 has none, and gets the one above. */
 export function byteStream(bytes: Uint8Array, pieceBytes = 65_536): ReadableStream<Uint8Array> {
+  if (isWebKit) return pieces(bytes, pieceBytes);
   let offset = 0;
   return new ReadableStream({
     type: 'bytes',

@@ -39,7 +39,7 @@ async function hosted(answers: Record<string, Answer | Answer[]>): Promise<Fake>
 
 async function before(answers: Record<string, Answer | Answer[]>, scenario: Rest<Scenario>) {
   const { url, commands } = await hosted(answers);
-  const timeouts = { responseMs: 1000, pinMs: 300 };
+  const timeouts = { responseMs: 5000, pinMs: 5000 };
   return { ...(await play({ timeouts, ...scenario, url, token: 't', isHosted: true })), commands };
 }
 
@@ -69,7 +69,7 @@ test.each<[string, Record<string, Answer | Answer[]>, string]>([
 });
 
 test('a pin that gets no answer: the bytes are to be sent again, because a block may be missing', async () => {
-  expect((await before({}, pin)).error).toMatchObject({
+  expect((await before({}, { ...pin, timeouts: { pinMs: 300 } })).error).toMatchObject({
     code: 'pinning_unavailable',
     hint: expect.stringContaining('send them again') as string,
     retryAfterSeconds: expect.any(Number) as number,

@@ -20,6 +20,7 @@ import { expand, extract } from '../../../crypto/backends/kdf.ts';
 import { ByteSource } from '../../../streams/byte-source.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
+import { isWebKit } from '../../../../testkit/engine.ts';
 import { collect, digest, fromBase64, fromHex, hex, pieces, released } from '../streams.ts';
 
 /** Expands zlib data. */
@@ -185,6 +186,8 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   });
   family('PBKDF2-HMAC-SHA-512', sum(pbkdf2.testGroups), async () => {
     for (const { tcId, password, salt, iterationCount, dk } of pbkdf2.testGroups.flatMap(({ tests }) => tests)) {
+      // WebKit takes no empty password, and neither do the formats.
+      if (password === '' && isWebKit) continue;
       // Ours gives 32 bytes: the beginning of a longer result, within a block of the hash.
       const derived = hex(await backend.pbkdf2(fromHex(password), fromHex(salt), iterationCount));
       const length = Math.min(dk.length, 64);

@@ -1,0 +1,4 @@
+/** Which engine this runs in, for tests of what engines do in different ways. */
+
+/** WebKit without Chromium, which also says that it is WebKit. */
+export const isWebKit = /AppleWebKit/.test(navigator.userAgent) && !/Chrome/.test(navigator.userAgent);
