@@ -11,6 +11,7 @@ import { basename, delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { keptFile } from '../../cli/local/worker-code.ts';
 import { withProgram } from '../../testkit/programs.ts';
+import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { buildPackages } from '../packages.ts';
 
@@ -142,11 +143,10 @@ describe.skipIf(missing !== undefined)(
     withProgram('openssl', { probe: ['version'] }, () => {
       test('against a service that is not local, over https with a certificate of its own', async () => {
         const directory = await temporaryDirectory();
-        const home = join(directory, 'service');
-        const service = installed(nodes[24], directory, { SEALPIN_HOME: home });
         await writeFile(join(directory, 'in'), 'from afar');
-        const url = (await service('start', '--detach', '--port', '0')).stdout.trim();
-        onTestFinished(async () => void (await service('stop')));
+        const service = await startService();
+        onTestFinished(() => service.close());
+        const { apiKey } = await service.account();
         const made = spawnSync(
           'openssl',
           [
@@ -175,11 +175,11 @@ describe.skipIf(missing !== undefined)(
           readFile(join(directory, 'tls.key')),
           readFile(join(directory, 'tls.crt')),
         ]);
-        // What stands before a deployed service ends TLS; here it passes everything on to the local one.
+        // What stands before a deployed service ends TLS; here it passes everything on.
         const front = createServer({ key, cert }, (incoming, outgoing) => {
           const onward = request(
-            new URL(incoming.url ?? '/', url),
-            { method: incoming.method, headers: { ...incoming.headers, host: new URL(url).host } },
+            new URL(incoming.url ?? '/', service.url),
+            { method: incoming.method, headers: { ...incoming.headers, host: new URL(service.url).host } },
             (answer) => {
               outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
               answer.pipe(outgoing);
@@ -189,9 +189,6 @@ describe.skipIf(missing !== undefined)(
         }).listen(0);
         await once(front, 'listening');
         onTestFinished(() => void front.close());
-        const { apiKey } = JSON.parse(await readFile(join(home, 'local', 'secrets.json'), 'utf8')) as {
-          apiKey: string;
-        };
         const user = {
           SEALPIN_HOME: join(directory, 'user'),
           SEALPIN_SERVICE: `https://localhost:${(front.address() as AddressInfo).port}`,

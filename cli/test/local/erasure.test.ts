@@ -46,7 +46,7 @@ describe('the local service', () => {
     onTestFinished(() => removeAll(services));
     const service = await startLocal();
     services.push(service);
-    const files = await storeMany(service, long ? 60 : 18);
+    const files = await storeMany(service, long ? 60 : 12);
     const gone: string[] = [];
     for (const fileId of files.filter((_, index) => index % 6 === 2)) {
       const wrapped = await wrappedKey(service, fileId);
@@ -86,6 +86,7 @@ describe('the local service', () => {
   });
 
   test('stores and deletes at the same time without a failure', async () => {
+    const before = shared.stderr().length;
     const files = await storeMany(shared, long ? 24 : 12);
     const each = long ? 12 : 6;
     const [stored] = await Promise.all([
@@ -93,7 +94,7 @@ describe('the local service', () => {
       ...files.map((fileId) => destroy(shared, fileId)),
     ]);
     expect(stored.flat()).toHaveLength(4 * each);
-    expect(shared.stderr()).not.toMatch(/erasure\.late|"error"/);
+    expect(shared.stderr().slice(before)).not.toMatch(/erasure\.late|"error"/);
   });
 
   test('creates no files for accounts that do not exist', async () => {
