@@ -106,7 +106,8 @@ it('a container that arrives byte by byte keeps no buffer for each byte', async 
   expect(after - before).toBeLessThan(16 * 1024 * 1024);
 });
 
-it('the measurement notices quadratic work', async () => {
+// Work beside the small inputs makes the ratio smaller: one measurement in four has to be undisturbed.
+it('the measurement notices quadratic work', { retry: 3 }, async () => {
   const search = (text: string): number => {
     let sum = 0;
     for (let at = 0; at < text.length; at += 1) sum += text.indexOf('b', at);
