@@ -104,10 +104,10 @@ describe('setup writes the configuration', () => {
 
 describe('the flags', () => {
   test('are parsed, paths from the working directory', () => {
-    expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/work')).toEqual({
+    expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/srv')).toEqual({
       folder: undefined,
-      config: '/work/a.toml',
-      adminTokenFile: '/work/admin-token.txt',
+      config: '/srv/a.toml',
+      adminTokenFile: '/srv/admin-token.txt',
       url: 'https://files.acme.org',
       kuboUrl: undefined,
       name: undefined,
