@@ -10,8 +10,8 @@ import { names, readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, ty
 
 const long = process.env['SEALPIN_LONG'] === '1';
 /** CIDs of a service that is down, and the objects that keep their rows: each has a bound of its own. */
-const cids = long ? 10_000 : 1000;
-const objects = long ? 8 : 3;
+const cids = long ? 10_000 : 300;
+const objects = long ? 8 : 1;
 
 /** A minute, and the longest that a service which is down is left alone, with its jitter. */
 const minuteMs = 60_000;
