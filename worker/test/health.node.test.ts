@@ -36,7 +36,8 @@ const status = async (): Promise<number> => {
   await response.arrayBuffer();
   return response.status;
 };
-const wait = { timeout: 20_000 };
+/** A result counts for 5 s. */
+const wait = { timeout: 20_000, interval: 250 };
 
 it('is 200 while the service can store and read, and asks the pinning service once for many', async () => {
   await expect.poll(status, wait).toBe(200);

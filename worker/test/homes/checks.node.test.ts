@@ -16,7 +16,7 @@ import {
   statuses,
   storeAtBoth,
   weekMs,
-  type Home,
+  unpinBehindOurBack,
   type World,
 } from './two-homes.ts';
 
@@ -36,11 +36,6 @@ const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}
 async function pinOf(file: StoredFile, service: string) {
   const { pins } = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
   return pins.find((pin) => pin.service === service);
-}
-
-async function unpinBehindOurBack({ kubo }: Home, { cid }: StoredFile): Promise<void> {
-  await kubo.ipfs('pin', 'rm', cid);
-  await kubo.ipfs('repo', 'gc', '--quiet');
 }
 
 /** Reads a file while only one home responds. */

@@ -16,6 +16,7 @@ import {
   startTwoHomes,
   statuses,
   storeAtBoth,
+  unpinBehindOurBack,
   type World,
 } from './two-homes.ts';
 
@@ -111,8 +112,7 @@ function second(): void {
 
   test('what is unpinned there behind our back is found, and pinned again', async () => {
     const file = await storeAtBoth(world, randomBytes(20_000));
-    await world.b.kubo.ipfs('pin', 'rm', file.cid);
-    await world.b.kubo.ipfs('repo', 'gc');
+    await unpinBehindOurBack(world.b, file);
     const week = 7 * 86_400_000;
     await ring(world, file, week);
     await ring(world, file, longestMs);

@@ -115,18 +115,36 @@ export async function readBack({ owner }: World, { fileId }: StoredFile): Promis
   return await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
 }
 
-/** The names of the recursive pins of a Kubo, by CID. */
-export async function names({ kubo }: { kubo: RealKubo }): Promise<Record<string, string>> {
-  const query = 'type=recursive&names=true';
+/** Sends a command to a Kubo as its operator would. @returns its answer */
+async function command(
+  { kubo }: { kubo: RealKubo },
+  name: string,
+  query: Record<string, string> = {},
+): Promise<string> {
   const headers = { Authorization: `Bearer ${kubo.token}` };
-  const answer = await fetch(`${kubo.url}/api/v0/pin/ls?${query}`, { method: 'POST', headers });
-  const { Keys } = await answer.json<{ Keys: Record<string, { Name: string }> }>();
+  const url = `${kubo.url}/api/v0/${name}?${new URLSearchParams(query).toString()}`;
+  const answer = await fetch(url, { method: 'POST', headers });
+  const text = await answer.text();
+  expect(answer.status, text).toBe(200);
+  return text;
+}
+
+/** Removes a pin and its blocks, past the service. */
+export async function unpinBehindOurBack(home: Home, { cid }: StoredFile): Promise<void> {
+  await command(home, 'pin/rm', { arg: cid });
+  await command(home, 'repo/gc');
+}
+
+/** The names of the recursive pins of a Kubo, by CID. */
+export async function names(home: { kubo: RealKubo }): Promise<Record<string, string>> {
+  const answer = await command(home, 'pin/ls', { type: 'recursive', names: 'true' });
+  const { Keys } = JSON.parse(answer) as { Keys: Record<string, { Name: string }> };
   return Object.fromEntries(Object.entries(Keys).map(([cid, { Name }]) => [cid, Name]));
 }
 
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
 export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
-  const { RepoPath } = JSON.parse(await kubo.ipfs('repo', 'stat', '--enc=json')) as { RepoPath: string };
+  const { RepoPath } = JSON.parse(await command({ kubo }, 'repo/stat')) as { RepoPath: string };
   const files = await readdir(join(RepoPath, 'blocks'), { recursive: true });
   let changed = 0;
   for (const file of files.filter((name) => name.endsWith('.data'))) {

@@ -57,7 +57,7 @@ function beyondTheContract(open: () => Promise<Runtime>, start: () => Promise<Re
   const play = (scenario: Rest<Scenario>, url = kubo.url) => runtime.play({ ...scenario, url, token: kubo.token });
 
   test('a client that sends 20 kB/s while garbage is to be collected: others store within a second', async () => {
-    const slow = play({ method: 'import', bytes: 600_000, blockBytes: 16_384, gapMs: 800, abortAfterMs: 6000 });
+    const slow = play({ method: 'import', bytes: 600_000, blockBytes: 16_384, gapMs: 800, abortAfterMs: 4500 });
     await expect.poll(() => running(kubo)).toContain('dag/import');
     const collected = ask(kubo, 'repo/gc');
     await Promise.race([collected, new Promise((resolve) => setTimeout(resolve, othersMs))]);
@@ -122,13 +122,16 @@ if (kuboProgram() === undefined) {
   test.skip(noKubo);
 } else {
   for (const [name, open] of Object.entries(runtimes)) {
-    // In the short form each runtime meets one kind, and one of them what is beyond the contract.
-    for (const online of long ? [false, true] : [name === 'workerd']) {
-      describe(`${name}: a real Kubo, ${online ? 'online' : 'offline'}`, () => {
-        const start = () => startKubo({ online });
-        contract(open, start);
-        if (long || online) beyondTheContract(open, start);
-      });
+    for (const online of [false, true]) {
+      const title = `${name}: a real Kubo, ${online ? 'online' : 'offline'}`;
+      // In the short form `upload/kubo` has one that is offline, and workerd, which the service runs in, stands for both runtimes.
+      if (long || (online && name === 'workerd'))
+        describe(title, () => {
+          const start = () => startKubo({ online });
+          contract(open, start);
+          beyondTheContract(open, start);
+        });
+      else test.skip(`${title}: in the long form`);
     }
   }
 }

@@ -9,6 +9,8 @@ import { startNode } from '../../../testkit/node.ts';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
+import { shardName } from '../../objects/shard.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
@@ -16,8 +18,6 @@ import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 type Node = { url: string; close(): Promise<void> };
 type User = { service: Service; owner: Owner };
 type World = { a: User; b: User; peer: Peer; bytes: Buffer };
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 async function embedded(): Promise<Node> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
@@ -172,13 +172,14 @@ function ownPins(world: World): void {
   });
 }
 
-/** Changes the tables of `Pin` in the state of a service that does not run. */
-async function changePins(dir: string, sql: string): Promise<void> {
+/** Changes the tables of the `Pin` that has a CID, in the state of a service that does not run. */
+async function changePins(dir: string, cid: string, sql: string): Promise<void> {
   let changed = 0;
   for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
     if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
     const db = new DatabaseSync(join(dir, 'state', path));
-    if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined) {
+    const isPin = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined;
+    if (isPin && db.prepare('SELECT 1 FROM pin WHERE cid = ?').get(cid) !== undefined) {
       db.exec(sql);
       changed += 1;
     }
@@ -186,52 +187,6 @@ async function changePins(dir: string, sql: string): Promise<void> {
   }
   expect(changed).toBe(1);
 }
-
-/** Stores bytes, changes the rows of `Pin` to what an earlier version left, and hands the service over as it is now. */
-async function afterEarlierVersion(
-  o: { before?(user: User, bytes: Buffer): Promise<void>; sql: string },
-  then: (user: User, file: StoredFile, bytes: Buffer) => Promise<void>,
-): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  const vars = { SERVICE_ID: 'a' };
-  const entry = 'worker/test/clock.ts';
-  let service = await startService({ dir, node, vars, entry });
-  try {
-    const owner = await newOwner(service);
-    const bytes = randomBytes(1000);
-    await o.before?.({ service, owner }, bytes);
-    const file = await owner.call.store('plain', bytes);
-    await service.close();
-    await changePins(dir, o.sql);
-    service = await startService({ dir, node, vars, entry });
-    await then({ service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } }, file, bytes);
-  } finally {
-    await service.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
-  }
-}
-
-test('rows of a version that lacks little keep what was decided on them', async () => {
-  const later = Date.now() + 86_400_000;
-  const lost = `ALTER TABLE pin DROP COLUMN moved_from; UPDATE pin SET state = 'unpinning', wanted = 1, due = ${later}`;
-  await afterEarlierVersion({ sql: lost }, async ({ service }, { cid }) => {
-    const [row] = await (await pinObject(service, cid)).rows('pin');
-    expect(row).toMatchObject({ state: 'unpinning', wanted: 1, moved_from: null });
-  });
-});
-
-test('tables that were added without a column are made, too', async () => {
-  await afterEarlierVersion(
-    { sql: 'DROP TABLE breaker; DROP TABLE migration' },
-    async ({ service, owner }, { cid }) => {
-      await (await pinObject(service, cid)).ring(8 * 86_400_000);
-      expect(await (await pinObject(service, cid)).rows('pin')).toMatchObject([{ state: 'live', attempts: 0 }]);
-      await owner.call.store('plain', randomBytes(10));
-    },
-  );
-});
 
 /** What rows lack that were written before a file could be at several services. */
 const beforeHomes = [
@@ -244,41 +199,114 @@ const beforeHomes = [
   'ALTER TABLE reference DROP COLUMN is_part',
   'UPDATE pin SET due = NULL',
 ];
+const first = ['ALTER TABLE pin DROP COLUMN other', 'ALTER TABLE pin DROP COLUMN anchored'];
+const later = Date.now() + 86_400_000;
 
-test.each(
-  (
-    [
-      [
-        'the first version',
-        [...beforeHomes, 'ALTER TABLE pin DROP COLUMN other', 'ALTER TABLE pin DROP COLUMN anchored'],
-      ],
-      ['the version before a file could be at several services', beforeHomes],
-    ] as const
-  ).slice(0, long ? 2 : 1),
-)('rows of %s are taken over', async (_, statements) => {
-  await afterEarlierVersion({ sql: statements.join(';') }, async (user, file, bytes) => {
-    expect(await reads(user, file, bytes)).toBe(true);
-    const pin = await pinObject(user.service, file.cid);
-    expect(await pin.rows('pin')).toMatchObject([{ state: 'live', wanted: 1, due: expect.any(Number) as unknown }]);
-    expect(await remove(user, await store(user, bytes))).toBe('unpinned');
-    expect(await remove(user, file)).toBe('unpinned');
-    expect(await names(user)).toEqual({});
+/** What was done before a file was stored, what an earlier version left of its rows, and what is true of it now. `others`: pins. */
+type Earlier = {
+  title: string;
+  before?(user: User, bytes: Buffer): Promise<void>;
+  sql: string[];
+  now(user: User, file: StoredFile, bytes: Buffer, others: Record<string, string>): Promise<void>;
+};
+
+const earlier: Earlier[] = [
+  {
+    title: 'rows of a version that lacks little keep what was decided on them',
+    sql: ['ALTER TABLE pin DROP COLUMN moved_from', `UPDATE pin SET state = 'unpinning', wanted = 1, due = ${later}`],
+    async now({ service }, { cid }) {
+      const [row] = await (await pinObject(service, cid)).rows('pin');
+      expect(row).toMatchObject({ state: 'unpinning', wanted: 1, moved_from: null });
+    },
+  },
+  {
+    title: 'tables that were added without a column are made, too',
+    sql: ['DROP TABLE breaker', 'DROP TABLE migration'],
+    async now({ service, owner }, { cid, fileId }, bytes) {
+      await (await pinObject(service, cid)).ring(8 * 86_400_000);
+      expect(await (await pinObject(service, cid)).rows('pin')).toMatchObject([{ state: 'live', attempts: 0 }]);
+      // Writes to the same object, which has taken its tables over.
+      expect((await owner.call.store('plain', bytes)).fileId).not.toBe(fileId);
+    },
+  },
+  ...[
+    { version: 'the first version', sql: [...beforeHomes, ...first] },
+    { version: 'the version before a file could be at several services', sql: beforeHomes },
+  ].map(({ version, sql }): Earlier => ({
+    title: `rows of ${version} are taken over`,
+    sql,
+    async now(user, file, bytes, others) {
+      expect(await reads(user, file, bytes)).toBe(true);
+      const pin = await pinObject(user.service, file.cid);
+      expect(await pin.rows('pin')).toMatchObject([{ state: 'live', wanted: 1, due: expect.any(Number) as unknown }]);
+      expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+      expect(await remove(user, file)).toBe('unpinned');
+      expect(await names(user)).toEqual(others);
+    },
+  })),
+  ...[false, true].map((again): Earlier => ({
+    title: `a name that an earlier version overwrote is given back with the removal, ${again ? 'after the same bytes were stored again' : 'at once'}`,
+    before: (user, bytes) => addByHand(user, bytes, 'my-backup'),
+    sql: [`UPDATE pin SET other = 'my-backup'`],
+    async now(user, file, bytes, others) {
+      await pinByHand(user, file.cid, 'sealpin:a');
+      if (again) expect(await remove(user, await store(user, bytes))).toBe('unpinned');
+      expect(await remove(user, file)).toBe('kept');
+      expect(await names(user)).toEqual({ ...others, [file.cid]: 'my-backup' });
+    },
+  })),
+];
+
+/** Bytes for each of so many files, whose rows are in different objects. */
+async function bytesApart(count: number): Promise<Buffer[]> {
+  const byShard = new Map<string, Buffer>();
+  while (byShard.size < count) {
+    const bytes = randomBytes(1000);
+    byShard.set(await shardName(await cidOfBytes(bytes)), bytes);
+  }
+  return [...byShard.values()];
+}
+
+describe('a service whose rows an earlier version wrote', () => {
+  let dir: string;
+  let node: Node;
+  let user: User;
+  /** `pins`: those that are there because of it. */
+  let files: { file: StoredFile; bytes: Buffer; pins: string[] }[];
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'sealpin-shared-'));
+    node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+    const start = () => startService({ dir, node, vars: { SERVICE_ID: 'a' }, entry: 'worker/test/clock.ts' });
+    let service = await start();
+    const owner = await newOwner(service);
+    files = [];
+    for (const [index, bytes] of (await bytesApart(earlier.length)).entries()) {
+      const known = await names({ service, owner });
+      await earlier[index]!.before?.({ service, owner }, bytes);
+      const file = await owner.call.store('plain', bytes);
+      files.push({
+        bytes,
+        file,
+        pins: Object.keys(await names({ service, owner })).filter((cid) => !(cid in known)),
+      });
+    }
+    await service.close();
+    for (const [index, { file }] of files.entries()) await changePins(dir, file.cid, earlier[index]!.sql.join(';'));
+    service = await start();
+    user = { service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } };
+  });
+  afterAll(async () => {
+    await user.service.close();
+    await node.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  test.each(earlier.map(({ title, now }, index) => [title, now, index] as const))('%s', async (_, now, index) => {
+    const { file, bytes, pins } = files[index]!;
+    const others = Object.entries(await names(user)).filter(([cid]) => !pins.includes(cid));
+    await now(user, file, bytes, Object.fromEntries(others));
   });
 });
-
-test.each(['at once', 'after the same bytes were stored again'].slice(long ? 0 : 1))(
-  'a name that an earlier version overwrote is given back with the removal, %s',
-  async (when) => {
-    const before = (user: User, bytes: Buffer) => addByHand(user, bytes, 'my-backup');
-    const sql = `UPDATE pin SET other = 'my-backup'`;
-    await afterEarlierVersion({ before, sql }, async (user, file, bytes) => {
-      await pinByHand(user, file.cid, 'sealpin:a');
-      if (when !== 'at once') expect(await remove(user, await store(user, bytes))).toBe('unpinned');
-      expect(await remove(user, file)).toBe('kept');
-      expect(await names(user)).toEqual({ [file.cid]: 'my-backup' });
-    });
-  },
-);
 
 describe('the embedded node', () => onOneNode(embedded, ['a'], ownPins));
 
