@@ -13,24 +13,33 @@ import type {
   ResumableUpload,
 } from '../../shared/api.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
-import { startNode } from '../../testkit/node.ts';
+import { startNode, type RunningNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { listed } from '../auth/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, pinned, type Owner } from './stored-state.ts';
 import { create, patch } from './uploads/tus.ts';
 
+let dir: string;
+let node: RunningNode;
 let service: Service;
 let operator: Client;
 let owner: Owner;
-beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    vars: { CORS_ORIGINS: 'https://a.example, https://b.example' },
-  });
+async function begin(): Promise<void> {
+  const vars = { CORS_ORIGINS: 'https://a.example, https://b.example' };
+  service = await startService({ entry: 'worker/test/clock.ts', dir, node, vars });
   operator = client(service.url, adminToken);
+}
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sealpin-operator-'));
+  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  await begin();
 });
-afterAll(() => service.close());
+afterAll(async () => {
+  await service.close();
+  await node.close();
+  await rm(dir, { recursive: true, force: true });
+});
 beforeEach(async () => {
   owner = await newOwner(service);
 });
@@ -307,47 +316,36 @@ describe('a CID on the denylist', () => {
 });
 
 test('a service of an earlier version: its accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-operator-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
-  let old = await start();
-  try {
-    const [used, asked] = [await newOwner(old), await newOwner(old)];
-    const file = await used.call.store('plain', 'stored before');
-    await old.close();
-    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-      const db = new DatabaseSync(join(dir, 'state', path));
-      for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
-      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'api_key'`).get() !== undefined)
-        db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
-      db.close();
-    }
-    old = await start();
-    const store = await old.miniflare.getKVNamespace('API_KEYS');
-    for (const { id } of [used, asked]) await store.delete(`account:${id}`);
-    const as = client(old.url, adminToken);
-    const ids = async (): Promise<string[]> =>
-      (await jsonOf<AccountList>(as('/v1/accounts'))).accounts.map(({ id }) => id);
-    expect(await ids()).toEqual([]);
-    const call = client(old.url, used.call.apiKey);
-    expect((await bytesOf(call(`/v1/storage/${file.fileId}/content`))).toString()).toBe('stored before');
-    await expect.poll(ids).toEqual([used.id]);
-    await jsonOf(as(`/v1/accounts/${asked.id}`));
-    await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
-    expect(await problemOf(call('/v1/shares'))).toEqual([403, 'insufficient_scope']);
-    const { key } = await jsonOf<AccountDetails>(call('/v1/account'));
-    await jsonOf(as.json(`/v1/accounts/${used.id}/keys/${key.id}`, { addScope: 'share' }, 'PATCH'));
-    await jsonOf(call('/v1/shares'));
-    await jsonOf(call.json('/v1/keys', { label: 'sharer', scopes: ['share'] }), 201);
-    await jsonOf(as(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
-    expect(await problemOf(fetch(`${old.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);
-  } finally {
-    await old.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
+  const [used, asked] = [await newOwner(service), await newOwner(service)];
+  const file = await used.call.store('plain', 'stored before');
+  await service.close();
+  for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
+    if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
+    const db = new DatabaseSync(join(dir, 'state', path));
+    for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
+    if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'api_key'`).get() !== undefined)
+      db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
+    db.close();
   }
+  await begin();
+  const store = await service.miniflare.getKVNamespace('API_KEYS');
+  for (const { id } of [used, asked]) await store.delete(`account:${id}`);
+  const ids = async (): Promise<string[]> =>
+    (await accounts(100)).map(({ id }) => id).filter((id) => id === used.id || id === asked.id);
+  expect(await ids()).toEqual([]);
+  const call = client(service.url, used.call.apiKey);
+  expect((await bytesOf(call(`/v1/storage/${file.fileId}/content`))).toString()).toBe('stored before');
+  await expect.poll(ids).toEqual([used.id]);
+  await jsonOf(operator(`/v1/accounts/${asked.id}`));
+  await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
+  expect(await problemOf(call('/v1/shares'))).toEqual([403, 'insufficient_scope']);
+  const { key } = await jsonOf<AccountDetails>(call('/v1/account'));
+  await jsonOf(operator.json(`/v1/accounts/${used.id}/keys/${key.id}`, { addScope: 'share' }, 'PATCH'));
+  await jsonOf(call('/v1/shares'));
+  await jsonOf(call.json('/v1/keys', { label: 'sharer', scopes: ['share'] }), 201);
+  await jsonOf(operator(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
+  expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);
 });
 
 it('an account has its quota, if any, and a place in the list from its creation', async () => {

@@ -140,6 +140,11 @@ describe('the response for a file', () => {
 });
 
 describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in %s mode', (mode) => {
+  let fileId: string;
+  beforeAll(async () => {
+    ({ fileId } = await call.store(mode, 'bytes of an image', { type: 'image/png' }));
+  });
+
   it.each([
     ['image/png', 'image/png'],
     ['image/*', 'image/png'],
@@ -149,8 +154,7 @@ describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in
     ['application/json, image/png', 'application/json'],
     ['application/octet-stream', 'image/png'],
   ])('is asked for by Accept: %s', async (accept, type) => {
-    const file = await call.store(mode, 'bytes of an image', { type: 'image/png' });
-    const response = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+    const response = await call(`/v1/storage/${fileId}`, { headers: { Accept: accept } });
     expect([response.status, response.headers.get('Content-Type')]).toEqual([200, type]);
     const text = await response.text();
     expect(type === 'image/png' ? text : 'bytes of an image').toBe('bytes of an image');

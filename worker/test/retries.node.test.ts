@@ -100,20 +100,25 @@ function moving(least: number): Promise<void> {
 }
 
 describe.each(['plain', 'encrypted'])('an upload in %s mode with an Idempotency-Key', (mode) => {
-  it.each([
-    ['reset', (socket: Socket) => void socket.resetAndDestroy()],
-    ['closed', (socket: Socket) => void socket.end()],
-  ])('whose connection is %s releases its claim', async (_, leave) => {
-    const bytes = randomBytes(3_000_000);
-    const reached = moving(1_000_000);
-    const socket = await begin(bytes.length, bytes.subarray(0, 2_500_000), mode);
-    await reached;
-    expect(await problemOf(post(bytes, {}, mode))).toEqual([409, 'idempotency_running']);
-    leave(socket);
-    await expect.poll(async () => (await post(bytes, {}, mode)).status, { timeout: 10_000 }).toBe(201);
-    expect((await files()).length).toBe(1);
-    socket.destroy();
-  });
+  const ways: ['reset' | 'closed', (socket: Socket) => void][] = [
+    ['reset', (socket) => void socket.resetAndDestroy()],
+    ['closed', (socket) => void socket.end()],
+  ];
+  // In the short form each mode meets one of them.
+  it.each(ways.filter(([way]) => long || (way === 'reset') === (mode === 'encrypted')))(
+    'whose connection is %s releases its claim',
+    async (_, leave) => {
+      const bytes = randomBytes(3_000_000);
+      const reached = moving(1_000_000);
+      const socket = await begin(bytes.length, bytes.subarray(0, 2_500_000), mode);
+      await reached;
+      expect(await problemOf(post(bytes, {}, mode))).toEqual([409, 'idempotency_running']);
+      leave(socket);
+      await expect.poll(async () => (await post(bytes, {}, mode)).status, { timeout: 10_000 }).toBe(201);
+      expect((await files()).length).toBe(1);
+      socket.destroy();
+    },
+  );
 });
 
 /** Holds the first `pin/add` until it is let go; every other command passes. */
@@ -212,7 +217,7 @@ describe('a claim', () => {
 });
 
 describe('an upload that fails', () => {
-  it.each(['plain', 'encrypted'])(
+  it.each(long ? ['plain', 'encrypted'] : ['encrypted'])(
     'because the pinning service cannot be reached is 503 in %s mode, with an Idempotency-Key, too, and can be sent again',
     async (mode) => {
       const bytes = randomBytes(300_000);
@@ -240,7 +245,7 @@ describe('an upload that fails', () => {
     ['after its first bytes', 100],
     ...(long ? [['after it was fast', 2_000_000] as const] : []),
   ] as const)('because no more bytes arrive, %s, times out, and can be sent again', async (_, sent) => {
-    const bytes = randomBytes(3_000_000);
+    const bytes = randomBytes(sent + 100_000);
     const socket = await begin(bytes.length, bytes.subarray(0, sent));
     const response = await new Promise<string>((resolve) => {
       socket.once('data', (chunk) => resolve(chunk.toString()));

@@ -136,7 +136,10 @@ describe.each(['encrypted', 'plain'] as const)(
       );
     });
 
-    it.each(lies)('%s', async (_, lie) => {
+    // Most are found by what both modes share.
+    const inPlain = ['one bit changed', 'more bytes', 'half a response', 'nothing'];
+    const inForm = lies.filter(([name]) => long || mode === 'encrypted' || inPlain.includes(name));
+    it.each(inForm)('%s', async (_, lie) => {
       owner = holder;
       for (const { bytes, file } of files) {
         for (const headers of forms) {
@@ -210,8 +213,8 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     ['goes away', (turn) => turn.cut()],
   ];
 
-  async function failsAndLeavesNothing(): Promise<void> {
-    const bytes = randomBytes(2_500_000);
+  async function failsAndLeavesNothing(length = 1_100_000): Promise<void> {
+    const bytes = randomBytes(length);
     const response = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
     expect([response.status, (await response.json<{ code: string }>()).code]).toEqual([
       expect.any(Number),
@@ -227,18 +230,23 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
     expect((await pinned(service)).filter((cid) => cids.includes(cid))).toEqual([]);
   }
 
+  // What the service does with a status is the same for both commands.
+  const ofStatus = ['answers that it has no room', 'answers 403', 'answers 413'];
   describe.each(['dag/import', 'pin/add'])('to %s', (command) => {
-    it.each(faults)('it %s', async (_, fault) => {
-      peer.onCommand = async (turn) => (turn.command === command ? fault(turn) : (await turn.pass()).deliver());
-      await failsAndLeavesNothing();
-    });
+    it.each(faults.filter(([name]) => long || command === 'dag/import' || !ofStatus.includes(name)))(
+      'it %s',
+      async (_, fault) => {
+        peer.onCommand = async (turn) => (turn.command === command ? fault(turn) : (await turn.pass()).deliver());
+        await failsAndLeavesNothing();
+      },
+    );
   });
 
   it('dies in the middle', async () => {
     peer.onBody = (bytes, cut) => {
       if (bytes > 1_200_000) cut();
     };
-    await failsAndLeavesNothing();
+    await failsAndLeavesNothing(2_500_000);
   });
 });
 

@@ -57,8 +57,8 @@ async function client(name: string): Promise<{ cwd: string; env: Record<string, 
 
 withProgram('redocly', { probe: ['--version'], isOptional }, () => {
   test('redocly has no error and no warning', async () => {
-    const report = JSON.parse(await run('redocly', ['lint', '--format=json', description])) as { totals: unknown };
-    expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
+    const report = JSON.parse(await run('redocly', ['lint', '--format=json', description])) as unknown;
+    expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 }, problems: [] });
   });
 });
 
@@ -77,6 +77,8 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
     const compilerOptions = {
       strict: true,
       noEmit: true,
+      // The declarations of its libraries are checked in the long form.
+      skipLibCheck: !long,
       module: 'nodenext',
       allowImportingTsExtensions: true,
       types: ['node'],

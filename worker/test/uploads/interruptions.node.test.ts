@@ -79,7 +79,9 @@ function slowPatch(path: string, offset: number, length: number): Slow {
 
 /** Waits until an upload is at an offset, without disturbing who goes on with it. */
 async function arrives(path: string, offset: number): Promise<void> {
-  await expect.poll(async () => (await stateOf(owner.call, path)).offset, { timeout: 20_000 }).toBe(offset);
+  await expect
+    .poll(async () => (await stateOf(owner.call, path)).offset, { timeout: 20_000, interval: 250 })
+    .toBe(offset);
 }
 
 describe.each(modesInForm)('%s', (mode) => {
@@ -136,10 +138,10 @@ describe.each(modesInForm)('%s', (mode) => {
   });
 
   it('of two writers at one offset one goes on, and nothing is mixed', async () => {
-    const bytes = random(4 * mib);
+    const bytes = random(2 * mib);
     const { path } = await create(owner.call, mode, bytes.length);
     const statuses = await Promise.all(
-      [1, 2].map(async () => (await patch(owner.call, path, 0, bytes.subarray(0, 3 * mib))).status),
+      [1, 2].map(async () => (await patch(owner.call, path, 0, bytes.subarray(0, 1_500_000))).status),
     );
     expect(statuses).toContain(204);
     expect(statuses.every((status) => [204, 409, 423].includes(status))).toBe(true);
@@ -148,7 +150,7 @@ describe.each(modesInForm)('%s', (mode) => {
   });
 
   it('a service that refuses a part ends the request; its bytes can be sent again', async () => {
-    const bytes = random(2 * mib);
+    const bytes = random(1_200_000);
     const { path } = await create(owner.call, mode, bytes.length);
     answering('dag/import', failing('no'));
     expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([502, 'pinning_failed']);
@@ -193,7 +195,7 @@ describe('a file whose bytes have all arrived', () => {
     ['import', 'dag/import'],
     ['pin', 'pin/add'],
   ])('is stored by the alarm where the service did not %s it', async (_, command) => {
-    const bytes = random(3_000_000);
+    const bytes = random(1_200_000);
     const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
     expect((await head(owner.call, last.path)).status).toBe(200);
     expect((await owner.call(`/v1/storage/${last.headers.get('Sealpin-File')}`)).status).toBe(404);
@@ -207,7 +209,7 @@ describe('a file whose bytes have all arrived', () => {
   });
 
   it('fails where the service has lost a part of it', async () => {
-    const bytes = random(3_000_000);
+    const bytes = random(1_200_000);
     const { path } = await unfinished(bytes, 'pin/add', failing('pin: block was not found locally (offline)'));
     for (let attempt = 0; attempt < 2; attempt += 1) await owner.object.ring(60_000);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'failed', code: 'pinning_lost' });
@@ -232,7 +234,7 @@ describe('a file whose bytes have all arrived', () => {
   });
 
   it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {
-    const bytes = random(3_000_000);
+    const bytes = random(1_200_000);
     const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
     peer.onCommand = undefined;
     expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
