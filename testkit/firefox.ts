@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { connectBidi, type Bidi } from './bidi.ts';
+import { endWithProcess } from './end-with-process.ts';
 import { installed } from './programs.ts';
 
 /** A download that has ended. `path`: of its file, where Firefox calls it complete. */
@@ -66,6 +67,7 @@ export async function launchFirefox(more: Record<string, boolean | number> = {})
     { env: { ...process.env, LC_ALL: 'C.UTF-8', HOME: directory }, stdio: ['ignore', 'ignore', 'pipe'] },
   );
   const ended = once(browser, 'exit');
+  endWithProcess(browser);
   const seen = new Seen();
   const bidi = await connectBidi(`${await addressIn(browser.stderr)}/session`, (method, params) =>
     seen.take(method, params),

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endWithProcess } from './end-with-process.ts';
 import { startLoopbackServer } from './loopback-server.ts';
 import { installed } from './programs.ts';
 
@@ -40,6 +41,7 @@ export async function launchWebKit(): Promise<WebKit> {
   const screen = spawn(installed('Xvfb'), ['-displayfd', '3', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
   });
+  endWithProcess(screen);
   const [, , , numbers] = screen.stdio;
   const [display] = (await once(numbers ?? screen, 'data')) as [Buffer];
   const port = await freePort();
@@ -48,6 +50,7 @@ export async function launchWebKit(): Promise<WebKit> {
     env: { ...process.env, DISPLAY: `:${display.toString().trim()}`, HOME: directory, LC_ALL: 'C.UTF-8' },
     stdio: 'ignore',
   });
+  endWithProcess(driver);
   const ask = async <T>(method: string, path: string, body?: object): Promise<T> => {
     const o = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...o });

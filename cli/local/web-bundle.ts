@@ -67,7 +67,11 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       legalComments: 'none',
       logLevel: 'silent',
       write: false,
-      plugins: [...(writes ? [] : [withoutWriter]), ...(words === undefined ? [] : [replaceEnglish(words)])],
+      plugins: [
+        withoutUnusedShapes,
+        ...(writes ? [] : [withoutWriter]),
+        ...(words === undefined ? [] : [replaceEnglish(words)]),
+      ],
     });
     return outputFiles.map(({ text }) => text.trim()).join('\n');
   };
@@ -132,6 +136,20 @@ const withoutWriter: Plugin = {
   setup({ onLoad }) {
     const contents = "export function createWriter() { throw new TypeError('this page writes no protobuf'); }";
     onLoad({ filter: /protons-runtime\/dist\/src\/utils\/writer\.js$/ }, () => ({ contents }));
+  },
+};
+
+/**
+ * Leaves out the wire shapes that a page does not use. That the functions of valibot have no effects is annotated where they are
+ * declared, which esbuild takes into account in that one file only, so their calls are annotated here.
+ */
+const withoutUnusedShapes: Plugin = {
+  name: 'without unused shapes',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]shared[\\/]api[\\/][a-z-]+\.ts$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/\bv\.\w+\(/g, '/* @__PURE__ */ $&'), loader: 'ts' };
+    });
   },
 };
 

@@ -113,14 +113,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test.each(long ? (['picked', 'disk', 'stream'] as const) : (['stream'] as const))(
     '%s: a gateway that lies in the middle leaves no file',
     async (way) => {
-      const watched = await opened(large, { without: ways[way] });
+      const root = await proxied(() => ({ kind: 'flip', atByte: 10_000_000 }));
+      const watched = await opened(large, { without: ways[way] }, root);
       const { page } = watched;
-      await page.context().route('**/ipfs/**', async (route) => {
-        const response = await route.fetch();
-        const body = await response.body();
-        if (body.length > 10_000_000) body[10_000_000]! ^= 1;
-        await route.fulfill({ response, body });
-      });
       await page.getByRole('button', { name: 'Save film.mkv' }).click();
       await failed(watched);
       await nothingIsComplete(watched);

@@ -135,10 +135,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     onTestFinished(close);
     const fits = async (): Promise<void> => {
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
-      expect(await violations(page)).toEqual([]);
+      if (long) expect(await violations(page)).toEqual([]);
     };
     expect(await page.evaluate(() => document.documentElement.dir)).toBe('rtl');
     await fits();
+    expect(await violations(page)).toEqual([]);
     const buffer = Buffer.from(await (await ageFile(bytes, { password: 'pw' })).arrayBuffer());
     const mimeType = 'application/octet-stream';
     await page.locator('#container').setInputFiles({ name: `${'very-long-name'.repeat(9)}.age`, mimeType, buffer });

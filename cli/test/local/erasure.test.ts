@@ -46,7 +46,7 @@ describe('the local service', () => {
     onTestFinished(() => removeAll(services));
     const service = await startLocal();
     services.push(service);
-    const files = await storeMany(service, long ? 60 : 12);
+    const files = await storeMany(service, long ? 60 : 6);
     const gone: string[] = [];
     for (const fileId of files.filter((_, index) => index % 6 === 2)) {
       const wrapped = await wrappedKey(service, fileId);

@@ -98,12 +98,13 @@ export async function startHere(
   o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<RunningHere> {
   const dataDir = o.dataDir ?? (await newDataDir());
+  const port = o.args?.some((arg) => arg.startsWith('--port')) === true ? [] : ['--port=0'];
   const stop = new AbortController();
   const { promise: ready, resolve } = Promise.withResolvers<string>();
   const stdout = new Collector();
   const stderr = new Collector();
   stdout.onWrite = () => resolve(stdout.text);
-  const ended = run(['start', '--port=0', '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])], dataDir, {
+  const ended = run(['start', ...port, '--json', `--data-dir=${dataDir}`, ...(o.args ?? [])], dataDir, {
     env: o.env ?? {},
     signal: stop.signal,
     stdout,

@@ -169,15 +169,15 @@ describe('in the background', () => {
       .poll(() => readFile(log, 'utf8'))
       .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
     const before = await readFile(log, 'utf8');
-    const again = await sealpin(['start', '--detach', '--port=0', flag]);
+    const again = await here(['start', '--detach', '--port=0', flag]);
     expect(again).toMatchObject({ code: 1, stdout: '' });
     expect(await readFile(log, 'utf8')).toBe(before);
 
-    const rebuilt = await sealpin(['rebuild', '--json', flag]);
+    const rebuilt = await here(['rebuild', '--json', flag]);
     expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
     expect((await fetch(`${url}/v1/health`)).status).toBe(200);
     const run = (await loadRun(dataDir))!;
-    expect(await sealpin(['stop', flag])).toMatchObject({ code: 0 });
+    expect(await here(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
     for (const command of ['stop', 'status']) {
       const none = await here([command, flag]);
@@ -204,7 +204,7 @@ describe('a service that runs', () => {
   afterAll(() => remove(service));
 
   test('is not started twice on one data directory', async () => {
-    const second = await sealpin(['start', '--port=0', `--data-dir=${service.dataDir}`]);
+    const second = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
     expect(second).toMatchObject({ code: 1, stdout: '' });
     expect(second.stderr).toContain('already');
     expect((await fetch(`${service.url}/v1/health`)).status).toBe(200);
@@ -238,7 +238,7 @@ describe('a service that runs', () => {
       setTimeout(() => outgoing.end(body.subarray(1000)), 1500);
     });
     await new Promise((resolve) => setTimeout(resolve, 300));
-    const rebuilt = await sealpin(['rebuild', '--json', `--data-dir=${service.dataDir}`]);
+    const rebuilt = await here(['rebuild', '--json', `--data-dir=${service.dataDir}`]);
     expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
     const { status, fileId } = await upload;
     expect(status).toBe(201);

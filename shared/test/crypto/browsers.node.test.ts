@@ -31,7 +31,7 @@ const suites = [
 ];
 
 /** In the short form Node and workerd run these alone: they are long, and say little about an engine. */
-const longSuites = new Set(['hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
+const longSuites = new Set(['containers', 'hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
 const long = process.env['SEALPIN_LONG'] === '1';
 
 /** How long a browser may take to start beside other tests. */
