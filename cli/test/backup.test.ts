@@ -15,7 +15,7 @@ import { entry, localService } from './local.ts';
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';
 const password = 'violet-anchor-tundra-mosaic';
-/** More than one block, and more than one request of the other service. */
+/** More than one block, and more than one request to the other service. */
 const noise = Buffer.from(Uint8Array.from({ length: 1_300_000 }, (_, index) => index * 31 + (index >> 8) * 7));
 
 /** An account of its own at the other service: what a restoration goes into. */

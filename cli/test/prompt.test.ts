@@ -166,21 +166,31 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(opened.screen).toContain('it is not encrypted');
   });
 
-  test('a container with a password asks for it, and after three wrong ones there is no file', async () => {
+  /** A directory with the file `container`, which a password opens. */
+  async function withContainer(): Promise<string> {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
     await run(['encrypt', 'in'], directory, { env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
     await writeFile(join(directory, 'container'), stored[0]!);
+    return directory;
+  }
+
+  test.runIf(long)('the password of a container, asked for, opens it', async () => {
+    const directory = await withContainer();
     const right = await atTerminal(['decrypt', './container', 'out'], {
       cwd: directory,
       steps: [{ after: 'Password for ./container', type: 'some long password\r' }],
     });
     expect(right).toMatchObject({ exit: 0 });
     expect(await readFile(join(directory, 'out'), 'utf8')).toBe('plain text');
+  });
+
+  test('a container asks for its password, and after three wrong ones there is no file', async () => {
+    const directory = await withContainer();
     const wrong = await atTerminal(['decrypt', './container', 'out2'], {
       cwd: directory,
-      steps: ['Password for', 'Wrong password.', 'Wrong password.'].map((after) => ({
+      steps: ['Password for ./container', 'Wrong password.', 'Wrong password.'].map((after) => ({
         after,
         type: 'some other password\r',
       })),
