@@ -14,6 +14,7 @@ async function scriptFor(shell: string): Promise<string> {
   return ran.stdout;
 }
 
+const long = process.env['SEALPIN_LONG'] === '1';
 const has = (program: string): boolean => spawnSync(program, ['-c', 'exit 0']).status === 0;
 
 describe.runIf(has('bash'))('bash', () => {
@@ -112,6 +113,8 @@ describe('values', () => {
     { line: 'sealpin completions z', want: 'zsh' },
     { line: 'sealpin encrypt wo', want: 'wood.txt' },
   ];
+  /** Each takes a process or two. What differs between the shells is tried in all. */
+  const tried = long ? cases : cases.filter((_, index) => [1, 4, 6].includes(index));
 
   test.runIf(has('bash'))('are completed by bash, files elsewhere', async () => {
     const { directory, env } = await scene();
@@ -126,7 +129,7 @@ describe('values', () => {
   test.runIf(has('fish'))('are completed by fish', async () => {
     const { directory, env } = await scene();
     await writeFile(join(directory, 'script.fish'), await scriptFor('fish'));
-    const script = ['source script.fish', ...cases.map(({ line }) => `complete -C '${line}' | cut -f 1; echo ==`)].join(
+    const script = ['source script.fish', ...tried.map(({ line }) => `complete -C '${line}' | cut -f 1; echo ==`)].join(
       '\n',
     );
     const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], {
@@ -135,14 +138,14 @@ describe('values', () => {
       env,
     });
     const found = stdout.split('==\n').slice(0, -1);
-    expect(found, stderr).toHaveLength(cases.length);
-    for (const [index, { line, want }] of cases.entries()) expect(found[index]!.split('\n'), line).toContain(want);
+    expect(found, stderr).toHaveLength(tried.length);
+    for (const [index, { line, want }] of tried.entries()) expect(found[index]!.split('\n'), line).toContain(want);
   });
 
   test.runIf(has('zsh'))('are completed by zsh', async () => {
     const { directory, env } = await scene();
     await writeFile(join(directory, '_sealpin'), await scriptFor('zsh'));
-    const typed = cases.map(
+    const typed = tried.map(
       ({ line, want }) =>
         `zpty -w -n z $'${line}\\t'; zpty -r -m z seen '*${line.replace(/\S+$/, want)}*' && print -r -- '${want}'; zpty -w z $'\\C-u'`,
     );
@@ -154,7 +157,7 @@ ${typed.join('\n')}
 zpty -d z`;
     const o = { encoding: 'utf8', cwd: directory, env, timeout: 60_000 } as const;
     const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], o);
-    expect(stdout.trim().split('\n'), stderr).toEqual(cases.map(({ want }) => want));
+    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
   });
 });
 

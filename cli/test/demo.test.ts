@@ -6,6 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isRunning } from '../local/process.ts';
 import type { Run } from '../local/state.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sealpin-test-'));
@@ -59,20 +61,23 @@ test('the demo does the main job and leaves nothing behind', async () => {
   expect(await readdir(folder)).toEqual([]);
 });
 
-test('after Ctrl-C the demo has cleaned up as well', async () => {
-  let run: Promise<Run> | undefined;
-  const { code, stdout } = await demo((text, group) => {
-    if (run !== undefined || !text.includes('✓ encrypt')) return;
-    run = (async () => {
-      const name = (await readdir(folder)).find((each) => each.startsWith('sealpin-demo-'))!;
-      const found = JSON.parse(await readFile(join(folder, name, 'local/run.json'), 'utf8')) as Run;
-      process.kill(-group, 'SIGINT');
-      return found;
-    })();
-  });
-  expect(stdout).toContain('Interrupted; cleaning up.');
-  expect(code).toBe(130);
-  const { service, workerd } = (await run)!;
-  expect([service, ...workerd].filter(isRunning)).toEqual([]);
-  expect(await readdir(folder)).toEqual([]);
-});
+test.each(long ? ['keygen', 'encrypt', 'send'] : ['keygen'])(
+  'after Ctrl-C after %s the demo has cleaned up as well',
+  async (step) => {
+    let run: Promise<Run> | undefined;
+    const { code, stdout } = await demo((text, group) => {
+      if (run !== undefined || !text.includes(`✓ ${step}`)) return;
+      run = (async () => {
+        const name = (await readdir(folder)).find((each) => each.startsWith('sealpin-demo-'))!;
+        const found = JSON.parse(await readFile(join(folder, name, 'local/run.json'), 'utf8')) as Run;
+        process.kill(-group, 'SIGINT');
+        return found;
+      })();
+    });
+    expect(stdout).toContain('Interrupted; cleaning up.');
+    expect(code).toBe(130);
+    const { service, workerd } = (await run)!;
+    expect([service, ...workerd].filter(isRunning)).toEqual([]);
+    expect(await readdir(folder)).toEqual([]);
+  },
+);

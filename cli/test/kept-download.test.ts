@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { open, readdir, readFile, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { localService } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
@@ -20,25 +20,37 @@ const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 /** As it would stand in a file that has plaintext in it. */
 const canary = 'CANARY-of-the-plaintext';
 
-/** A file that is stored, and a proxy in front of its service. */
-async function scene(size = bytes) {
-  const directory = await temporaryDirectory();
+type Stored = { readonly data: Buffer; readonly blobId: string };
+
+/** Stores a file. */
+async function store(size = bytes): Promise<Stored> {
   const data = randomBytes(size);
   for (let at = 0; at + 100 < size; at += 10_000) data.write(canary, at);
-  await writeFile(join(directory, 'in'), data);
-  const stored = await run(['encrypt', 'in', '--data-dir', local.dataDir], directory, { env });
+  const stored = await run(['encrypt', '-', '--data-dir', local.dataDir], '/', { env, stdin: data });
   expect(stored.exit).toBe(0);
+  return { data, blobId: stored.stdout.trim() };
+}
+
+/** What the tests fetch that do not need a blob of their own. */
+let shared: Stored;
+beforeAll(async () => {
+  shared = await store();
+});
+
+/** Somebody who fetches a blob, and a proxy in front of its service. */
+async function scene({ data, blobId } = shared) {
+  const directory = await temporaryDirectory();
   const line: { fault: (request: Passed) => Fault | undefined } = { fault: () => undefined };
   const { url, passed } = await faultyProxy(
     () => local.url,
     (request) => line.fault(request),
   );
   const home = join(directory, 'home');
-  const argv = ['decrypt', stored.stdout.trim(), 'out', '--service', url, '--data-dir', home];
+  const argv = ['decrypt', blobId, 'out', '--service', url, '--data-dir', home];
   const decrypt = (overrides: Overrides = {}, words = argv): Promise<Ran> =>
     run(words, directory, { env, ...overrides });
   const kept = (): Promise<string[]> => readdir(join(home, 'downloads')).catch(() => []);
-  const keptFile = join(home, 'downloads', stored.stdout.trim(), 'blocks.car');
+  const keptFile = join(home, 'downloads', blobId, 'blocks.car');
   const isWhole = async (): Promise<boolean> => (await readFile(join(directory, 'out'))).equals(data);
   return { directory, url, passed, line, home, argv, decrypt, kept, keptFile, isWhole };
 }
@@ -66,7 +78,7 @@ describe('a download', () => {
     expect(failed).toMatchObject({ exit: 1, stdout: '' });
     expect((await stat(on.keptFile)).mode & 0o777).toBe(0o600);
     expect((await readFile(on.keptFile)).includes(canary)).toBe(false);
-    expect((await readdir(on.directory)).toSorted()).toEqual(['home', 'in']);
+    expect((await readdir(on.directory)).toSorted()).toEqual(['home']);
     const ran = await on.decrypt();
     expect(ran.exit).toBe(0);
     expect(ran.stderr).toMatch(continued);
@@ -151,7 +163,7 @@ describe('a download', () => {
   test.runIf(long)('of another blob starts afresh; into another file it continues', async () => {
     const on = await scene();
     await brokenOff(on);
-    const other = await scene();
+    const other = await scene(await store());
     const words = [...other.argv.slice(0, 6), on.home];
     expect((await other.decrypt({}, words)).stderr).not.toContain('continuing');
     const elsewhere = on.argv.map((word) => (word === 'out' ? 'elsewhere' : word));
@@ -159,7 +171,7 @@ describe('a download', () => {
   });
 
   test('keeps nothing of a small blob, nor when what is wrong is not the line', async () => {
-    const small = await scene(8 * mib);
+    const small = await scene(await store(8 * mib));
     small.line.fault = () => ({ kind: 'cut', afterBytes: mib });
     expect((await small.decrypt()).exit).toBe(1);
     expect(await small.kept()).toEqual([]);
@@ -182,7 +194,7 @@ describe('a download', () => {
     await brokenOff(on);
     const long = (Date.now() - 8 * 24 * 3600 * 1000) / 1000;
     await utimes(on.keptFile, long, long);
-    const other = await scene();
+    const other = await scene(await store());
     expect((await other.decrypt({}, [...other.argv.slice(0, 6), on.home])).exit).toBe(0);
     expect(await on.kept()).toEqual([]);
   });

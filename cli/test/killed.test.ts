@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { recall } from '../history.ts';
@@ -61,14 +61,21 @@ const blocks = async (): Promise<number> =>
     file.isFile(),
   ).length;
 
-/** A container and the key that opens it, as `in` and `key`. */
-async function containerIn(directory: string, bytes: number): Promise<void> {
-  const { stream } = await encrypt(new Blob([randomBytes(bytes)]).stream(), {
+/** So much that a decryption takes longer than it takes to notice it. */
+const fileBytes = 48 * mib;
+let container: Uint8Array;
+beforeAll(async () => {
+  const { stream } = await encrypt(new Blob([randomBytes(fileBytes)]).stream(), {
     format: 'sealpin',
     recipients: [recipientFromSpki(pair.spki)],
     backend: nodeBackend,
   });
-  await writeFile(join(directory, 'in'), new Uint8Array(await new Response(stream).arrayBuffer()));
+  container = new Uint8Array(await new Response(stream).arrayBuffer());
+});
+
+/** A container and the key that opens it, as `in` and `key`. */
+async function containerIn(directory: string): Promise<void> {
+  await writeFile(join(directory, 'in'), container);
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
@@ -90,7 +97,7 @@ describe('decrypt', () => {
     { signal: 'SIGTERM' as const, code: 143 },
   ])('S52: $signal removes what was written and ends with $code', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
-    await containerIn(directory, 96 * mib);
+    await containerIn(directory);
     const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], signal, () => writing(directory), directory);
     expect(ended).toMatchObject({ code, stdout: '', stderr: `sealpin: error: interrupted by ${signal}\n` });
     expect((await readdir(directory)).toSorted()).toEqual(['in', 'key']);
@@ -99,9 +106,9 @@ describe('decrypt', () => {
   test('S50: SIGKILL at random moments leaves no file of the final name, and the next run cleans up', async () => {
     const directory = await temporaryDirectory();
     const aside = await temporaryDirectory();
-    await containerIn(directory, 32 * mib);
+    await containerIn(directory);
     let killedWhileWriting = 0;
-    for (let round = 0; round < (long ? 100 : 5); round += 1) {
+    for (let round = 0; round < (long ? 100 : 2); round += 1) {
       const delayMs = Math.random() * 40;
       const soonAfterItWrites = async (): Promise<boolean> => {
         if (!(await writing(directory))) return false;
@@ -113,7 +120,7 @@ describe('decrypt', () => {
       if (ended.code !== 0 && !names.includes('out')) killedWhileWriting += 1;
       else {
         // It was through, or between its last two steps: then the file is whole.
-        expect((await stat(join(directory, 'out'))).size).toBe(32 * mib);
+        expect((await stat(join(directory, 'out'))).size).toBe(fileBytes);
         await rm(join(directory, 'out'));
       }
       // What it left would count as writing in the next round.
@@ -129,7 +136,7 @@ describe('decrypt', () => {
 
   test('S52: when the reader closes standard output, it exits with 1 and without a stack trace', async () => {
     const directory = await temporaryDirectory();
-    await containerIn(directory, 8 * mib);
+    await containerIn(directory);
     const child = spawn(
       'sh',
       ['-c', '{ "$NODE" "$ENTRY" ecc-decrypt ./in - key; echo "exit $?" >&2; } | head -c 10 >/dev/null'],
@@ -152,7 +159,7 @@ describe('encrypt', () => {
     { signal: 'SIGKILL' as const, code: null },
   ])('S50, S69: $signal while it uploads leaves nothing at the service', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
-    await writeFile(join(directory, 'in'), randomBytes(48 * mib));
+    await writeFile(join(directory, 'in'), randomBytes(32 * mib));
     const before = await files();
     const blocksBefore = await blocks();
     const uploading = async (): Promise<boolean> => (await blocks()) > blocksBefore;

@@ -9,18 +9,23 @@ import { missingTerminal } from './pty.ts';
 import { Player } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
 
+const long = process.env['SEALPIN_LONG'] === '1';
 const folder = join(import.meta.dirname, 'scripts');
 const scripts = readdirSync(folder)
   .filter((name) => name.endsWith('.txt'))
   .map((name) => ({ name: name.slice(0, -4), text: readFileSync(join(folder, name), 'utf8') }));
 const missing = missingTerminal();
-const played = scripts.filter(({ text }) => missing === undefined || !/^% /m.test(text));
-const left = scripts.filter((script) => !played.includes(script));
+const inThisForm = scripts.filter(({ text }) => long || !/^# form: long$/m.test(text));
+const played = inThisForm.filter(({ text }) => missing === undefined || !/^% /m.test(text));
+const left = inThisForm.filter((script) => !played.includes(script));
+const later = scripts.filter((script) => !inThisForm.includes(script));
 
 const local = localService();
 
 describe('transcript', () => {
   if (left.length > 0) test.skip(`${left.map(({ name }) => name).join(', ')} (not run: ${missing})`);
+
+  if (later.length > 0) test.skip(`${later.map(({ name }) => name).join(', ')} (in the long form)`);
 
   test.each(played)('$name', async ({ text }) => {
     const directory = await temporaryDirectory();

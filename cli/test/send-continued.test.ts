@@ -10,10 +10,13 @@ import { localService } from './local.ts';
 
 const local = localService();
 const mib = 1024 * 1024;
+const partBytes = mib;
+/** Three parts. */
+const fileBytes = 2.5 * mib;
 const health = {
   kind: 'answer',
   status: 200,
-  body: JSON.stringify({ status: 'ok', version: '0.1.0', maxUploadBytes: 2 * mib, maxFileBytes: 64 * mib }),
+  body: JSON.stringify({ status: 'ok', version: '0.1.0', maxUploadBytes: partBytes, maxFileBytes: 64 * mib }),
 } as const;
 /** A service that asks for more patience than the command line has. */
 const away = { kind: 'answer', status: 503, headers: { 'retry-after': '86400' } } as const;
@@ -23,7 +26,7 @@ const patches = (passed: readonly Passed[]): Passed[] => passed.filter(({ method
 /** A sender with two files of three parts each, and a proxy before the service whose fault the test may change. */
 async function scene() {
   const directory = await temporaryDirectory();
-  const contents = { one: randomBytes(5 * mib), two: randomBytes(5 * mib) };
+  const contents = { one: randomBytes(fileBytes), two: randomBytes(fileBytes) };
   for (const [name, bytes] of Object.entries(contents)) await writeFile(join(directory, name), bytes);
   const line: { fault: (request: Passed, before: readonly Passed[]) => Fault | undefined } = { fault: () => undefined };
   const { url, passed } = await faultyProxy(
@@ -71,8 +74,11 @@ describe('a send that breaks off', () => {
     });
     expect(await on.spools()).toHaveLength(2);
     const ran = await on.send('--expires', '2d');
-    expect(ran.stderr).toContain('continuing the upload of two at 2.0 MiB of 5.0 MiB');
-    expect(patches(on.passed).map(({ headers }) => Number(headers['upload-offset']))).toEqual([2 * mib, 4 * mib]);
+    expect(ran.stderr).toContain('continuing the upload of two at 1.0 MiB of 2.5 MiB');
+    expect(patches(on.passed).map(({ headers }) => Number(headers['upload-offset']))).toEqual([
+      partBytes,
+      2 * partBytes,
+    ]);
     expect(await on.spools()).toEqual([]);
     const received = await run(['receive', ran.stdout.trim(), 'there'], on.directory);
     expect(received.exit, received.stderr).toBe(0);
@@ -88,7 +94,7 @@ describe('a send that breaks off', () => {
     const sealed = Buffer.from(String(state['sealedKey']), 'base64');
     // Nonce, key and tag: a key that is not sealed has 32 bytes.
     expect(sealed).toHaveLength(12 + 32 + 16);
-    expect(plaintextBytes((await readFile(join(folder, 'container'))).length)).toBe(5 * mib);
+    expect(plaintextBytes((await readFile(join(folder, 'container'))).length)).toBe(fileBytes);
     // The key is bound to its upload: it opens no other one.
     const damaged = { ...state, sealedKey: Buffer.from(sealed.map((byte) => byte ^ 1)).toString('base64') };
     await writeFile(join(folder, 'state.json'), JSON.stringify(damaged), { mode: 0o600 });

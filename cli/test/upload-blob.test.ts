@@ -71,15 +71,18 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     await closed;
   }
 
-  /** Leaves an upload whose first part is at the service, as `kill -9` does. */
-  async function interrupted(on: Scene, words = on.argv): Promise<void> {
+  /** Leaves an upload whose first part is at the service: by `kill -9`, or by Ctrl-C, which takes no process. */
+  async function interrupted(on: Scene, words = on.argv, by: 'kill' | 'Ctrl-C' = 'Ctrl-C'): Promise<void> {
+    const stop = new AbortController();
     // The second part gets no response: that is the moment.
     on.line.fault = async (_, before) => {
       if (patches(before).length < 1 || before.at(-1)?.method === 'DELETE') return undefined;
+      stop.abort(new DOMException('stop'));
       await sleep(60_000, undefined, { ref: false });
       return undefined;
     };
-    await killed(on, () => patches(on.passed).length > 1, words);
+    if (by === 'kill') await killed(on, () => patches(on.passed).length > 1, words);
+    else expect((await on.encrypt({ signal: stop.signal }, words)).exit).toBe(1);
     on.line.fault = () => undefined;
     on.passed.length = 0;
   }
@@ -111,7 +114,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
 
   test('S50: after kill -9 the same command continues, and sends nothing twice', async () => {
     const on = await scene();
-    await interrupted(on);
+    await interrupted(on, on.argv, 'kill');
     const [spool] = await on.spools();
     const kept = join(on.home, 'uploads', spool!);
     expect((await stat(join(kept, 'container'))).mode & 0o777).toBe(0o600);
@@ -144,7 +147,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
   );
 
   test('S50: what was not encrypted to its end is not continued, and that is said', async () => {
-    const on = await scene(48 * mib);
+    const on = await scene(24 * mib);
     const writes = async (): Promise<boolean> =>
       (await readdir(on.home, { recursive: true }).catch(() => [])).some((name) => name.endsWith('.tmp'));
     await killed(on, writes);

@@ -14,8 +14,8 @@ import { run, temporaryDirectory } from './environment.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;
-const fileBytes = long ? 3 * 1024 * mib : 21 * mib + 3;
-const limitBytes = long ? 95 * mib : 4 * mib;
+const fileBytes = long ? 3 * 1024 * mib : 11 * mib + 3;
+const limitBytes = long ? 95 * mib : 2 * mib;
 
 let service: Service;
 let unlimited: Service;
@@ -99,7 +99,7 @@ test('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
 
 test('S69: a request that breaks off goes on as an upload, and arrives whole', async () => {
   const directory = await temporaryDirectory();
-  const sha256 = await randomFile(join(directory, 'in'), 21 * mib);
+  const sha256 = await randomFile(join(directory, 'in'), 17 * mib);
   const { url, passed } = await faultyProxy(
     () => unlimited.url,
     ({ path }) => (path.startsWith('/v1/storage/plain') ? { kind: 'break', afterBytes: 8 * mib } : undefined),
