@@ -53,10 +53,11 @@ export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'outp
   return schema;
 }
 
-/** Generators make a plain type of a list of types, and a type of its own of `anyOf`. */
+/** Generators make a plain type of a list of types, and a type of its own of `anyOf`, which a reference needs. */
 function withNull(schema: JsonSchema): JsonSchema {
   const { anyOf, ...rest } = schema;
   const [inner] = anyOf as [JsonSchema];
+  if ('$ref' in inner) return schema;
   return { ...rest, ...inner, type: [inner['type'], 'null'] };
 }
 
@@ -86,8 +87,9 @@ function definitionOf(name: string): JsonSchema {
 
 /** A value that a schema takes, made of the examples, constants and bounds in it. */
 export function exampleOf(schema: JsonSchema): unknown {
-  const { $ref, examples, type, properties, items, minimum } = schema;
+  const { $ref, anyOf, examples, type, properties, items, minimum } = schema;
   if (typeof $ref === 'string') return exampleOf(definitionOf($ref.slice(prefix.length)));
+  if (Array.isArray(anyOf)) return exampleOf(anyOf[0] as JsonSchema);
   if (Array.isArray(examples)) return examples[0];
   if (schema['const'] !== undefined) return schema['const'];
   if (Array.isArray(schema['enum'])) return schema['enum'][0];
