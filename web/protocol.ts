@@ -56,7 +56,14 @@ export type SenderWords = { note?: string; from?: string };
 export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' };
 
 /** A file of the account. `name` where the service knows one. */
-export type StoredView = { fileId: string; name?: string; size: number; createdAt: string; isSealed: boolean };
+export type StoredView = {
+  fileId: string;
+  cid: string;
+  name?: string;
+  size: number;
+  createdAt: string;
+  isSealed: boolean;
+};
 
 /** What the engine that sends does. It keeps the API key, and what the last share has, to share it again. */
 export type Sending = {

@@ -11,7 +11,9 @@ import { isLink, prepareDirectory, receiveInto } from '../received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
+import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { columnsOf } from '../terminal/streams.ts';
 import { keyFlag } from './args.ts';
 import { parseExpiry } from './expiry.ts';
 
@@ -64,8 +66,8 @@ export const create = defineCommand({
 
 export const list = defineCommand({
   about:
-    'One line for each delivery: its ID, the day, the size, who it is from (as they say) and its files, newest first. What ' +
-    'is for another key is shown without them.',
+    'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) and its files; one line for ' +
+    'other programs. What is for another key is shown without them.',
   args: { ...keyFlag },
   service: true,
   examples: [{ command: 'sealpin inbox list', does: 'What came, newest first' }],
@@ -88,7 +90,10 @@ export const list = defineCommand({
     const opened = [];
     for (const delivery of deliveries)
       opened.push({ ...delivery, ...summary(await parcelOf(delivery.id, identities, service, context)) });
-    await output.result({ deliveries: opened }, opened.map(deliveryText));
+    await output.result(
+      { deliveries: opened },
+      opened.flatMap((delivery) => deliveryLines(delivery, context)),
+    );
     if (opened.length === 0) output.note('nothing has come');
   },
 });
@@ -195,11 +200,15 @@ function summary(parcel: Parcel | undefined): Summary {
   return { ...words(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })) };
 }
 
-function deliveryText({ id, receivedAt, from, files }: Delivery & Summary): string {
+function deliveryLines({ id, receivedAt, from, files }: Delivery & Summary, { stdout }: Context): string[] {
   const day = receivedAt.slice(0, 10);
-  if (files === undefined) return `${id}  ${day}  (does not open with this key)`;
-  const bytes = sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
-  return `${id}  ${day}  ${bytes}  ${from ?? '-'}: ${files.map(({ name }) => name).join(', ')}`;
+  const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
+  const about = bytes === undefined ? day : `${day}  ${bytes}`;
+  const name = files
+    ? `${from ?? '-'}: ${files.map(({ name: each }) => each).join(', ')}`
+    : '(does not open with this key)';
+  if (stdout.isTTY !== true) return [`${id}  ${about}  ${name}`];
+  return fittedRow({ about, name, below: [id] }, columnsOf(stdout));
 }
 
 /** The ID of the API key of an inbox; a link has the key itself, which tells its ID. */

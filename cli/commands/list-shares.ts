@@ -5,6 +5,8 @@ import type { Context } from '../context.ts';
 import { recall } from '../history.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
+import { fittedRow } from '../terminal/fitted-row.ts';
+import { columnsOf } from '../terminal/streams.ts';
 
 const pageShares = 100;
 const defaultLimit = '100';
@@ -12,8 +14,8 @@ const states = { active: 'active', used_up: 'used up', expired: 'expired', revok
 
 export const command = defineCommand({
   about:
-    'One line for each: its ID, its state, how often it still opens, until when (UTC), and its files, newest first. File ' +
-    'names come from the local history. The links themselves cannot be shown again: the service does not have them.',
+    'For each, newest first: its ID, its state, how often it still opens, until when (UTC), and its files; one line for other ' +
+    'programs. File names come from the local history. The links themselves cannot be shown again: the service does not have them.',
   args: {
     limit: { type: 'string', valueHint: 'number', description: `The maximum number of shares (${defaultLimit})` },
   },
@@ -28,7 +30,7 @@ export const command = defineCommand({
       ...share,
       names: share.files.flatMap((fileId) => names.get(fileId) ?? []),
     }));
-    await context.output.result({ shares: named }, named.map(shareText));
+    await context.output.result({ shares: named }, linesOf(named, context));
     if (shares.length === 0) context.output.note('nothing is shared');
     if (!isComplete) context.output.note(`there are more: --limit ${limit * 10}`);
   },
@@ -57,19 +59,21 @@ async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>
   );
 }
 
-function shareText({
-  id,
-  state,
-  opens,
-  opensLeft,
-  expiresAt,
-  password,
-  label,
-  files,
-  names,
-}: Share & { names: string[] }): string {
-  const what =
-    label ?? (names.length > 0 ? names.join(', ') : `${files.length} ${files.length === 1 ? 'file' : 'files'}`);
-  const left = `${opensLeft}/${opens}`.padStart(5);
-  return `${id}  ${states[state].padEnd(7)}  ${left}  ${expiresAt.slice(0, 10)}  ${what}${password ? '  (password)' : ''}`;
+type NamedShare = Share & { readonly names: readonly string[] };
+
+function linesOf(shares: readonly NamedShare[], { stdout }: Context): string[] {
+  return shares.flatMap((share) => {
+    const [about, name] = [aboutOf(share), nameOf(share)];
+    if (stdout.isTTY !== true) return [`${share.id}  ${about}  ${name}`];
+    return fittedRow({ about, name, below: [share.id] }, columnsOf(stdout));
+  });
+}
+
+function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {
+  return `${states[state].padEnd(7)}  ${`${opensLeft}/${opens}`.padStart(5)}  ${expiresAt.slice(0, 10)}`;
+}
+
+function nameOf({ label, names, files, password }: NamedShare): string {
+  const count = `${files.length} ${files.length === 1 ? 'file' : 'files'}`;
+  return `${label ?? (names.length > 0 ? names.join(', ') : count)}${password ? '  (password)' : ''}`;
 }

@@ -1,4 +1,5 @@
 /** The lines of `sealpin list`: for a terminal of some width, for other programs, or with everything. */
+import { fittedRow, isNarrow } from './fitted-row.ts';
 import { sizeText } from './progress.ts';
 
 /**
@@ -31,16 +32,14 @@ export function plainLines(rows: readonly Row[]): string[] {
  */
 export function terminalLines(rows: readonly Row[], columns: number): string[] {
   if (rows.length === 0) return [];
-  const isNarrow = columns < 60;
-  const header = isNarrow ? [] : [`${'stored'.padEnd(16)}  ${'size'.padStart(9)}  name, and below it the blob ID`];
+  const header = isNarrow(columns)
+    ? []
+    : [`${'stored'.padEnd(16)}  ${'size'.padStart(9)}  name, and below it the blob ID`];
   const lines = rows.flatMap((row) => {
     const about = `${localTime(row.createdAt)}  ${sizeText(row.size).padStart(9)}`;
-    const remarks = remarksOf(row, false);
-    const name = isNarrow
-      ? [cut(`${nameOf(row)}${remarks}`, columns), `  ${about}`]
-      : [`${about}  ${cut(`${nameOf(row)}${remarks}`, columns - about.length - 2)}`];
-    const how = row.mode === 'encrypted' ? [`  sealpin get ${row.fileId}`] : [];
-    return [...name, `  ${row.blobId}`, ...how];
+    const name = `${nameOf(row)}${remarksOf(row, false)}`;
+    const how = row.mode === 'encrypted' ? [`sealpin get ${row.fileId}`] : [];
+    return fittedRow({ about, name, below: [row.blobId, ...how] }, columns);
   });
   return [...header, ...lines];
 }
@@ -73,9 +72,4 @@ function localTime(iso: string): string {
   const two = (number: number): string => String(number).padStart(2, '0');
   const day = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join('-');
   return `${day} ${two(time.getHours())}:${two(time.getMinutes())}`;
-}
-
-function cut(text: string, columns: number): string {
-  const characters = Array.from(text);
-  return characters.length <= columns ? text : `${characters.slice(0, Math.max(1, columns - 1)).join('')}…`;
 }

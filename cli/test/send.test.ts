@@ -219,14 +219,22 @@ describe('links', () => {
 });
 
 test('what is handed over to an inbox is listed and opened by its owner', async () => {
-  const inbox = async (...argv: string[]): Promise<Ran> =>
-    run(['inbox', ...argv, '--data-dir', local.dataDir], receiver);
+  const runInbox = (argv: readonly string[], stdout = new Collector()): Promise<Ran> =>
+    run(['inbox', ...argv, '--data-dir', local.dataDir], receiver, { stdout });
+  const inbox = (...argv: string[]): Promise<Ran> => runInbox(argv);
   const { stdout: link } = await inbox('create', 'Tax office', '--max-files', '10', '--quiet');
   await handOver(link.trim(), { source: 'receipts', name: 'receipts.txt' }, { from: 'Ben', note: 'Of March' });
   const { stdout } = await inbox('list', '--json');
   const { deliveries } = JSON.parse(stdout) as { deliveries: { id: string; from: string }[] };
   expect(deliveries).toMatchObject([{ from: 'Ben', files: [{ name: 'receipts.txt', size: 8 }] }]);
   expect((await inbox('list')).stdout).toMatch(/^[0-9a-f-]{36} {2}\d{4}-\d{2}-\d{2} +8 B {2}Ben: receipts\.txt\n$/);
+  const narrow = await runInbox(['list'], Object.assign(new Collector(), { isTTY: true, columns: 40 }));
+  expect(narrow.stdout.replace(/\d{4}-\d{2}-\d{2}/, 'DAY').split('\n')).toEqual([
+    'Ben: receipts.txt',
+    '  DAY        8 B',
+    `  ${deliveries[0]!.id}`,
+    '',
+  ]);
   const opened = await inbox('open', deliveries[0]!.id, 'there');
   expect(opened, opened.stderr).toMatchObject({ exit: 0, stderr: expect.stringContaining('Of March') });
   expect(await readFile(join(receiver, 'there/receipts.txt'), 'utf8')).toBe('receipts');

@@ -209,16 +209,22 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await Promise.all(
       Array.from({ length: 20 }, (_, count) => connection.put(String(count), { name: `${count}.txt` })),
     );
-    await connection.put('sealed', { mode: 'plain' });
+    const nameless = [
+      await connection.put('sealed', { mode: 'plain' }),
+      await connection.put('sealed, too', { mode: 'plain' }),
+    ];
     const { page } = await open(`${receiver.root}files`);
     await page.locator('#api-key').fill(apiKey);
     await page.keyboard.press('Enter');
     const rows = page.locator('#stored-files li');
     await expect.poll(() => rows.count()).toBe(20);
-    expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(19);
+    expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(18);
+    const shown = nameless.map(({ cid }) => `Without a name (${cid.slice(0, 16)}…)`);
+    expect(new Set(shown).size).toBe(2);
+    for (const each of shown) expect(await page.getByRole('button', { name: `Delete ${each}` }).count()).toBe(1);
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Show more' }).click();
-    await expect.poll(() => rows.count()).toBe(21);
+    await expect.poll(() => rows.count()).toBe(22);
 
     await page.getByRole('button', { name: 'Send on 7.txt' }).click();
     await page.getByRole('button', { name: 'Make the link' }).click();
@@ -231,13 +237,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Delete 7.txt' }).click();
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Keep it' }).click();
-    expect(await rows.count()).toBe(21);
+    expect(await rows.count()).toBe(22);
     await page.getByRole('button', { name: 'Delete 7.txt' }).click();
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
-    await expect.poll(() => rows.count()).toBe(20);
+    await expect.poll(() => rows.count()).toBe(21);
     expect(await page.getByRole('status').innerText()).toBe('7.txt is deleted. Its key is destroyed.');
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
-    expect((await connection.list({ limit: 100 })).files).toHaveLength(20);
+    expect((await connection.list({ limit: 100 })).files).toHaveLength(21);
   });
 
   test.runIf(long)('a changed link has other terms, and the one before has ended', async () => {

@@ -174,7 +174,7 @@ export const de: Words = {
   storedText: 'Die neuesten stehen oben.',
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
-  noName: 'Ohne Namen',
+  noName: (blobId: string) => `Ohne Namen (${blobId}…)`,
   sealedBefore: 'vom Absender verschlüsselt',
   sendOn: 'Weitersenden',
   sendOnTitle: 'Eine gespeicherte Datei senden',

@@ -166,7 +166,7 @@ export const en = {
   storedText: 'The newest come first.',
   storedNone: 'Nothing is stored.',
   showMore: 'Show more',
-  noName: 'Without a name',
+  noName: (blobId: string) => `Without a name (${blobId}…)`,
   sealedBefore: 'encrypted by its sender',
   sendOn: 'Send on',
   sendOnTitle: 'Send a stored file',

@@ -166,8 +166,9 @@ async function list({ cursor }: { cursor?: string }, signal: AbortSignal): Retur
     ...(cursor === undefined ? {} : { cursor }),
   });
   return {
-    files: page.files.map(({ fileId, filename, size, createdAt, mode }): StoredView => ({
+    files: page.files.map(({ fileId, cid, filename, size, createdAt, mode }): StoredView => ({
       fileId,
+      cid,
       size,
       createdAt,
       isSealed: mode === 'plain',

@@ -1,4 +1,5 @@
 /** Which of the 256 `Pin` objects is responsible for a CID. */
+import { askInBatches } from './batches.ts';
 import type { Pin } from './pin.ts';
 
 /** The binding of the objects `Pin`, for those that call them. */
@@ -25,18 +26,12 @@ function hex(byte: number): string {
 /** The names of all objects. */
 export const shardNames: readonly string[] = Array.from({ length: 256 }, (_, byte) => hex(byte));
 
-/** How many objects are asked at once. */
-const batch = 32;
-
 /** Asks objects, some at once. @returns the answers in the order of the names; stops after the batch in which `isEnough` holds */
 export async function askShards<T>(
   env: PinBinding,
   names: readonly string[],
   ask: (pin: DurableObjectStub<Pin>, name: string) => Promise<T>,
-  isEnough: (answers: readonly T[]) => boolean = () => false,
+  isEnough?: (answers: readonly T[]) => boolean,
 ): Promise<T[]> {
-  const answers: T[] = [];
-  for (let at = 0; at < names.length && !isEnough(answers); at += batch)
-    answers.push(...(await Promise.all(names.slice(at, at + batch).map((name) => ask(env.PIN.getByName(name), name)))));
-  return answers;
+  return await askInBatches(names, (name) => ask(env.PIN.getByName(name), name), isEnough);
 }

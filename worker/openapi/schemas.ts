@@ -53,11 +53,11 @@ export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'outp
   return schema;
 }
 
-/** Generators make a plain type of a list of types, and a type of its own of `anyOf`, which only a reference needs. */
+/** Generators make a plain type of a list of types, and a type of its own of `anyOf`, which a reference needs. */
 function withNull(schema: JsonSchema): JsonSchema {
   const { anyOf, ...rest } = schema;
   const [inner] = anyOf as [JsonSchema];
-  if ('$ref' in inner) return { ...rest, anyOf: [inner, { type: 'null' }] };
+  if ('$ref' in inner) return schema;
   return { ...rest, ...inner, type: [inner['type'], 'null'] };
 }
 

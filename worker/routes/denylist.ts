@@ -2,6 +2,7 @@
 import type { DeniedCid, DenylistReceipt } from '../../shared/api.ts';
 import { parseCid } from '../../shared/ipfs/index.ts';
 import type { Ctx } from '../http/app.ts';
+import { askInBatches } from '../objects/batches.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf } from '../objects/shard.ts';
 
@@ -30,9 +31,7 @@ export async function readDenied(c: Ctx): Promise<Response> {
 async function change(c: Ctx, denied: boolean): Promise<Response> {
   const cid = cidOf(c);
   const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied));
-  await Promise.all(
-    accounts.map(async (id) => await unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied))),
-  );
+  await askInBatches(accounts, (id) => unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied)));
   const body: DenylistReceipt = { cid, accounts: accounts.length };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

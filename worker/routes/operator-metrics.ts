@@ -6,6 +6,7 @@ import { exposition, expositionType, labelsOf, type Metric } from '../http/expos
 import { handOver } from '../http/request-counts.ts';
 import { errorText, log } from '../log.ts';
 import type { AccountGauges } from '../objects/account-gauges.ts';
+import { askInBatches } from '../objects/batches.ts';
 import type { Counter } from '../objects/metrics.ts';
 import { metricsOf } from '../objects/metrics-binding.ts';
 import type { PinGauges } from '../objects/pin-gauges.ts';
@@ -15,9 +16,6 @@ import { stateOf } from './health.ts';
 
 /** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */
 const accountLimit = 500;
-
-/** How many accounts are asked at once. */
-const batch = 32;
 
 /** Of each counter, by the name that its rows have: what it is, and which metric it belongs to. */
 const counters: readonly Omit<Metric, 'samples'>[] = [
@@ -80,15 +78,9 @@ type Asked<T> = { read: T[]; failing: number };
 
 async function askAccounts(env: Bindings): Promise<Asked<AccountGauges> & { isWhole: boolean }> {
   const { ids, cursor } = await listed(env.API_KEYS, { limit: accountLimit });
-  const asked: (AccountGauges | undefined)[] = [];
-  for (let at = 0; at < ids.length; at += batch)
-    asked.push(
-      ...(await Promise.all(
-        ids
-          .slice(at, at + batch)
-          .map((id) => orUndefined('account', unwrap(env.ACCOUNT.getByName(id).administration.gauges()))),
-      )),
-    );
+  const asked = await askInBatches(ids, (id) =>
+    orUndefined('account', unwrap(env.ACCOUNT.getByName(id).administration.gauges())),
+  );
   return { ...tally(asked), isWhole: cursor === undefined };
 }
 

@@ -155,6 +155,8 @@ it('describes the shape of a body as the validator checks it', () => {
       expiresAt: { type: 'string', format: 'date-time' },
     },
   });
+  const account = { anyOf: [{ $ref: '#/components/schemas/BackupAccount' }, { type: 'null' }] };
+  expect(document.components.schemas['BackupPage']).toMatchObject({ properties: { account } });
 });
 
 it('describes a parameter by what its text means, and by what it is when it is left out', () => {

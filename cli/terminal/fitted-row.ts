@@ -1,0 +1,30 @@
+/** A row of a list at a terminal of some width: IDs stay whole, so that they can be copied, and a name that is too long is cut. */
+
+/** Narrower than this, what a row is about has a line of its own below the name. */
+const narrowColumns = 60;
+
+/** Whether rows of a terminal of so many columns have more lines. */
+export function isNarrow(columns: number): boolean {
+  return columns < narrowColumns;
+}
+
+/**
+ * The lines of a row.
+ *
+ * @param row `about`: times and numbers; `name`: what may be cut; `below`: what is to be copied, each in a line of its own
+ * @param columns of the terminal
+ */
+export function fittedRow(
+  { about, name, below }: { readonly about: string; readonly name: string; readonly below: readonly string[] },
+  columns: number,
+): string[] {
+  const first = isNarrow(columns)
+    ? [cut(name, columns), `  ${about}`]
+    : [`${about}  ${cut(name, columns - about.length - 2)}`];
+  return [...first, ...below.map((line) => `  ${line}`)];
+}
+
+function cut(text: string, columns: number): string {
+  const characters = Array.from(text);
+  return characters.length <= columns ? text : `${characters.slice(0, Math.max(1, columns - 1)).join('')}…`;
+}
