@@ -9,6 +9,6 @@ RUN npm install --global --offline --ignore-scripts --no-audit --no-fund /tmp/se
 ENV SEALPIN_HOME=/data
 VOLUME /data
 USER node
-WORKDIR /work
+WORKDIR /files
 ENTRYPOINT ["sealpin"]
 CMD ["--help"]

@@ -9,7 +9,7 @@ RUN npm install --global --ignore-scripts --no-audit --no-fund /tmp/sealpin-[0-9
 ENV SEALPIN_HOME=/data
 VOLUME /data
 USER node
-WORKDIR /work
+WORKDIR /files
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["sealpin"]
 CMD ["start"]

@@ -2,7 +2,8 @@
 import type { BackupAccount, BackupFile, BackupKey, BackupPage, Scope } from '../../shared/api.ts';
 import type { AccountRow } from './account-row.ts';
 import type { AccountSettings } from './account-settings.ts';
-import { beginningOf, numberOf } from './file-rows.ts';
+import { beginningOf, numberOf, type FileRow } from './file-rows.ts';
+import type { KeyRow } from './key-registry.ts';
 import { err, type Failure } from './result.ts';
 import { createTables } from './tables.ts';
 
@@ -18,45 +19,15 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type KeyRow = {
+type BackedUpKeyRow = KeyRow & {
   rowid: number;
-  id: string;
-  hash: string;
-  label: string;
-  scopes: string;
-  created_at: number;
-  expires_at: number | null;
-  created_by: string | null;
-  revoked_at: number | null;
-  sealed: ArrayBuffer | null;
   key_id: string | null;
-  max_files: number | null;
-  max_bytes: number | null;
-  max_file_bytes: number | null;
   files: number | null;
   bytes: number | null;
 };
 
-type FileRow = {
-  seq: number;
-  file_id: string;
-  mode: 'encrypted' | 'plain';
-  filename: string | null;
-  content_type: string | null;
-  bytes: number;
-  container: number;
-  cid: string;
-  service: string;
-  header: ArrayBuffer | null;
-  created_at: number;
-  created_by: string;
-  expires_at: number | null;
-  version: number | null;
-  changed_at: number | null;
-  description: string | null;
-  tags: string;
-  denied: number;
-};
+/** `tags` as a list in JSON. */
+type BackedUpFileRow = FileRow & { tags: string; denied: number };
 
 type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings };
 
@@ -89,14 +60,18 @@ export function backupPage(
   };
 }
 
-function nextFile(files: readonly FileRow[], shown: readonly FileRow[], cursor: string | undefined): string | null {
+function nextFile(
+  files: readonly BackedUpFileRow[],
+  shown: readonly BackedUpFileRow[],
+  cursor: string | undefined,
+): string | null {
   if (files.length <= shown.length) return null;
   return `f${shown.at(-1)?.seq ?? (cursor?.startsWith('f') ? cursor.slice(1) : 0)}`;
 }
 
-function keyRows(sql: SqlStorage, after: number, limit: number): KeyRow[] {
+function keyRows(sql: SqlStorage, after: number, limit: number): BackedUpKeyRow[] {
   return sql
-    .exec<KeyRow>(
+    .exec<BackedUpKeyRow>(
       `SELECT api_key.rowid, api_key.*, key_limit.* FROM api_key LEFT JOIN key_limit ON key_id = api_key.id
        WHERE api_key.rowid > ? ORDER BY api_key.rowid LIMIT ?`,
       after,
@@ -105,9 +80,9 @@ function keyRows(sql: SqlStorage, after: number, limit: number): KeyRow[] {
     .toArray();
 }
 
-function fileRows(sql: SqlStorage, after: number, limit: number): FileRow[] {
+function fileRows(sql: SqlStorage, after: number, limit: number): BackedUpFileRow[] {
   return sql
-    .exec<FileRow>(
+    .exec<BackedUpFileRow>(
       `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
          EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied
        FROM file LEFT JOIN file_detail USING (file_id) WHERE state = 'ready' AND seq > ? ORDER BY seq LIMIT ?`,
@@ -132,7 +107,7 @@ function accountOf(row: AccountRow, settings: AccountSettings): BackupAccount | 
   };
 }
 
-function keyOf(row: KeyRow): BackupKey {
+function keyOf(row: BackedUpKeyRow): BackupKey {
   const { max_files: files, max_bytes: bytes, max_file_bytes: fileBytes } = row;
   return {
     id: row.id,
@@ -151,7 +126,7 @@ function keyOf(row: KeyRow): BackupKey {
   };
 }
 
-function fileOf(row: FileRow): BackupFile {
+function fileOf(row: BackedUpFileRow): BackupFile {
   return {
     number: row.seq,
     fileId: row.file_id,

@@ -26,7 +26,8 @@ export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array
 /** A key to be added: its record, its hash, and for a key with `read` the account's private key sealed to it. */
 export type NewKey = KeyRecord & { hash: string; sealed: Uint8Array | null };
 
-type KeyRow = LimitColumns & {
+/** A row of a key, with its limits. */
+export type KeyRow = LimitColumns & {
   id: string;
   hash: string;
   label: string;
