@@ -22,7 +22,7 @@ const types = {
 } as const;
 
 /**
- * What a CID names never changes, so that whoever has read it may keep it for as long as gateways say (29,030,400 s, from
+ * What a CID names never changes, so that anyone who has read it may keep it for as long as gateways say (29,030,400 s, from
  * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a minute and ask again
  * (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and stop soon after a file is deleted.
  */
