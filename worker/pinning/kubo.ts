@@ -86,7 +86,8 @@ export function kubo(o: KuboOptions): PinningService {
     if (response.status === 200) return response;
     const error = await parse(response);
     if (!('message' in error)) throw failed(`it has nothing for ${command}`);
-    if (/not found locally|could not find|deadline exceeded/.test(error.message))
+    const isLate = query['timeout'] !== undefined && /deadline exceeded/.test(error.message);
+    if (isLate || /not found locally|could not find/.test(error.message))
       throw new SealpinError('pinning_lost', `${o.id}: ${error.message}`);
     throw refused(error.message);
   }
