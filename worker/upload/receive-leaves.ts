@@ -7,11 +7,6 @@ import type { PartWriter, SentPart } from './part-writer.ts';
 import { quickMs, settlesBefore } from './send-parts.ts';
 import type { Turn, Turns } from './turns.ts';
 
-/**
- * Bytes of one read: 1 MiB less two chunks of a payload, so that with what encryption adds, and the rest of a chunk from before, a
- * read ends one leaf at most, and no part gets more leaves than it may.
- */
-const readBytes = 1024 * 1024 - 2 * 16_384;
 /** How long bytes may have arrived before they are recorded, in ms. */
 const saveMs = 5000;
 
@@ -85,9 +80,9 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     saving.catch((error: unknown) => failed.reject(error));
   }
 
-  /** Asks for the next bytes. A body that breaks gives none. */
+  /** Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A body that breaks gives none. */
   function ask(): Promise<Read> {
-    return body.read(Math.min(readBytes, limit - offset)).then(
+    return body.read(Math.min(source.room(), limit - offset)).then(
       (bytes) => ({ bytes }),
       (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );

@@ -9,7 +9,7 @@ import { SealpinError } from '../../shared/errors.ts';
  * alone may have more, which its leaves need that are announced together; with three uploads nothing of that is left.
  */
 const leavesAtOnce = 4;
-const leavesAlone = 12;
+const leavesAlone = 8;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
 /** How long an upload waits for its place, in ms, and when a client may try again. */
