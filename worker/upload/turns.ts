@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 
 /**
  * Leaves that an isolate reads, hashes and sends at once: each is several times 1 MiB in memory, with the copies on its way. One upload
- * alone may have more, which its leaves need that are announced together; with three uploads nothing of that is left.
+ * alone may have more, because its leaves wait to be announced together.
  */
 const leavesAtOnce = 4;
 const leavesAlone = 8;
