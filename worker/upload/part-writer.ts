@@ -14,6 +14,7 @@ const partLeaves = 16;
 export const partBytes = partLeaves * leafBytes;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
+
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
   /** Of the node above the leaves; of the leaf itself, where there is one only. */
