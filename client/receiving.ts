@@ -153,7 +153,7 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
 type Origin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
-export function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
+function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
   return {
     ...file,
     async open({ start, end, signal } = {}) {
