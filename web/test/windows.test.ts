@@ -1,13 +1,13 @@
 /** Reading in windows: how often a file is opened, and what becomes of it when its connection breaks. */
 import { expect, test } from 'vitest';
-import { equal } from '../../testkit/assertions.ts';
 import type { OpenedFile } from '../../client/receiving.ts';
 import { streamOf } from '../../shared/crypto/bytes.ts';
 import { SealpinError, type Code } from '../../shared/errors.ts';
 import { readInWindows } from '../workers/windows.ts';
 
 const MiB = 1024 * 1024;
-const bytes = new Uint8Array(130 * MiB).map((_, at) => at >>> 16);
+const bytes = new Uint8Array(130 * MiB);
+for (let at = 0; at < bytes.length; at += 65_536) bytes[at] = at >>> 16;
 
 /** A file whose reads are counted; `failures` are those of the first reads, each after a byte. */
 function source(failures: readonly Code[] = []) {
@@ -48,14 +48,14 @@ async function read(from: ReturnType<typeof source>): Promise<Uint8Array> {
 
 test('a file is opened once for all of its windows', async () => {
   const file = source();
-  equal(await read(file), bytes);
+  expect(Buffer.compare(await read(file), bytes)).toBe(0);
   expect(file.starts).toEqual([0, 64 * MiB, 128 * MiB]);
   expect(file.opened()).toBe(1);
 });
 
 test('after a break it is opened again, and read on from where it stopped', async () => {
   const file = source(['service_unreachable', 'pinning_timeout']);
-  equal(await read(file), bytes);
+  expect(Buffer.compare(await read(file), bytes)).toBe(0);
   expect(file.starts.slice(0, 3)).toEqual([0, 1, 2]);
   expect(file.opened()).toBe(3);
 });
