@@ -102,7 +102,9 @@ export const create = defineCommand({
     const { key, apiKey } = await api(service, context).createKey(wanted);
     const can = key.scopes.join(', ');
     context.output.note(`API key "${key.label}" (ID ${key.id}, may ${can}); it is shown only this once`);
-    context.output.note(`use it with SEALPIN_SERVICE=${service.url.href} and SEALPIN_API_KEY`);
+    context.output.note(
+      `use it with SEALPIN_SERVICE=${service.url.href} and SEALPIN_API_KEY, or with: sealpin login ${service.url.href}`,
+    );
     await context.output.result({ apiKey, key }, [apiKey]);
   },
 });

@@ -59,9 +59,11 @@ export const create = defineCommand({
       ...(quotaBytes === undefined ? {} : { quotaBytes }),
       ...(recovery === undefined ? {} : { recovery }),
     };
-    const { account, apiKey, key } = await (await routes(context)).create(wanted);
+    const service = await operatedService(context);
+    const { account, apiKey, key } = await operator(service, context).create(wanted);
     context.output.note(`account "${visible(account.label)}" (ID ${account.id})`);
     context.output.note('its first API key, with all scopes, is shown only this once');
+    context.output.note(`its holder uses it with: sealpin login ${service.url.href}`);
     await context.output.result({ account, apiKey, key }, [apiKey]);
   },
 });
