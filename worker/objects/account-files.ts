@@ -9,7 +9,7 @@ import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin-work.ts';
-import type { DeletionReason, ReceiptRecord, Receipts } from './receipt-rows.ts';
+import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Result } from './result.ts';
 
 /** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */

@@ -10,8 +10,8 @@ import { unwrap } from '../objects/result.ts';
 import { accountOf } from './accounts.ts';
 
 const noStore = { 'Cache-Control': 'no-store' };
-/** Bytes of a page: 100 files with the longest headers are less than half of it. */
-const maxPageBytes = 8 * 1024 ** 2;
+/** Bytes of a page: 100 shares with the longest records and the most files are about half of it. */
+const maxPageBytes = 16 * 1024 ** 2;
 
 /** Returns a page of the backup of an account. */
 export async function readBackup(c: Ctx): Promise<Response> {
