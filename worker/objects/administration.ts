@@ -113,13 +113,16 @@ export class Administration extends RpcTarget {
    * Restores a page of a backup where there was no account; a page may be repeated. With the last one its keys work.
    * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, and what `Pin` fails with
    */
-  async restore(page: AccountPage): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
+  async restore(
+    page: AccountPage,
+    requestId: string,
+  ): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
     const { row, settings, storage, env, nextDue, alarmBy } = this.#o;
     const { sql } = storage;
     const failure = storage.transactionSync(() => restorePage({ sql, row, settings }, page));
     if (failure !== undefined) return failure;
     row.reload();
-    const restored = await restoreReferences(env, page);
+    const restored = await restoreReferences(env, page, requestId);
     if (!restored.ok) return restored;
     const records = await restoreRecords(env, page);
     if (!records.ok) return records;

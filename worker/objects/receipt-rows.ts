@@ -2,7 +2,7 @@
 import type { DeletionReason, KeyFate } from '../../shared/api.ts';
 import type { EndedShare } from './account-shares.ts';
 import type { Beginning, FileRecord } from './file-rows.ts';
-import type { RemovedHome } from './pin.ts';
+import type { RemovedHome } from './pin-homes.ts';
 
 /** How long a receipt is kept, in ms: 90 days. */
 export const receiptMs = 90 * 86_400_000;

@@ -34,7 +34,7 @@ export async function restoreBackup(c: Ctx): Promise<Response> {
     throw new SealpinError('conflict', 'the pins of this backup have the name of another service', {
       hint: `set SERVICE_ID to "${pinsOf}": otherwise the pins would count as somebody else’s`,
     });
-  const { unpinned, usage, keys } = await unwrap(object.administration.restore(page));
+  const { unpinned, usage, keys } = await unwrap(object.administration.restore(page, c.var.requestId));
   // KV is a copy: where this fails, keys work without it.
   await Promise.all(page.keys.map((key) => cacheKey(c.env.API_KEYS, id, key)));
   if (page.account !== null) await writeOrigins(c.env.API_KEYS, id, page.account.origins);
