@@ -54,13 +54,12 @@ export function backupPage(
     receipts: [],
     events: [],
   };
-  let { index, position } = placeOf(cursor ?? null);
+  const first = placeOf(cursor ?? null);
   let room = limit;
-  for (const each of sections.slice(index)) {
-    const { count, next } = each.read(sql, page, position, room);
+  for (const [index, each] of [...sections.entries()].slice(first.index)) {
+    const { count, next } = each.read(sql, page, index === first.index ? first.position : '', room);
     if (next !== undefined) return { ...page, next: `${each.letter}${next}` };
     room -= count;
-    position = '';
   }
   return page;
 }
