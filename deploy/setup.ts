@@ -186,7 +186,11 @@ async function adminToken({ adminTokenFile }: Options, { env, print }: Context):
   if (known !== undefined) return known;
   const token = randomBytes(32).toString('hex');
   const file = await newSecretFile(adminTokenFile, '--admin-token-file');
-  await file.writeFile(`${token}\n`).finally(() => file.close());
+  try {
+    await file.writeFile(`${token}\n`);
+  } finally {
+    await file.close();
+  }
   print(`✓ the operator’s token is in ${adminTokenFile}: keep it, Cloudflare does not show it again`);
   return token;
 }
