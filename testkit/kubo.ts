@@ -30,6 +30,8 @@ export type RealKubo = {
   url: string;
   gateway: string;
   token: string;
+  /** The directory of its repository. */
+  dir: string;
   /** Runs one command of the `ipfs` program against it; resolves with its stdout. */
   ipfs(...args: string[]): Promise<string>;
   /** Stops it with SIGTERM and keeps its data. */
@@ -84,6 +86,7 @@ export async function startKubo(
     url: await addressOf('api'),
     gateway: await addressOf('gateway'),
     token,
+    dir,
     ipfs: async (...args) =>
       (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
     stop: () => stop(),

@@ -4,7 +4,7 @@ import type { BlockSource, OpenOptions } from '../../shared/ipfs/index.ts';
 import type { Bindings, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
-import type { Home } from '../objects/pin.ts';
+import type { Home } from '../objects/pin-homes.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf } from '../objects/shard.ts';
 import { blockServiceOf, servicesOf } from '../pinning/configured.ts';
@@ -46,21 +46,22 @@ export async function knownPins(env: Bindings, record: Stored): Promise<StoredPi
 }
 
 /** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
-export async function homesOf(env: Bindings, { cid, service }: Stored): Promise<BlockSource[]> {
-  if (isOnlyHome(env, service)) return configuredHomes(env, [service]);
+export async function homesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
+  const { env } = c;
+  if (isOnlyHome(env, service)) return configuredHomes(c, [service]);
   const { services } = await unwrap((await pinOf(env, cid)).services(cid));
-  return configuredHomes(env, services.length > 0 ? services : [service]);
+  return configuredHomes(c, services.length > 0 ? services : [service]);
 }
 
 /** The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped as long as there is another one. */
-export function configuredHomes(env: Bindings, ids: readonly string[]): BlockSource[] {
+export function configuredHomes({ env, var: { requestId } }: Ctx, ids: readonly string[]): BlockSource[] {
   const known = new Set(
     servicesOf(env)
       .filter(takesBlocks)
       .map(({ id }) => id),
   );
   const usable = ids.filter((id) => known.has(id));
-  return withNetwork((usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id)));
+  return withNetwork((usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId)));
 }
 
 /** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */

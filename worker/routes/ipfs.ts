@@ -146,7 +146,7 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
 
 /** Where a block is. @throws not_found where it is in no file here, and as `placeOf` */
 async function requirePlace(c: Ctx, cid: string): Promise<Place> {
-  const place = await placeOf(c.env, cid);
+  const place = await placeOf(c, cid);
   if (place !== undefined) return place;
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');

@@ -93,9 +93,9 @@ export const operatorRoutes: readonly Route[] = [
     method: 'get',
     path: `${account}/backup`,
     operationId: 'backUpAccount',
-    summary: 'A page of the backup of an account: what its object holds of keys and files',
+    summary: 'A page of the backup of an account: what its objects hold of keys, files, shares, receipts and events',
     description:
-      'No key that opens a file is in it: API keys are hashes, and headers and the private key of the account are sealed. `next` is null on the last page.',
+      'No key that opens a file is in it: API keys are hashes; headers, the private key of the account and the records of shares are sealed. `next` is null on the last page.',
     params: { id: AccountId },
     who: 'operator',
     query: BackupQuery,

@@ -76,7 +76,7 @@ export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<
 /** The bytes of a file, decrypted when it is `opened`. */
 function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
   return async (span) => {
-    const homes = await homesOf(c.env, record);
+    const homes = await homesOf(c, record);
     try {
       return await openBytes(c, record, homes, opened, span);
     } catch (error) {

@@ -208,8 +208,8 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
 async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
-  const service = firstServiceOf(c.env);
   const { requestId } = c.var;
+  const service = firstServiceOf(c.env, requestId);
   const terms = { claim, isOnly: announced.isOnly, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
@@ -228,7 +228,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (announced.isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
-    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal, requestId });
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId, requestId), signal, requestId });
     await unwrap(account.commit(fileId, terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
