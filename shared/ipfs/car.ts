@@ -7,6 +7,9 @@ import { decodeNode } from './unixfs.ts';
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
 
+/** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
+export const carType = 'application/vnd.ipld.car';
+
 /** Which blocks of a file a CAR holds. */
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */

@@ -3,7 +3,15 @@
  * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carOf, digestOfBytes, openFile, parseCid, readBlock, type CarOptions } from '../../shared/ipfs/index.ts';
+import {
+  carOf,
+  carType,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type CarOptions,
+} from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
@@ -18,7 +26,7 @@ import { homeOptions } from './homes.ts';
 const types = {
   bytes: 'application/octet-stream',
   raw: 'application/vnd.ipld.raw',
-  car: 'application/vnd.ipld.car',
+  car: carType,
 } as const;
 
 /**
