@@ -339,7 +339,8 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   const ran = await sealpin(['decrypt', blobId, 'out'], directory, { env });
   expect(ran).toMatchObject({ exit: 1, stdout: '' });
   expect(ran.stderr).not.toContain('cannot be reached');
-  expect(ran.stderr).toContain('The content does not match its blob ID');
+  // The service passes the leaves of a CAR on as they are: it is the reader who finds it.
+  expect(ran.stderr).toContain('is something else');
   expect(await readdir(directory)).toEqual(['in']);
 });
 

@@ -26,7 +26,8 @@ export type CarOptions = OpenOptions & {
 };
 
 /**
- * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes out. The stream fails as `openFile` when
+ * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes
+ * out, but for leaves with `passLeaves`. The stream fails as `openFile` when
  * a block is missing; a CAR does not show that it is complete, so its reader must check that.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
