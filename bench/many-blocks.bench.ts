@@ -33,7 +33,7 @@ async function* run(): AsyncGenerator<Figure> {
     figure: name,
     unit,
     value: value(ours),
-    ...(theirs && { peer: { name: 'Kubo', value: value(theirs) } }),
+    ...(theirs && { peer: { name: 'Kubo that syncs blocks', value: value(theirs) } }),
   });
   yield {
     ...figure(`${files} files of 4 KiB, added by 8 at a time`, 'a second', ({ added }) => added),
@@ -158,7 +158,7 @@ async function embedded(): Promise<Node> {
 }
 
 async function kubo(): Promise<Node> {
-  const node = await startKubo();
+  const node = await startKubo({ syncs: true });
   let isNew = true;
   return {
     async start() {

@@ -98,11 +98,12 @@ async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promis
   };
   const buffered: Uint8Array[] = [];
   try {
-    for (let begun = 0; (bytes ?? 0) <= bufferedBytes && begun <= bufferedBytes;) {
+    let left = (bytes ?? 0) <= bufferedBytes ? bufferedBytes : -1;
+    while (left >= 0) {
       const chunk = await next();
       if (chunk === undefined) break;
       buffered.push(chunk);
-      begun += chunk.length;
+      left -= chunk.length;
     }
   } catch (error) {
     await reader.cancel(error);
