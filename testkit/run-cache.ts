@@ -4,12 +4,14 @@
  * each rerun bundles again. Without that directory, as in benches, nothing is kept.
  */
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestProject } from 'vitest/node';
 
 const variable = 'SEALPIN_TEST_BUNDLES';
+const longestMs = 120_000;
 const builds = new Map<string, Promise<string>>();
 
 /** Vitest calls it before the first test file; gives what it calls after the last. */
@@ -26,27 +28,58 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 /**
- * A bundle, built once per run.
+ * A bundle, built once per run; outside of a run, once in this process.
  *
  * @param name what is bundled, and how where that is not the usual way
  * @param build makes it; its errors are not kept
  */
 export function bundledOnce(name: string, build: () => Promise<string>): Promise<string> {
-  const text = builds.get(name) ?? fromRun(name, build);
+  const text = builds.get(name) ?? (process.env[variable] === undefined ? build() : madeOnce(name, build));
   builds.set(name, text);
   return text;
 }
 
-async function fromRun(name: string, build: () => Promise<string>): Promise<string> {
+/**
+ * What one process makes for all of a run, while the others wait.
+ *
+ * @param name what is made
+ * @param make gives what JSON can hold, and may fill the folder that it is given, which lasts until the run ends
+ * @throws what `make` throws, which is not kept; an error where another process has not made it within two minutes
+ */
+export async function madeOnce<T>(name: string, make: (folder: string) => Promise<T>): Promise<T> {
   const directory = process.env[variable];
-  if (directory === undefined) return build();
-  const path = join(directory, `${createHash('sha256').update(name).digest('hex')}.js`);
-  const kept = await readFile(path, 'utf8').catch(() => undefined);
-  if (kept !== undefined) return kept;
-  const text = await build();
-  // Two workers may build at once; neither reads half of what the other writes.
-  const own = `${path}.${process.pid}`;
-  await writeFile(own, text);
-  await rename(own, path);
-  return text;
+  if (directory === undefined) throw new Error(`${name} is made in a run of Vitest only`);
+  const folder = join(directory, createHash('sha256').update(name).digest('hex'));
+  const path = `${folder}.json`;
+  for (const until = Date.now() + longestMs; Date.now() < until; await sleep(50)) {
+    const made = await readFile(path, 'utf8').catch(() => undefined);
+    if (made !== undefined) return JSON.parse(made) as T;
+    if (await isCreated(folder)) return makeIn(folder, path, make);
+  }
+  throw new Error(`${name} was not made by another process within ${longestMs / 1000} s`);
+}
+
+/** False: the folder was there, so that another process makes what belongs into it. */
+async function isCreated(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function makeIn<T>(folder: string, path: string, make: (folder: string) => Promise<T>): Promise<T> {
+  try {
+    const made = await make(folder);
+    // In one step, because others look for it meanwhile.
+    const own = `${path}.${process.pid}`;
+    await writeFile(own, JSON.stringify(made));
+    await rename(own, path);
+    return made;
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
 }

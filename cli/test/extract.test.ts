@@ -1,6 +1,8 @@
 /** Archives that were not made by us: what extracting them must not do. */
 import { mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { packTar, type TarEntry, type TarHeader } from 'modern-tar';
 import { describe, expect, test } from 'vitest';
 import { isInside } from '../folder/archive-path.ts';
@@ -193,13 +195,20 @@ test('memory does not grow with the number of entries', { timeout: 600_000 }, as
     },
   });
   const extraction = await openExtraction('out', contextIn(outer));
-  const before = process.memoryUsage().heapUsed;
+  const before = heldBytes();
   const { files } = await extraction.unpack(archive, new AbortController().signal);
   expect(files).toBe(count);
-  expect(process.memoryUsage().heapUsed - before).toBeLessThan(100 * 2 ** 20);
+  expect(heldBytes() - before).toBeLessThan(100 * 2 ** 20);
   await extraction.abort();
   expect(await readdir(outer)).toEqual([]);
 });
+
+/** What the heap holds once it is cleared of what nobody refers to. */
+function heldBytes(): number {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc()');
+  return process.memoryUsage().heapUsed;
+}
 
 /** The two headers with a number in their names, and the checksums of that. */
 function renamed(headers: Uint8Array, number: number): Buffer {

@@ -13,7 +13,7 @@ import { keptFile } from '../../cli/local/worker-code.ts';
 import { withProgram } from '../../testkit/programs.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { buildPackages } from '../packages.ts';
+import { packed } from './packed.ts';
 
 const room = realpathSync(mkdtempSync(join(tmpdir(), 'sealpin-package-')));
 afterAll(() => rmSync(room, { recursive: true, force: true }));
@@ -34,9 +34,7 @@ function npm(argv: readonly string[], cwd: string): string {
 /** Why it cannot be installed here; undefined: it is. Without a registry there is nothing to install from. */
 async function install(): Promise<string | undefined> {
   try {
-    const tarballs = (await buildPackages(join(room, 'npm'))).map(({ path }) =>
-      join(room, npm(['pack', '--silent', `--pack-destination=${room}`], path)),
-    );
+    const { tarballs } = await packed();
     npm(['install', '--global', ...quiet, `--prefix=${join(room, 'prefix')}`, ...tarballs], room);
     npm(['install', ...quiet, `--prefix=${join(room, 'node22')}`, 'node@22'], room);
     return undefined;

@@ -16,24 +16,17 @@ import { keptFile, sourceKey } from '../../cli/local/worker-code.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
-import { buildPackages } from '../packages.ts';
+import { packed } from './packed.ts';
 
 const room = await mkdtemp(join(tmpdir(), 'sealpin-packages-'));
 afterAll(() => rm(room, { recursive: true, force: true }));
 const execute = promisify(execFile);
 
-const built = await buildPackages(join(room, 'npm'));
-const tarballs = await Promise.all(built.map(({ path }) => pack(path)));
+const { built, tarballs } = await packed();
 const [tarball = '', localTarball = ''] = tarballs;
 const project = join(room, 'project');
 const installed = join(project, 'node_modules', 'sealpin');
 await installWithoutRegistry();
-
-/** The path of the packed tarball. */
-async function pack(path: string): Promise<string> {
-  const { stdout } = await execute('npm', ['pack', '--silent', `--pack-destination=${room}`], { cwd: path });
-  return join(room, stdout.trim());
-}
 
 /** Into an empty folder. Port 9 of loopback has nobody who answers, so that npm can reach no registry. */
 async function installWithoutRegistry(): Promise<void> {
