@@ -70,7 +70,7 @@ const isCar = (bytes: number | undefined): bytes is number =>
 /** Bytes of the request that stores a container of so many. */
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
-/** As blocks, which were hashed here and are hashed again by whoever keeps them: so nobody in between has to. */
+/** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
 async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
   const source = byteReader(stream);
   let computed: SizedCid | undefined;

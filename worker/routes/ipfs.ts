@@ -110,7 +110,7 @@ async function respondWithCar(
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  // Whoever reads a CAR verifies it. Where another service could give what one has damaged, that is found here.
+  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
   const options = { ...selection, signal, ...homeOptions(c, root), passLeaves: sources.length === 1 };
   return new Response(await started(carOf(cid, sources, options)), { headers });
 }
