@@ -37,8 +37,11 @@ export interface Output {
   warn(text: string): void;
   /** What exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
-  /** A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. */
-  progress(label: string, bytes?: number, from?: number): Progress;
+  /**
+   * A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. `amount`: what is
+   * counted, in words, where that is not bytes.
+   */
+  progress(label: string, bytes?: number, o?: { from?: number; amount?: (count: number) => string }): Progress;
   /** Reports what went wrong. @returns the exit code */
   failure(thrown: unknown): number;
 }
@@ -135,12 +138,12 @@ export function createOutput(o: OutputOptions): Output {
     secret(text) {
       print(text);
     },
-    progress(label, bytes, from = 0) {
+    progress(label, bytes, { from = 0, amount } = {}) {
       bar?.done();
       bar =
         o.quiet || o.json || o.stderr.isTTY !== true
           ? silentProgress
-          : progressBar({ stderr: o.stderr, label, bytes, from, now: o.now });
+          : progressBar({ stderr: o.stderr, label, bytes, from, amount, now: o.now });
       return bar;
     },
     failure(thrown) {

@@ -124,6 +124,9 @@ describe('progress', () => {
     );
     expect(progressLine({ ...o, bytes: 0, total: undefined })).toBe('storing');
     expect(progressLine({ ...o, columns: 40 })).toHaveLength(39);
+    expect(progressLine({ ...o, bytes: 5, total: 20, elapsedMs: 2000, amount: String })).toContain(
+      '5 of 20  2.5/s  0:06 left',
+    );
     expect(progressLine({ ...o, bytes: 2 * 1024 ** 3 })).toContain('100%');
   });
 

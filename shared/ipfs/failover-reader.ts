@@ -265,7 +265,13 @@ function rangeSourceReader(
       if (fileBytes === undefined || contiguousBytes === 0) return source.block(cid.text, signal);
       if (!reader || start !== position || fileBytes > remaining) {
         await close();
-        reader = byteReader(await open(request, signal));
+        const stream = await open(request, signal).catch((error: unknown) => {
+          if (!isSealpinError(error, 'pinning_lost')) throw error;
+          return undefined;
+        });
+        // It lacks a leaf, and may have, or find, this one.
+        if (stream === undefined) return source.block(cid.text, signal);
+        reader = byteReader(stream);
         position = start;
         remaining = contiguousBytes;
       }

@@ -65,6 +65,9 @@ export type PinRow = {
   moved_from: string | null;
 };
 
+/** Which accounts to list: at most `limit`, from the one after `after` on. */
+export type AccountsPage = { after?: string | undefined; limit: number };
+
 type Key = Pick<PinRow, 'cid' | 'service'>;
 type Changes = Partial<Omit<PinRow, keyof Key>>;
 
@@ -228,9 +231,14 @@ export class PinRows {
     this.#sql.exec('DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ?', cid, account, fileId);
   }
 
-  /** The accounts that have a reference to a CID. */
-  accountsOf(cid: string): string[] {
-    const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
+  /** The accounts that have a reference to a CID, in the order of their IDs, which come after `after`. */
+  accountsOf(cid: string, { after = '', limit }: AccountsPage): string[] {
+    const rows = this.#sql.exec<{ account: string }>(
+      'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?',
+      cid,
+      after,
+      limit,
+    );
     return rows.toArray().map(({ account }) => account);
   }
 

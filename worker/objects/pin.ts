@@ -20,7 +20,7 @@ import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
-import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
+import { PinRows, type AccountsPage, type PinRow, type PinState, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from './result.ts';
@@ -198,15 +198,15 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
 
   /**
    * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
-   * @returns the accounts that have a reference to it, whose files are to be denied as well
+   * @returns a page of the accounts that have a reference to it, whose files are to be denied as well
    */
-  async deny(cid: string, denied: boolean): Promise<Result<{ accounts: string[] }>> {
+  async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
     return await this.#interrupt<{ accounts: string[] }>(cid, async () => {
       if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
       if (!this.#rows.exists) await this.#create();
       if (denied) this.#denylist.add(cid, this.now());
       else this.#denylist.remove(cid);
-      return { ok: true, accounts: this.#rows.accountsOf(cid) };
+      return { ok: true, accounts: this.#rows.accountsOf(cid, page) };
     });
   }
 

@@ -31,6 +31,9 @@ export async function restoreReferences(
   return { ok: true, unpinned };
 }
 
+/** No accounts: this one learns from the backup what is denied. */
+const nobody = { limit: 0 };
+
 async function restoreReference(
   env: AccountEnv,
   account: string,
@@ -40,9 +43,9 @@ async function restoreReference(
     const pin = await pinOf(env, cid);
     // No reference is added for a CID on the denylist, where another account of the backup may have put it.
     const failure =
-      failureOf(denied ? await pin.deny(cid, false) : undefined) ??
+      failureOf(denied ? await pin.deny(cid, false, nobody) : undefined) ??
       failureOf(await refer(env, { cid, service, fileId, account })) ??
-      failureOf(denied ? await pin.deny(cid, true) : undefined);
+      failureOf(denied ? await pin.deny(cid, true, nobody) : undefined);
     if (failure !== undefined) return failure;
     const held = await blockServiceOf(env, service).stat(cid, AbortSignal.timeout(statMs));
     return { ok: true, fileId, isPinned: held.pin !== 'absent' };

@@ -86,8 +86,11 @@ export class UploadFinisher {
       await this.#failNow(uploadId, 'cid_mismatch');
       return err('cid_mismatch');
     }
-    if (leaves.bytes > waitBytes) await alarmBy(now());
-    else await this.attempt(uploadId);
+    if (leaves.bytes > waitBytes) {
+      // The alarm takes what is due; so far that was left to this call.
+      rows.setDue(uploadId, now());
+      await alarmBy(now());
+    } else await this.attempt(uploadId);
     const { state, code } = rows.find(uploadId) ?? {};
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }

@@ -183,6 +183,11 @@ export class UploadRows {
     this.#sql.exec('UPDATE upload SET cid = ? WHERE id = ?', cid, id);
   }
 
+  /** Says when the alarm looks at an upload. */
+  setDue(id: string, dueMs: number): void {
+    this.#sql.exec('UPDATE upload SET due = ? WHERE id = ?', dueMs, id);
+  }
+
   /** Counts an attempt to finish. @param dueMs when the next one is due, if this one does not succeed */
   attempt(id: string, attempts: number, dueMs: number): void {
     this.#sql.exec('UPDATE upload SET attempts = ?, due = ? WHERE id = ?', attempts, dueMs, id);

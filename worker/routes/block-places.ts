@@ -1,14 +1,13 @@
 /** Where a block is that somebody asks for by its CID: the root of a file here, or a block below one. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { linksOf, parseCid } from '../../shared/ipfs/index.ts';
+import { linksOf, parseCid, type BlockSource } from '../../shared/ipfs/index.ts';
 import type { Bindings } from '../http/app.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf, shardName } from '../objects/shard.ts';
-import type { PinningService } from '../pinning/contract.ts';
 import { configuredHomes } from './homes.ts';
 
 /** The root of a file that lives here and has the block, which may be the block itself, and the services that hold it. */
-export type Place = { readonly root: string; readonly homes: PinningService[] };
+export type Place = { readonly root: string; readonly homes: BlockSource[] };
 
 /**
  * Finds a block.

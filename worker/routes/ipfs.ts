@@ -30,10 +30,11 @@ const types = {
 } as const;
 
 /**
- * Caches may keep what they got for a minute, and ask again after it: so they can serve many readers of the same bytes, and stop soon
- * after a file is deleted.
+ * What a CID names never changes, so that anyone who has read it may keep it for as long as gateways say (29,030,400 s, from
+ * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a minute and ask again
+ * (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and stop soon after a file is deleted.
  */
-const cachedBriefly = 'public, max-age=60, must-revalidate, no-transform';
+const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
@@ -169,7 +170,7 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   const headers = new Headers({
     ...fileHeaders,
-    'Cache-Control': cachedBriefly,
+    'Cache-Control': cacheControl,
     'Content-Type': types[form],
     'Content-Disposition': attachment(name),
     'X-Ipfs-Path': `/ipfs/${cid}`,

@@ -114,7 +114,7 @@ class Continuation {
         ? plainLeaves({ ...upload, rest: new Uint8Array(0) }, leaves === 0)
         : encryptedLeaves(sealer);
     // Plain mode has no nonces that would repeat.
-    const beforeLeaf =
+    const announcer =
       sealer === undefined
         ? undefined
         : leafAnnouncer(async (first, digests) => {
@@ -125,12 +125,12 @@ class Continuation {
       return await receiveLeaves({
         body,
         source,
-        writer: partWriter({ service, signal, firstLeaf: leaves, now: Date.now, ...(beforeLeaf && { beforeLeaf }) }),
+        writer: partWriter({ service, signal, firstLeaf: leaves, announcer, now: Date.now }),
         offset,
         leaves,
         length,
         maxBytes: maxFileBytes(env),
-        beforeLeaf,
+        announcer,
         save: async (part, state, isLast) =>
           await this.#save(seal, part, state, isLast ? await this.#ending(seal, sealer) : undefined),
         turns: leafTurns,
