@@ -3,7 +3,15 @@
  * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carOf, digestOfBytes, openFile, parseCid, readBlock, type CarOptions } from '../../shared/ipfs/index.ts';
+import {
+  carOf,
+  carType,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type CarOptions,
+} from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
@@ -18,7 +26,7 @@ import { homeOptions } from './homes.ts';
 const types = {
   bytes: 'application/octet-stream',
   raw: 'application/vnd.ipld.raw',
-  car: 'application/vnd.ipld.car',
+  car: carType,
 } as const;
 
 /**
@@ -103,9 +111,9 @@ async function respondWithCar(
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, root) })), {
-    headers,
-  });
+  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
+  const options = { ...selection, signal, ...homeOptions(c, root), passLeaves: sources.length === 1 };
+  return new Response(await started(carOf(cid, sources, options)), { headers });
 }
 
 /**

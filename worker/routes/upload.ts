@@ -2,7 +2,7 @@
 import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
+import { carType, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
@@ -13,7 +13,7 @@ import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/b
 import { recognize } from '../upload/leaf-source.ts';
 import type { SentPart } from '../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
-import { carType, sendCar } from '../upload/send-car.ts';
+import { sendCar } from '../upload/send-car.ts';
 import { sendFile } from '../upload/send-file.ts';
 import type { SentFile } from '../upload/send-parts.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';

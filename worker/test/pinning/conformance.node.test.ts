@@ -4,10 +4,9 @@
  */
 import { CarBlockIterator } from '@ipld/car/iterator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { carHeader, carSection, cidOf, encodeNode, fileFromCar, sha256 } from '../../../shared/ipfs/index.ts';
+import { carHeader, carSection, carType, cidOf, encodeNode, fileFromCar, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { carType } from '../../upload/send-car.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
