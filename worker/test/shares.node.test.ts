@@ -1,5 +1,5 @@
 /** Shares: who opens them, how often and how long, and what is left of their records. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type {
   NewApiKeyResponse,
   OpenedShare,
@@ -12,7 +12,7 @@ import type {
   ShareStatus,
 } from '../../shared/api.ts';
 import { maxRecordBytes, newShareId, openParcel, sealParcel } from '../../shared/link/index.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, shareObject, type Owner } from './stored-state.ts';
 
@@ -25,10 +25,9 @@ let anybody: Client;
 let fileId: string;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   anybody = client(service.url, '');
 });
-afterAll(() => service.close());
 beforeEach(async () => {
   owner = await newOwner(service);
   ({ fileId } = await owner.call.store('encrypted', 'shared'));
