@@ -13,6 +13,11 @@ import { peakMiB } from './process-stats.ts';
 /** The command line as shipped. */
 export const command = join(packageRoot(), 'dist/sealpin.js');
 
+/** Builds the command line. */
+export function buildCommand(): void {
+  execFileSync(process.execPath, [join(packageRoot(), 'cli/build.ts')]);
+}
+
 /** A directory with keys and a running local service, for benches of the command line. */
 export type CliFixture = {
   dir: string;
@@ -29,7 +34,7 @@ export async function* withCli<T>(
   use: (fixture: CliFixture) => AsyncIterable<T>,
   { keep = false } = {},
 ): AsyncGenerator<T> {
-  if (!keep || !existsSync(command)) execFileSync(process.execPath, [join(packageRoot(), 'cli/build.ts')]);
+  if (!keep || !existsSync(command)) buildCommand();
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const data = `--data-dir=${join(dir, 'data')}`;
   try {

@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isMet } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
+import { describeMachine } from './machine.ts';
 
 const usage = `usage: npm run bench [-- [--json] [--list] [part of a name …]]
 
@@ -32,6 +33,7 @@ else if (files.length === 0) {
   if (values.list === true) for (const { name, measures } of benches) console.log(`${name.padEnd(10)} ${measures}`);
   else if (values.json === true) console.log(JSON.stringify(await Array.fromAsync(figuresOf(benches)), null, 2));
   else {
+    console.log(`machine: ${describeMachine()}\n`);
     console.log(toLine(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
     for await (const figure of figuresOf(benches)) console.log(toLine(cellsOf(figure)));
   }

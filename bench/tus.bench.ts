@@ -73,7 +73,7 @@ async function inRequests(service: Service, headers: Record<string, string>, mod
     ({ 'sealpin-file': fileId } = (await ask(service, 'PATCH', location, part, requestBytes)).headers);
   }
   // A file over 1 GiB is stored after the last response.
-  for (let state = ''; state !== 'done';)
+  for (let state = ''; state !== 'done'; await new Promise((resolve) => setTimeout(resolve, 20)))
     ({ state } = JSON.parse((await ask(service, 'GET', location, headers)).body) as { state: string });
   return String(fileId);
 }

@@ -10,3 +10,6 @@ export function beforeTerminator(argv: readonly string[]): readonly string[] {
 export function asksForHelp(argv: readonly string[]): boolean {
   return beforeTerminator(argv).some((word) => word === '--help' || word === '-h');
 }
+
+/** As the first word, each of them asks for the version. */
+export const versionFlags: readonly string[] = ['--version', '-V', '-v'];

@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** The entry point. It has no static imports, so that its first lines run first. */
+/** The entry point. What it imports runs nothing, so that its first lines run first. */
+import packageJson from '../package.json' with { type: 'json' };
+import { versionFlags } from './argv.ts';
 
 // Other users can read the arguments of a process, and one of them may be a password.
 process.title = 'sealpin';
@@ -13,5 +15,17 @@ if (major < 22 || (major === 22 && minor < 13)) {
   process.exit(1);
 }
 
-const { runProcess } = await import('./run-process.ts');
-await runProcess();
+const [first] = process.argv.slice(2);
+if (!(first !== undefined && versionFlags.includes(first) && isWritten(`${packageJson.version}\n`))) {
+  const { runProcess } = await import('./run-process.ts');
+  await runProcess();
+}
+
+/** Writes to standard output at once. Where that fails, the whole program has the words for it. */
+function isWritten(text: string): boolean {
+  try {
+    return process.getBuiltinModule('node:fs').writeSync(1, text) === text.length;
+  } catch {
+    return false;
+  }
+}

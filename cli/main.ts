@@ -1,7 +1,8 @@
 /** From the words of a command line to a running command. */
+import { statSync } from 'node:fs';
 import packageJson from '../package.json' with { type: 'json' };
 import { SealpinError } from '../shared/errors.ts';
-import { asksForHelp, beforeTerminator } from './argv.ts';
+import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
 import type { Command } from './command.ts';
 import { headings, loadCommand } from './commands/index.ts';
 import type { Environment } from './context.ts';
@@ -20,7 +21,7 @@ export async function main(argv: readonly string[], environment: Environment): P
   const output = createOutput({ ...environment, json, quiet: false });
   try {
     const [first, second] = argv;
-    if (first === '--version' || first === '-V' || first === '-v') {
+    if (first !== undefined && versionFlags.includes(first)) {
       await write(stdout, `${packageJson.version}\n`);
       return 0;
     }
@@ -66,7 +67,6 @@ async function run(
     output = createOutput({ ...environment, json: parsed.json, quiet: parsed.quiet });
     const { dataDirectory } = await import('./io/paths.ts');
     const dataDir = dataDirectory({ ...environment, flag: parsed.dataDir });
-    const { statSync } = await import('node:fs');
     if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
       throw new SealpinError('usage', `the data directory ${dataDir} is not a directory`, {
         hint: 'name another one with --data-dir or SEALPIN_HOME',

@@ -29,6 +29,7 @@ const nodeModules = ['node:crypto', 'node:fs/promises', 'node:http', 'node:strea
 function keepYoungGenerationSmall(): void {
   for (const name of nodeModules) process.getBuiltinModule(name);
   setFlagsFromString('--semi-space-growth-factor=1');
+  setFlagsFromString('--no-incremental-marking');
 }
 
 /**

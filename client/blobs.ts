@@ -1,7 +1,7 @@
 /** Blobs on IPFS: their IDs, and fetching them from sources that are not trusted. */
 import type { RandomAccess } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { gateway, hashingStream, openFile, type IpfsFile } from '../shared/ipfs/index.ts';
+import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } from '../shared/ipfs/index.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
 /** A part of a file: bytes `start` (0 when undefined) up to `end` (exclusive; the end of the file when undefined). */
@@ -46,13 +46,17 @@ export async function fetchBlob(
   }
 }
 
-/** Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the connection is kept for what follows it. */
+/**
+ * Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the connection is kept for what follows it.
+ * @param o.fetch what asks them; the global `fetch` when undefined
+ */
 export function openBlob(
   cid: string,
   from: string | readonly string[],
   signal: AbortSignal | undefined,
+  o: { readonly fetch?: GatewayFetch } = {},
 ): Promise<IpfsFile> {
-  const sources = [from].flat().map((url) => gateway({ url }));
+  const sources = [from].flat().map((url) => gateway({ ...o, url }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
   return openFile(cid, sources, signal === undefined ? {} : { signal });
 }

@@ -10,6 +10,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
@@ -148,28 +149,59 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
   throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
 }
 
-/** A file that can be fetched and opened. @param o.from the URLs of services or gateways, in order of preference */
-export function receivedFile(
-  file: Omit<ReceivedFile, 'open'>,
-  o: { readonly with: With; readonly from: string | readonly string[] },
-): ReceivedFile {
+/** What opens a file, and the URLs of services or gateways to fetch it from, in order of preference. */
+type Origin = { readonly with: With; readonly from: string | readonly string[] };
+
+/** A file that can be fetched and opened. */
+function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
   return {
     ...file,
     async open({ start, end, signal } = {}) {
       const stop = new AbortController();
-      const blob = await openBlob(file.cid, o.from, AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]));
+      const { size, read } = await openReceived(
+        file,
+        o,
+        AbortSignal.any(signal ? [signal, stop.signal] : [stop.signal]),
+      );
       try {
-        const opened = await openStored(accessTo(blob), o.with);
-        if (file.size !== undefined && file.size !== opened.plaintextBytes) throw wrongSize();
-        const range = rangeIn(opened.plaintextBytes, { start, end });
-        const stream = abortable(await opened.decryptRange(range), signal);
-        return { ...contentOf(stream, undefined), size: range.end - range.start };
+        const range = rangeIn(size, { start, end });
+        return { ...contentOf(abortable(await read(range), signal), undefined), size: range.end - range.start };
       } catch (error) {
         stop.abort(error);
         throw error;
       }
     },
   };
+}
+
+/** A file of `size` bytes that was opened, and of which any part can be read. */
+export type OpenedFile = {
+  readonly size: number;
+  /** Bytes `start` up to `end` (exclusive). */
+  read(range: { start: number; end: number }): Promise<ReadableStream<Uint8Array>>;
+};
+
+/**
+ * Opens a file for reading parts of it: its root is verified and its last chunk authenticated once for all of them.
+ * @param o.fetch what asks the services; the global `fetch` when undefined
+ * @param signal ends everything that is read of it
+ * @throws as `open` of the file
+ */
+export async function openReceived(
+  { cid, size }: Pick<ReceivedFile, 'cid' | 'size'>,
+  { with: credentials, from, ...o }: Origin & { readonly fetch?: GatewayFetch },
+  signal: AbortSignal,
+): Promise<OpenedFile> {
+  const stop = new AbortController();
+  try {
+    const blob = await openBlob(cid, from, AbortSignal.any([signal, stop.signal]), o);
+    const opened = await openStored(accessTo(blob), credentials);
+    if (size !== undefined && size !== opened.plaintextBytes) throw wrongSize();
+    return { size: opened.plaintextBytes, read: (range) => opened.decryptRange(range) };
+  } catch (error) {
+    stop.abort(error);
+    throw error;
+  }
 }
 
 /** The error for a file that is authentic, and not as long as the parcel says. */

@@ -40,7 +40,7 @@ type Parsed = {
 };
 
 /** The binding of the KV namespace. */
-const kvBinding = 'API_KEYS';
+export const kvBinding = 'API_KEYS';
 
 /** The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the configuration. */
 export function kvTitle(name: string): string {

@@ -1,10 +1,10 @@
 /** Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer would not. */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { readConfiguration, type Configuration } from './configuration.ts';
+import { kvBinding, readConfiguration, type Configuration } from './configuration.ts';
 
 /** What setup writes. */
-export type Changes = { name?: string; pinningServices?: object[]; domain?: string };
+export type Changes = { name?: string; pinningServices?: object[]; domain?: string; kvId?: string };
 
 /**
  * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
@@ -26,7 +26,7 @@ export async function editConfiguration(path: string, changes: Changes): Promise
   return true;
 }
 
-function edited(text: string, current: Configuration, { name, pinningServices, domain }: Changes): string {
+function edited(text: string, current: Configuration, { name, pinningServices, domain, kvId }: Changes): string {
   let out = text.replace(/^id = "0+"\n/m, '');
   if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
   if (pinningServices !== undefined) {
@@ -34,6 +34,7 @@ function edited(text: string, current: Configuration, { name, pinningServices, d
     const json = JSON.stringify(pinningServices).replaceAll("'", String.raw`\u0027`);
     out = replaceLine(out, 'PINNING_SERVICES', `'${json}'`);
   }
+  if (kvId !== undefined) out = out.replace(`binding = "${kvBinding}"\n`, `$&id = ${JSON.stringify(kvId)}\n`);
   if (domain !== undefined && domain !== current.domain)
     out = `${out.trimEnd()}\n\n[[routes]]\npattern = ${JSON.stringify(domain)}\ncustom_domain = true\n`;
   return out;
@@ -55,16 +56,17 @@ function parsed(path: string): Configuration | undefined {
 
 function checkWritten(
   written: Configuration | undefined,
-  { name, pinningServices, domain }: Changes,
+  { name, pinningServices, domain, kvId }: Changes,
   path: string,
 ): void {
-  const expected = { name, domain, PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices) };
+  const expected = { name, domain, kvId, PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices) };
   const found = {
     name: written?.name,
     domain: written?.domain,
+    kvId: written?.kvId,
     PINNING_SERVICES: written && JSON.stringify(JSON.parse(written.vars['PINNING_SERVICES'] ?? '[]')),
   };
-  const keys = ['name', 'domain', 'PINNING_SERVICES'] as const;
+  const keys = ['name', 'domain', 'kvId', 'PINNING_SERVICES'] as const;
   const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
   if (wrong.length > 0)
     throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {

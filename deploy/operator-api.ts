@@ -9,6 +9,7 @@ const responseMs = 120_000;
 /** Where requests go. @param url the service's origin */
 export type OperatorApi = {
   get<S extends v.GenericSchema>(path: string, shape: S): Promise<v.InferOutput<S>>;
+  post<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
   put<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
 };
 
@@ -33,6 +34,7 @@ export function operatorApi(url: string, token: string): OperatorApi {
   }
   return {
     get: (path, shape) => send(path, {}, shape),
+    post: (path, body, shape) => send(path, { method: 'POST', body }, shape),
     put: (path, body, shape) => send(path, { method: 'PUT', body }, shape),
   };
 }

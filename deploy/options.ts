@@ -4,8 +4,9 @@ import { parseArgs } from 'node:util';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-/** How the two commands are used. */
+/** How the commands are used. */
 const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
+                 [--account <label>] [--api-key-file <path>]
 npm run doctor -- [--url <https://…>]
 npm run backup -- --url <https://…> <folder>
 npm run restore -- --url <https://…> <folder>
@@ -23,11 +24,15 @@ export type Options = {
   kuboUrl: string | undefined;
   name: string | undefined;
   domain: string | undefined;
+  /** What the first account is called. */
+  account: string | undefined;
+  /** Where its API key goes. */
+  apiKeyFile: string;
 };
 
 const text = { type: 'string' } as const;
 const shared = { config: text, 'admin-token-file': text, url: text };
-const ofSetup = { ...shared, 'kubo-url': text, name: text, domain: text };
+const ofSetup = { ...shared, 'kubo-url': text, name: text, domain: text, account: text, 'api-key-file': text };
 
 /** The commands. */
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
@@ -63,6 +68,8 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     kuboUrl: values['kubo-url'] === undefined ? undefined : addressOf('--kubo-url', values['kubo-url']).href,
     name,
     domain,
+    account: values.account,
+    apiKeyFile: resolve(cwd, values['api-key-file'] ?? 'api-key.txt'),
   };
 }
 

@@ -1,25 +1,30 @@
 /** `npm run setup`: from an empty Cloudflare account to a deployed service. Running it again changes what is different, only. */
 import { randomBytes } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
 import { withTerminal } from '../cli/terminal/prompt.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { checkPinning, type Subject } from './checks.ts';
-import { faultsOf, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
+import { faultsOf, kvTitle, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
 import { doctor, tokenIn, type Context } from './doctor.ts';
 import { editConfiguration, type Changes } from './edit-configuration.ts';
+import { firstAccount } from './first-account.ts';
 import { linesOf } from './finding.ts';
+import { newConfiguration } from './new-configuration.ts';
+import { operatorApi } from './operator-api.ts';
 import type { Options } from './options.ts';
-import { accountsOf, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
+import { newSecretFile } from './secret-file.ts';
+import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
 
 /** The secret of the Kubo that setup configures. */
 const kuboSecret = 'KUBO_TOKEN';
 
 /**
- * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the secrets and checks everything.
+ * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the secrets and checks everything. Where all
+ * is well it makes the first account.
  * @returns the exit code of the checks @throws usage, misconfigured, unauthorized, service_unreachable
  */
 export async function setup(options: Options, context: Context): Promise<number> {
   const { env, print } = context;
+  if (await newConfiguration(options)) print(`✓ wrote ${options.config}: the configuration of ${options.name}`);
   const before = readConfiguration(options.config);
   const wrangler = wranglerWith(options.config, env);
   await chooseAccount(wrangler, before, env);
@@ -36,24 +41,50 @@ export async function setup(options: Options, context: Context): Promise<number>
   const [fault] = faultsOf(wanted);
   if (fault !== undefined) throw new SealpinError('misconfigured', fault.what, { hint: fault.todo });
 
-  const present = (await secretNames(namedWrangler(wrangler, wanted.name))) ?? [];
+  const deployed = await secretNames(namedWrangler(wrangler, wanted.name));
+  const present = deployed ?? [];
   const secrets = await secretsFor(wanted, present, context);
   const secretOf = (name: string) => secrets[name];
   await tryPinning({ configuration: wanted, secretOf }, print);
 
-  if (await editConfiguration(options.config, changes)) print(`✓ wrote ${options.config}`);
+  const kvId = deployed === undefined && wanted.kvId === undefined ? await leftNamespace(wrangler, wanted) : undefined;
+  if (await editConfiguration(options.config, { ...changes, ...(kvId !== undefined && { kvId }) }))
+    print(`✓ wrote ${options.config}`);
   const url = await deploy(wrangler, print);
   const admin = present.includes('ADMIN_TOKEN') ? undefined : await adminToken(options, context);
   await putSecrets(wrangler, { ...secrets, ...(admin !== undefined && { ADMIN_TOKEN: admin }) }, print);
   print('');
   const { domain } = readConfiguration(options.config);
-  const address = options.url ?? (domain === undefined ? url : undefined);
-  return await doctor({ ...options, url: address }, { ...context, env: { ...env, ...secrets } });
+  const address = options.url ?? (domain === undefined ? url : `https://${domain}`);
+  const checked = { ...context, env: { ...env, ...secrets, ...(admin !== undefined && { ADMIN_TOKEN: admin }) } };
+  const exit = await doctor({ ...options, url: address }, checked);
+  const token = checked.env['ADMIN_TOKEN'] || tokenIn(options.adminTokenFile);
+  if (exit === 0 && address !== undefined && token !== undefined)
+    await firstAccount(operatorApi(address, token), options, () => askLabel(context), context);
+  else print('– no account was made: run npm run setup again when all checks pass');
+  return exit;
+}
+
+/** @returns undefined where there is nobody to ask */
+async function askLabel({ interactive, signal }: Context): Promise<string | undefined> {
+  try {
+    return await withTerminal({ interactive, missing: 'there is no terminal', hint: '' }, (terminal) =>
+      terminal.askShown('What the first account is called, such as a team (empty: make none)', signal),
+    );
+  } catch (error) {
+    if (isSealpinError(error, 'usage')) return undefined;
+    throw error;
+  }
 }
 
 /** wrangler with the Worker's name, which the file may not have yet. */
 function namedWrangler(wrangler: Wrangler, name: string): Wrangler {
   return (args, input) => wrangler([...args, '--name', name], input);
+}
+
+/** The ID of the KV namespace that a deployment has left which failed later: wrangler would try to create it again. */
+async function leftNamespace(wrangler: Wrangler, { name }: Configuration): Promise<string | undefined> {
+  return (await kvNamespaces(wrangler)).find(({ title }) => title === kvTitle(name))?.id;
 }
 
 /** @throws usage where it is not clear which account is meant */
@@ -154,7 +185,12 @@ async function adminToken({ adminTokenFile }: Options, { env, print }: Context):
   const known = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
   if (known !== undefined) return known;
   const token = randomBytes(32).toString('hex');
-  await writeFile(adminTokenFile, `${token}\n`, { mode: 0o600, flag: 'wx' });
+  const file = await newSecretFile(adminTokenFile, '--admin-token-file');
+  try {
+    await file.writeFile(`${token}\n`);
+  } finally {
+    await file.close();
+  }
   print(`✓ the operator’s token is in ${adminTokenFile}: keep it, Cloudflare does not show it again`);
   return token;
 }

@@ -20,6 +20,9 @@ export const sdkEntries = {
   ipfs: 'shared/ipfs/index.ts',
 } as const;
 
+/** Where the page for man is in `sealpin`. */
+export const manPagePath = 'man/sealpin.1';
+
 /** The repository's own. */
 export async function readManifest(): Promise<Manifest> {
   return JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as Manifest;
@@ -40,7 +43,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
     type: 'module',
     sideEffects: false,
     bin: { sealpin: 'bin/sealpin.js' },
-    man: 'man/sealpin.1',
+    man: [manPagePath], // npm installs the pages of a list only
     exports: { ...Object.fromEntries(exports), './package.json': './package.json' },
     engines,
   };

@@ -10,7 +10,7 @@ import { packWorkerCode } from '../cli/local/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
 import { licensesOf } from './licenses.ts';
 import { manPage } from './man-page.ts';
-import { localManifest, readManifest, sdkEntries, sdkManifest } from './manifest.ts';
+import { localManifest, readManifest, sdkEntries, sdkManifest, manPagePath } from './manifest.ts';
 
 const root = packageRoot();
 
@@ -61,7 +61,7 @@ async function buildSealpin(path: string): Promise<BuiltPackage> {
   const manifest = sdkManifest(await readManifest());
   await mkdir(join(path, 'man'));
   const manual = await readFile(join(root, 'cli/README.md'), 'utf8');
-  await writeFile(join(path, manifest.man), manPage(manual, manifest.version));
+  await writeFile(join(path, manPagePath), manPage(manual, manifest.version));
   return finish(path, manifest);
 }
 

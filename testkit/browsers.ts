@@ -1,6 +1,10 @@
 /** The browsers of the tests, with one interface, and the declaration of tests that need one. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { describe, test } from 'vitest';
-import { launchChromium } from './chromium.ts';
+import { launchChromium, launchChromiumWithProfile } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
 import { withProgram } from './programs.ts';
 import { launchWebKit } from './webkit.ts';
@@ -44,23 +48,62 @@ export const launch: Record<BrowserName, () => Promise<RunningBrowser>> = {
 
 async function asRunning(): Promise<RunningBrowser> {
   const browser = await launchChromium();
-  const session = await browser.newBrowserCDPSession();
-  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   return {
-    pid: processInfo.find(({ type }) => type === 'browser')?.id ?? 0,
-    async open(address, { before } = {}) {
+    pid: await pidOf(browser),
+    async open(address, o) {
       const context = await browser.newContext();
-      if (before !== undefined) await context.addInitScript(`(${before})()`);
-      const page = await context.newPage();
-      await page.goto(address);
-      return {
-        evaluate: <T>(expression: string) => page.evaluate<T>(expression),
-        reload: () => page.reload(),
-        setFiles: (selector, paths) => page.locator(selector).setInputFiles([...paths]),
-        close: () => context.close(),
-      };
+      return { ...(await openedIn(context, address, o)), close: () => context.close() };
     },
     close: () => browser.close(),
+  };
+}
+
+/** Starts Chromium with a profile on the disk, in a directory of its own, which its end removes. Its tabs share their storage. */
+export async function launchChromiumOnDisk(): Promise<RunningBrowser> {
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-chromium-'));
+  const context = await launchChromiumWithProfile(directory);
+  const browser = context.browser();
+  if (browser === null) throw new TypeError('a context of Chromium has a browser');
+  return {
+    pid: await pidOf(browser),
+    async open(address, o) {
+      const { page, ...tab } = await openedIn(context, address, o);
+      return {
+        ...tab,
+        async close() {
+          const { origin } = new URL(page.url());
+          const session = await context.newCDPSession(page);
+          await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
+          await page.close();
+        },
+      };
+    },
+    async close() {
+      await context.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function pidOf(browser: Browser): Promise<number> {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  return processInfo.find(({ type }) => type === 'browser')?.id ?? 0;
+}
+
+async function openedIn(
+  context: BrowserContext,
+  address: string,
+  { before }: { before?: string } = {},
+): Promise<Omit<Tab, 'close'> & { page: Page }> {
+  const page = await context.newPage();
+  if (before !== undefined) await page.addInitScript(`(${before})()`);
+  await page.goto(address);
+  return {
+    page,
+    evaluate: <T>(expression: string) => page.evaluate<T>(expression),
+    reload: () => page.reload(),
+    setFiles: (selector, paths) => page.locator(selector).setInputFiles([...paths]),
   };
 }
 

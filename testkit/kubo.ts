@@ -30,6 +30,8 @@ export type RealKubo = {
   url: string;
   gateway: string;
   token: string;
+  /** The directory of its repository. */
+  dir: string;
   /** Runs one command of the `ipfs` program against it; resolves with its stdout. */
   ipfs(...args: string[]): Promise<string>;
   /** Stops it with SIGTERM and keeps its data. */
@@ -46,10 +48,11 @@ export type RealKubo = {
  * Starts a Kubo without peers.
  * @param o.online listens on loopback, so that other nodes can connect to it
  * @param o.isOpen asks for no token
+ * @param o.syncs whether a block is on the disk when it is acknowledged, which Kubo does not wait for by default
  * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` in its environment
  */
 export async function startKubo(
-  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string } = {},
+  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string; syncs?: boolean } = {},
 ): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
@@ -67,7 +70,8 @@ export async function startKubo(
         Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
       }),
   };
-  await writeFile(file, JSON.stringify(config));
+  const text = JSON.stringify(config);
+  await writeFile(file, o.syncs === true ? text.replaceAll('"sync":false', '"sync":true') : text);
   if (o.setUp !== undefined) {
     const PATH = `${dirname(program)}:${env.PATH}`;
     await run('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token } });
@@ -84,6 +88,7 @@ export async function startKubo(
     url: await addressOf('api'),
     gateway: await addressOf('gateway'),
     token,
+    dir,
     ipfs: async (...args) =>
       (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
     stop: () => stop(),

@@ -1,7 +1,7 @@
 /** Restoring a backup into an account, at the service that it is from or another one. */
 import { join } from 'node:path';
 import { accessTo } from '../../client/blobs.ts';
-import { StoredFile } from '../../shared/api.ts';
+import type { StoredFile } from '../../shared/api.ts';
 import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
@@ -10,7 +10,8 @@ import { openCar } from '../io/car-file.ts';
 import { writeFailure } from '../io/errno.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { jsonBody, call, json, authorizedService } from '../remote/client.ts';
+import { authorizedService } from '../remote/client.ts';
+import { describeFile } from '../remote/describe-file.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { optionsOf } from '../remote/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../remote/store-copy.ts';
@@ -192,22 +193,8 @@ async function finish(
 ): Promise<void> {
   const { context, target } = run;
   const { service } = target;
-  const change = {
-    ...(details.filename === null ? {} : { filename: details.filename }),
-    ...(details.contentType === '' ? {} : { contentType: details.contentType }),
-    ...(details.metadata === undefined ? {} : { metadata: details.metadata }),
-    ...(details.tags === undefined ? {} : { tags: details.tags }),
-    ...(expiresAt === undefined || !run.canEnd ? {} : { expiresAt }),
-  };
-  const path = `v1/storage/${stored.fileId}`;
-  if (Object.keys(change).length > 0) {
-    const { signal, timeouts } = context;
-    await json(
-      await call(service, path, { method: 'PATCH', ...jsonBody(change), signal, timeouts }),
-      StoredFile,
-      service.url,
-    );
-  }
+  const ends = expiresAt === undefined || !run.canEnd ? {} : { expiresAt };
+  await describeFile(service, stored.fileId, { ...details, ...ends }, context);
   const name = 'name' in details ? details.name : undefined;
   const { cid, bytes } = stored;
   if (name !== undefined)

@@ -3,6 +3,8 @@ import { defineCommand } from '../command.ts';
 import { changeContacts, type Contacts, parseContactName, readContacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readRecipients } from '../keys/key-files.ts';
+import { isNarrow } from '../terminal/fitted-row.ts';
+import { columnsOf } from '../terminal/streams.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
 /** A contact as `--json` shows it. */
@@ -58,10 +60,17 @@ export const list = defineCommand({
       [...(await readContacts(context))].map(([name, recipients]) => shown(name, recipients)),
     );
     const width = Math.max(0, ...contacts.map(({ name }) => name.length));
+    const isSplit = context.stdout.isTTY === true && isNarrow(columnsOf(context.stdout));
     await context.output.result(
       { contacts },
-      contacts.flatMap(({ name, keys }) => keys.map((key) => `${name.padEnd(width)}  ${key.fingerprint}`)),
+      contacts.flatMap(({ name, keys }) =>
+        keys.flatMap((key) =>
+          isSplit ? [name, `  ${key.fingerprint}`] : [`${name.padEnd(width)}  ${key.fingerprint}`],
+        ),
+      ),
     );
+    if (contacts.length === 0)
+      context.output.note('there are no contacts: sealpin contact add <name> <public_key_file> makes one');
   },
 });
 

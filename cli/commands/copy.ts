@@ -1,12 +1,13 @@
 import { accessTo } from '../../client/blobs.ts';
 import { openSealedFile } from '../../client/stored-files.ts';
-import { StoredFile } from '../../shared/api.ts';
+import { FileList, type Scope, StoredFile } from '../../shared/api.ts';
 import { openAtWithFileKey } from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
+import { describeFile, type Description } from '../remote/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { openBlob, parseBlobId, readFailure, sourcesOf } from '../remote/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -19,7 +20,8 @@ export const command = defineCommand({
   about:
     'Copies files from the service in use to that of another profile; they stay where they are. Each block is verified on ' +
     'the way, and a blob keeps its ID. A file that the service encrypted is named by its file ID: it is opened here, and ' +
-    'encrypted again by the other service, under a new blob ID.',
+    'encrypted again by the other service, under a new blob ID. Names, types, metadata and tags are copied, too, which takes ' +
+    'an API key with the scopes read and write there, and delete for an expiry.',
   args: {
     id: { type: 'positional', description: 'The blob ID or the file ID' },
     to: { type: 'string', valueHint: 'profile', description: 'The profile of the service that gets the copy' },
@@ -42,15 +44,18 @@ export const command = defineCommand({
         hint: 'name another profile',
       });
     const target = await targetAt(service, context);
+    const { key } = await target.routes.account();
     const copies: (Copied & { readonly of: string })[] = [];
     for (const id of ids) {
-      const copied = await copyOne(id, target, context);
+      const { about, ...copied } = await copyOne(id, target, context);
       const { cid, fileId, bytes } = copied;
       const name = await nameInHistory(cid, context);
       await keepInHistory(
         { cid, fileId, service: service.url.href, bytes, ...(name === undefined ? {} : { name }) },
         context,
       );
+      if (about !== undefined)
+        await describeCopy(about, copied, { target, may: key.scopes, profile: args.to }, context);
       copies.push({ of: id, ...copied });
       output.note(`copied ${id} to ${args.to} (${sizeText(bytes)})`);
     }
@@ -62,18 +67,41 @@ export const command = defineCommand({
   },
 });
 
-async function copyOne(id: string, target: Target, context: Context): Promise<Copied> {
+/** A copy, and what else the source knows of the file. */
+type CopiedFile = Copied & { readonly about: Description | undefined };
+
+async function copyOne(id: string, target: Target, context: Context): Promise<CopiedFile> {
   const progress = context.output.progress('copying');
   const onBytes = (bytes: number): void => progress.add(bytes);
   const sending = { idempotencyKey: crypto.randomUUID(), onBytes };
   try {
-    if (!isFileId(id)) return await storeCopy(id, await sourcesOf(context), target, sending);
-    return await copyFile(id, target, sending, context);
+    if (isFileId(id)) return await copyFile(id, target, sending, context);
+    const about = await knownOf(id, context);
+    return { ...(await storeCopy(id, await sourcesOf(context), target, sending)), about };
   } catch (error) {
     throw readFailure(error);
   } finally {
     progress.done();
   }
+}
+
+/** What the account knows of its newest file with these bytes. @throws wrong_kind when the service encrypted it */
+async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
+  const http = sdkHttp(await authorizedService(context), context);
+  const query = { cid, limit: 1 };
+  const { files } = await http
+    .json(FileList, { path: 'v1/storage', query, signal: context.signal })
+    .catch((error: unknown) => {
+      // The bytes can be read by anyone.
+      if (isSealpinError(error, 'insufficient_scope')) return { files: [] };
+      throw error;
+    });
+  const [file] = files;
+  if (file?.mode === 'encrypted')
+    throw new SealpinError('wrong_kind', `the service encrypted ${cid}, and no other account could open the copy`, {
+      hint: `copy the file by its file ID: ${file.fileId}`,
+    });
+  return file;
 }
 
 /** Copies by file ID. What the service encrypted is opened here. */
@@ -82,20 +110,43 @@ async function copyFile(
   target: Target,
   sending: Parameters<typeof storeEncrypted>[3],
   context: Context,
-): Promise<Copied> {
+): Promise<CopiedFile> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const query = { data: 'false' };
-  const { mode, cid } = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query, signal: context.signal });
-  if (mode === 'plain') return storeCopy(cid, await sourcesOf(context), target, sending);
+  const file = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query, signal: context.signal });
+  const { mode, cid, expiresAt } = file;
+  if (mode === 'plain') return { ...(await storeCopy(cid, await sourcesOf(context), target, sending)), about: file };
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   try {
     const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
     const blob = await openBlob(cid, { ...context, signal });
     const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
-    return await storeEncrypted(opened, info.filename ?? fileId, target, sending);
+    const copied = await storeEncrypted(opened, info.filename ?? fileId, target, sending);
+    return { ...copied, about: { ...info, expiresAt } };
   } finally {
     stop.abort(new SealpinError('interrupted'));
   }
+}
+
+/** Gives a copy the description of its file, as far as the API key there may, and warns of what stays behind. */
+async function describeCopy(
+  about: Description,
+  { cid, fileId }: Copied,
+  o: { readonly target: Target; readonly may: readonly Scope[]; readonly profile: string },
+  context: Context,
+): Promise<void> {
+  const lacks = (scope: Scope): boolean => !o.may.includes(scope);
+  const missing = (['read', 'write'] as const).find(lacks);
+  if (missing !== undefined) {
+    context.output.warn(
+      `what ${cid} is called, its metadata and tags stay behind: the API key of ${o.profile} lacks ${missing}`,
+    );
+    return;
+  }
+  const isEndless = about.expiresAt !== undefined && lacks('delete');
+  if (isEndless) context.output.warn(`the copy of ${cid} does not expire: the API key of ${o.profile} lacks delete`);
+  const { expiresAt, ...rest } = about;
+  await describeFile(o.target.service, fileId, isEndless ? rest : { ...rest, expiresAt }, context);
 }

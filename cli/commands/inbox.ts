@@ -13,6 +13,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { keyFlag } from './args.ts';
 import { parseExpiry } from './expiry.ts';
@@ -35,16 +36,18 @@ export const create = defineCommand({
       description: 'Who can open what comes: a key file, contact or age1tag1…; your account if left out',
     },
     'max-files': { type: 'string', valueHint: 'number', description: 'The most files; each delivery adds one' },
-    'max-bytes': { type: 'string', valueHint: 'number', description: 'The most bytes altogether' },
+    'max-bytes': { type: 'string', valueHint: 'size', description: 'The most bytes altogether, such as 1GB' },
   },
   service: true,
-  examples: [{ command: 'sealpin inbox create tax-office --max-bytes 1000000000', does: 'A link for up to 1 GB' }],
+  examples: [{ command: 'sealpin inbox create tax-office --max-bytes 1GB', does: 'A link for up to 1 GB' }],
   async run({ args, context }) {
     const { output, signal } = context;
     const expiresAt = parseExpiry(args.expires ?? defaultExpiry, context.now());
     const limits = {
-      ...limitOf('files', '--max-files', args['max-files']),
-      ...limitOf('bytes', '--max-bytes', args['max-bytes']),
+      ...(args['max-files'] === undefined ? {} : { files: atLeastOne(Number(args['max-files']), '--max-files') }),
+      ...(args['max-bytes'] === undefined
+        ? {}
+        : { bytes: atLeastOne(parseSize(args['max-bytes'], '--max-bytes'), '--max-bytes') }),
     };
     const recipient = args.recipient === undefined ? undefined : await oneRecipient(args.recipient, context);
     const service = await authorizedService(context);
@@ -151,11 +154,10 @@ function inboxesAt(service: Service, context: Context) {
   return inboxes(sdkHttp(service, context), service.apiKey);
 }
 
-function limitOf(name: string, flag: string, text: string | undefined): Record<string, number> {
-  if (text === undefined) return {};
-  const number = Number(text);
+/** @throws usage */
+function atLeastOne(number: number, flag: string): number {
   if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
-  return { [name]: number };
+  return number;
 }
 
 async function oneRecipient(who: string, context: Context): Promise<string> {

@@ -160,6 +160,10 @@ const table = {
     summary: 'Delete an account with everything in it',
     load: async () => (await import('./manage-accounts.ts')).remove,
   },
+  migrate: {
+    summary: 'Move files to another pinning service (for the operator)',
+    load: async () => (await import('./migrate.ts')).command,
+  },
   completions: {
     summary: 'Print the completions for a shell',
     load: async () => (await import('./completions.ts')).completionsCommand(loadCommands),

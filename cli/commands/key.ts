@@ -6,7 +6,9 @@ import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from './args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
+import { fittedRow } from '../terminal/fitted-row.ts';
 import { parseSize } from '../terminal/size.ts';
+import { columnsOf } from '../terminal/streams.ts';
 import { parseExpiry } from './expiry.ts';
 
 const defaultScopes = 'read,write';
@@ -55,10 +57,14 @@ async function listed(account: Api): Promise<Listed[]> {
   return keys.map((each) => (each.id === key.id ? { ...each, current: true } : each));
 }
 
-function keyText(key: Listed): string {
-  const expiry = key.expiresAt === undefined ? '' : `  until ${key.expiresAt.slice(0, 10)}`;
-  const current = key.current === true ? '  (in use here)' : '';
-  return `${key.id}  ${key.createdAt.slice(0, 10)}  ${key.scopes.join(',').padEnd(28)}  ${key.label}${expiry}${current}`;
+function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: Listed, { stdout }: Context): string[] {
+  const day = createdAt.slice(0, 10);
+  const expiry = expiresAt === undefined ? '' : `until ${expiresAt.slice(0, 10)}`;
+  const use = current === true ? '(in use here)' : '';
+  const remarks = [expiry, use].filter((text) => text !== '').join('  ');
+  if (stdout.isTTY !== true) return [`${id}  ${day}  ${may.join(',').padEnd(28)}  ${label}  ${remarks}`.trimEnd()];
+  const below = [may.join(','), remarks].filter((text) => text !== '');
+  return fittedRow({ about: `${id}  ${day}`, name: label, below }, columnsOf(stdout));
 }
 
 export const create = defineCommand({
@@ -96,18 +102,24 @@ export const create = defineCommand({
     const { key, apiKey } = await api(service, context).createKey(wanted);
     const can = key.scopes.join(', ');
     context.output.note(`API key "${key.label}" (ID ${key.id}, may ${can}); it is shown only this once`);
-    context.output.note(`use it with SEALPIN_SERVICE=${service.url.href} and SEALPIN_API_KEY`);
+    context.output.note(
+      `use it with SEALPIN_SERVICE=${service.url.href} and SEALPIN_API_KEY, or with: sealpin login ${service.url.href}`,
+    );
     await context.output.result({ apiKey, key }, [apiKey]);
   },
 });
 
 export const list = defineCommand({
+  about: 'At a terminal the scopes have a line of their own; other programs get one line for each key.',
   args: {},
   service: true,
   examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
   async run({ context }) {
     const keys = await listed(await routes(context));
-    await context.output.result({ keys }, keys.map(keyText));
+    await context.output.result(
+      { keys },
+      keys.flatMap((key) => keyLines(key, context)),
+    );
   },
 });
 

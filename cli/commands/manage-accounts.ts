@@ -7,8 +7,10 @@ import { readRecipients } from '../keys/key-files.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
+import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { parseSize } from '../terminal/size.ts';
+import { columnsOf } from '../terminal/streams.ts';
 
 const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;
 
@@ -16,11 +18,16 @@ async function routes(context: Context): Promise<Operator> {
   return operator(await operatedService(context), context);
 }
 
-function accountText({ id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary): string {
-  const quota = quotaBytes === undefined ? '' : ` of ${sizeText(quotaBytes)}`;
-  const size = `${sizeText(usage.bytes)}${quota}`.padEnd(20);
+function accountLines(
+  { id, label, createdAt, usage, quotaBytes, disabled }: AccountSummary,
+  { stdout }: Context,
+): string[] {
+  const day = createdAt.slice(0, 10);
+  const size = `${sizeText(usage.bytes)}${quotaBytes === undefined ? '' : ` of ${sizeText(quotaBytes)}`}`;
   const state = disabled ? '  (disabled)' : '';
-  return `${id}  ${createdAt.slice(0, 10)}  ${size}  ${visible(label)}${state}`;
+  if (stdout.isTTY !== true) return [`${id}  ${day}  ${size.padEnd(20)}  ${visible(label)}${state}`];
+  const below = [`${id}${state}`];
+  return fittedRow({ about: `${day}  ${size.padEnd(20)}`.trimEnd(), name: visible(label), below }, columnsOf(stdout));
 }
 
 export const create = defineCommand({
@@ -52,9 +59,11 @@ export const create = defineCommand({
       ...(quotaBytes === undefined ? {} : { quotaBytes }),
       ...(recovery === undefined ? {} : { recovery }),
     };
-    const { account, apiKey, key } = await (await routes(context)).create(wanted);
+    const service = await operatedService(context);
+    const { account, apiKey, key } = await operator(service, context).create(wanted);
     context.output.note(`account "${visible(account.label)}" (ID ${account.id})`);
     context.output.note('its first API key, with all scopes, is shown only this once');
+    context.output.note(`its holder uses it with: sealpin login ${service.url.href}`);
     await context.output.result({ account, apiKey, key }, [apiKey]);
   },
 });
@@ -68,7 +77,9 @@ async function recoveryKey(file: string, context: Context): Promise<string> {
 }
 
 export const list = defineCommand({
-  about: 'The oldest first. An account that was just made or deleted may take a minute to appear or disappear.',
+  about:
+    'The oldest first. An account that was just made or deleted may take a minute to appear or disappear. At a terminal the ID ' +
+    'has a line of its own; other programs get one line for each account.',
   args: {},
   service: true,
   examples: [
@@ -77,7 +88,10 @@ export const list = defineCommand({
   ],
   async run({ context }) {
     const accounts = await (await routes(context)).list();
-    await context.output.result({ accounts }, accounts.map(accountText));
+    await context.output.result(
+      { accounts },
+      accounts.flatMap((account) => accountLines(account, context)),
+    );
   },
 });
 
@@ -89,7 +103,7 @@ export const quota = defineCommand({
   async run({ args, context }) {
     const quotaBytes = args.size === 'none' ? null : parseSize(args.size, 'the quota');
     const account = await (await routes(context)).change(args.id, { quotaBytes });
-    await context.output.result({ account }, [accountText(account)]);
+    await context.output.result({ account }, accountLines(account, context));
   },
 });
 
@@ -110,7 +124,7 @@ export const enable = defineCommand({
 
 async function setDisabled(id: string, disabled: boolean, context: Context): Promise<void> {
   const account = await (await routes(context)).change(id, { disabled });
-  await context.output.result({ account }, [accountText(account)]);
+  await context.output.result({ account }, accountLines(account, context));
 }
 
 export const upgradeKey = defineCommand({

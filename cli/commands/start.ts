@@ -9,7 +9,7 @@ import { packageRoot } from '../local/package-root.ts';
 import { isRunning } from '../local/process.ts';
 import { quietSqlite } from '../local/quiet.ts';
 import { loadRun, localPaths } from '../local/state.ts';
-import { logLine, printReady } from '../local/start-output.ts';
+import { heldLog, printReady } from '../local/start-output.ts';
 
 const defaultPort = 7420;
 
@@ -62,20 +62,25 @@ export const command = defineCommand({
       await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
       const flags = { port: args.port, 'kubo-api': args['kubo-api'], 'cors-origin': args['cors-origin'] };
       const ready = await startDetached(context, flags);
-      await printReady(context, { ...ready, keyFile });
+      await printReady(context, { ...ready, keyFile, stop: 'stop it with: sealpin stop' });
       return;
     }
     // Miniflare is 6 MB of source: V8's compiled code of one start is kept for the next.
     enableCompileCache(cache);
     const { startService } = await import('../local/service.ts');
+    const log = heldLog(context);
     const service = await startService({
       dataDir: context.dataDir,
       port,
       kubo,
       origins,
-      log: (line) => logLine(context, line),
+      log: log.line,
+    }).catch((error: unknown) => {
+      log.release();
+      throw error;
     });
-    await printReady(context, { ...service, keyFile });
+    await printReady(context, { ...service, keyFile, stop: 'Ctrl-C stops it; go on in another terminal' });
+    log.release();
     const onSignal = (): void => void service.stop();
     context.signal.addEventListener('abort', onSignal, { once: true });
     if (context.signal.aborted) onSignal();

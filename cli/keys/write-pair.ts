@@ -13,6 +13,8 @@ import type { Context } from '../context.ts';
 import { writeFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
+import { isNarrow } from '../terminal/fitted-row.ts';
+import { columnsOf } from '../terminal/streams.ts';
 import { wordsOf } from './backup-words.ts';
 import { fingerprint } from './fingerprint.ts';
 import { protect } from './key-files.ts';
@@ -125,9 +127,8 @@ export async function writePair(
   }
 }
 
-const wordsInLine = 4;
-
-async function showWords(secret: Uint8Array, { output }: Context): Promise<void> {
+async function showWords(secret: Uint8Array, { output, stderr }: Context): Promise<void> {
+  const wordsInLine = isNarrow(columnsOf(stderr)) ? 2 : 4;
   const words = (await wordsOf(secret)).map((word, index) => `${String(index + 1).padStart(2)} ${word.padEnd(8)}`);
   output.note('backup words, for paper: they are shown only this once, and open what the key opens');
   for (let at = 0; at < words.length; at += wordsInLine)

@@ -128,30 +128,35 @@ export function control<C extends Control>(path: string, name: C): Promise<Await
     path,
     (short) =>
       new Promise((resolve, reject) => {
-        const question = request({ socketPath: short, path: `/${name}`, method: 'POST', agent: false }, (response) => {
-          let text = '';
-          response.setEncoding('utf8');
-          response.on('data', (part: string) => (text += part));
-          response.on('error', reject);
-          response.on('end', () => {
-            try {
-              const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
-              if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
-              else
+        // Of the name that is the default Node asks whether it is an IPv6 address, by an expression that takes 4 ms to compile.
+        const host = '127.0.0.1';
+        const question = request(
+          { host, socketPath: short, path: `/${name}`, method: 'POST', agent: false },
+          (response) => {
+            let text = '';
+            response.setEncoding('utf8');
+            response.on('data', (part: string) => (text += part));
+            response.on('error', reject);
+            response.on('end', () => {
+              try {
+                const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
+                if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
+                else
+                  reject(
+                    new SealpinError(
+                      isCode(body.code) ? body.code : 'internal',
+                      body.detail,
+                      body.hint === undefined ? {} : { hint: body.hint },
+                    ),
+                  );
+              } catch (error) {
                 reject(
-                  new SealpinError(
-                    isCode(body.code) ? body.code : 'internal',
-                    body.detail,
-                    body.hint === undefined ? {} : { hint: body.hint },
-                  ),
+                  new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
                 );
-            } catch (error) {
-              reject(
-                new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
-              );
-            }
-          });
-        });
+              }
+            });
+          },
+        );
         question.on('error', (error) => {
           const isAbsent = ['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(errnoOf(error) ?? '');
           reject(isAbsent ? new SealpinError('not_running') : error);

@@ -10,8 +10,9 @@ import type { Homes, StoredCounts } from './control.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { loadKubo, localPaths, saveKubo } from './state.ts';
 
-/** The id of the Kubo in stored rows and in `PINNING_SERVICES`; the embedded node is `local`. */
+/** The IDs of the Kubo and of the embedded node, in stored rows and in `PINNING_SERVICES`. */
 export const kuboId = 'kubo';
+export const embeddedId = 'local';
 
 /**
  * Which Kubo the user of `start` asks for: `url` without credentials, without `/api/v0` and without a final slash; `none`; or

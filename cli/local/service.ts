@@ -12,6 +12,7 @@ import { openAccount } from './default-account.ts';
 import {
   askHomes,
   chooseKubo,
+  embeddedId,
   homesOf,
   type Kubo,
   type KuboChoice,
@@ -175,7 +176,7 @@ function workerVars(
 
 /** The list for the Worker: the first takes new bytes, and files at the other one stay readable. */
 function pinningServices(nodeUrl: string, kubo: Kubo | undefined): Record<string, string>[] {
-  const node = { id: 'local', type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
+  const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
   if (kubo === undefined) return [node];
   const token = kubo.token === undefined ? {} : { tokenSecret: 'KUBO_TOKEN' };
   return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];

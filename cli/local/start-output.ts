@@ -3,30 +3,38 @@ import type { Context } from '../context.ts';
 import type { Homes } from './control.ts';
 import { describeLeft, describePeers } from './external-kubo.ts';
 
-/** Prints the address of a service that is ready, where its API key is, and a request to try. */
+/** Prints the address of a service that is ready, where its API key is, a request to try, and `stop`: how it is stopped. */
 export async function printReady(
   { output }: Context,
-  { url, account, homes, keyFile }: { url: string; account: string; homes: Homes; keyFile: string },
+  o: {
+    readonly url: string;
+    readonly account: string;
+    readonly homes: Homes;
+    readonly keyFile: string;
+    readonly stop: string;
+  },
 ): Promise<void> {
-  const { kubo, left } = homes;
+  const { url, account, keyFile } = o;
+  const { kubo, left } = o.homes;
   output.note(`the service listens at ${url}`);
   output.note(`open links and encrypted files in a browser at ${url}/`);
   if (kubo?.status === 'ok')
     output.note(`new files go to the Kubo at ${kubo.url} (${kubo.version}, ${describePeers(kubo.peers)})`);
   if (left !== undefined) output.warn(describeLeft(left));
   output.note(`the API key of its account is in ${keyFile} (apiKey)`);
-  output.note(`try: ${curlLine(url, keyFile)}`);
+  output.note('try the HTTP API:', curlLines(url, keyFile));
+  output.note(o.stop);
   await output.result({ url, account, keyFile, ...(kubo && { kubo }) }, [url]);
 }
 
 /**
  * A command that works unchanged in any POSIX shell, and puts the key neither into an argument of a program, where other
- * users could see it, nor into the shell history.
+ * users could see it, nor into the shell history. In lines, most of which fit a terminal of 80 columns.
  */
-function curlLine(url: string, keyFile: string): string {
+function curlLines(url: string, keyFile: string): string[] {
   const file = `'${keyFile.replaceAll("'", String.raw`'\''`)}'`;
   const header = String.raw`s/.*"apiKey": "\(.*\)".*/header = "Authorization: Bearer \1"/p`;
-  return `sed -n '${header}' ${file} | curl -sS --config - ${url}/v1/storage`;
+  return [`sed -n '${header}' \\`, `  ${file} |`, `  curl -sS --config - ${url}/v1/storage`];
 }
 
 /** The fields of a line of the log that are shown to people. */
@@ -43,8 +51,23 @@ type Entry = {
   readonly service?: string;
 };
 
+/**
+ * Prints the lines of the Worker's log. Those before `release` are held: the requests by which the service gets ready are shown
+ * below its address, or above why it did not start.
+ */
+export function heldLog(context: Context): { line(this: void, text: string): void; release(): void } {
+  let held: string[] | undefined = [];
+  return {
+    line: (text) => (held === undefined ? logLine(context, text) : void held.push(text)),
+    release() {
+      for (const text of held ?? []) logLine(context, text);
+      held = undefined;
+    },
+  };
+}
+
 /** Prints a line of the Worker's log, with the time: as JSON with `--json`, as text for a person. */
-export function logLine({ output, stderr }: Context, line: string): void {
+function logLine({ output, stderr }: Context, line: string): void {
   const time = new Date().toISOString();
   let entry: Entry;
   try {

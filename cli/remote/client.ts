@@ -12,6 +12,7 @@ import {
   StoredFile,
 } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
@@ -188,8 +189,9 @@ export function refuseEmptyPage({ files, cursor }: FileList): void {
 export interface Api {
   health(): Promise<Health>;
   /** Stores bytes unchanged. The service checks `cid`, if given, before it keeps anything. */
+  /** Stores a file, or, with `car`, the file whose blocks the body has. */
   store(
-    body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined },
+    body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
     o: { cid: string | undefined; onSent: () => void },
   ): Promise<StoredFile>;
   list(o: {
@@ -231,7 +233,7 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
     },
     async store(body, o) {
       const path = o.cid === undefined ? 'v1/storage/plain' : `v1/storage/plain?cid=${o.cid}`;
-      const headers = { 'content-type': 'application/octet-stream' };
+      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
       return json(
         await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }),
         StoredFile,

@@ -79,11 +79,18 @@ function notBlobId(text: string): [detail: string, hint?: string] {
  *
  * @param cid a checked blob ID
  * @param onBlock gets each verified block
+ * @returns `isHere`: whether it can come from the local service only
  * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer, and pinning_timeout, which
  *   `readFailure` converts; the streams fail with the same
  */
-export async function openBlob(cid: string, context: Context, onBlock?: OpenOptions['onBlock']): Promise<IpfsFile> {
-  return openFile(cid, await sourcesOf(context), { ...optionsOf(context), ...(onBlock && { onBlock }) });
+export async function openBlob(
+  cid: string,
+  context: Context,
+  onBlock?: OpenOptions['onBlock'],
+): Promise<IpfsFile & { readonly isHere: boolean }> {
+  const { sources, isHere } = await findSources(context);
+  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), ...(onBlock && { onBlock }) });
+  return { size, read, isHere };
 }
 
 /** The size of a blob in bytes, by its verified root block. Fails as `openBlob`. */
@@ -124,12 +131,16 @@ const hedgeMs = 3_000;
 
 /** The service, then the configured gateways. @throws service_unreachable when there are none */
 export async function sourcesOf(context: Context): Promise<BlockSource[]> {
-  const { url, gateways } = await findService(context);
+  return (await findSources(context)).sources;
+}
+
+async function findSources(context: Context): Promise<{ sources: BlockSource[]; isHere: boolean }> {
+  const { url, local, gateways } = await findService(context);
   const service = url === undefined ? [] : [sourceAt(url, `service ${url.host}`, context)];
   const sources = [...service, ...sourcesAt(gateways, context)];
   if (sources.length === 0)
     throw noService('name the service that stores it: --service https://… (the sender knows it)');
-  return sources;
+  return { sources, isHere: local === true && gateways.length === 0 };
 }
 
 /** Gateways as sources of blocks, in order of preference. */

@@ -8,7 +8,6 @@ import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from '../io/byte-stream.ts';
-import { request as requestHttp } from '../io/node-http.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from './timeouts.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -44,7 +43,7 @@ export type SendOptions = {
  *   errors of the request's body, the reason of the signal
  */
 export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
-  const requestBy = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
+  const { request: requestBy } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
   o.signal.throwIfAborted();
   const { body } = o;
   const peer: Peer = { url, name: o.name ?? url.host, sentBytes: 0, bodyBytes: body?.bytes };

@@ -15,7 +15,7 @@ import { pathsIn } from '../io/paths.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { openBlob, optionsOf } from './fetch-blob.ts';
 
-/** A smaller blob is fetched again as quickly. */
+/** A smaller blob is fetched again as quickly, and so is one of the local service, whatever its size. */
 const worthKeepingBytes = 16 * 1024 * 1024;
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 
@@ -33,13 +33,13 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   let kept: Kept | undefined;
-  const { size, read } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
+  const { size, read, isHere } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
   let isBroken = false;
 
   async function* blocks(): AsyncGenerator<Uint8Array> {
     let position = 0;
     // Not before the first byte is asked for: the caller may find that its output has no room.
-    if (size > worthKeepingBytes) kept = await keep(cid, size, context);
+    if (size > worthKeepingBytes && !isHere) kept = await keep(cid, size, context);
     for await (const chunk of kept?.read({ ...context, signal }) ?? []) {
       position += chunk.length;
       yield chunk;

@@ -4,6 +4,8 @@ import {
   AccountReceipt,
   AccountSummary,
   ChangedKey,
+  Migration,
+  MigrationList,
   NewAccountResponse,
   type AccountChanges,
   type NewAccount,
@@ -25,6 +27,10 @@ export interface Operator {
   remove(id: string): Promise<AccountReceipt>;
   /** Adds the scope `share` to a key that is older than it. */
   upgradeKey(id: string, keyId: string): Promise<ChangedKey>;
+  /** Begins to move what one pinning service holds to another, both by their IDs, or goes on with it. */
+  migrate(from: string, to: string): Promise<Migration>;
+  migrations(): Promise<Migration[]>;
+  cancelMigration(from: string, to: string): Promise<Migration>;
 }
 
 /** The operator's routes of a service. */
@@ -64,6 +70,18 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
       const path = `${accountPath(id)}/keys/${encodeURIComponent(keyId)}`;
       const body = jsonBody({ addScope: 'share' });
       return await json(await call(service, path, { method: 'PATCH', ...body, ...common }), ChangedKey, url);
+    },
+    async migrate(from, to) {
+      const response = await call(service, 'v1/migrations', { method: 'POST', ...jsonBody({ from, to }), ...common });
+      return await json(response, Migration, url);
+    },
+    async migrations() {
+      const response = await call(service, 'v1/migrations', { method: 'GET', ...common });
+      return (await json(response, MigrationList, url)).migrations;
+    },
+    async cancelMigration(from, to) {
+      const path = `v1/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
+      return await json(await call(service, path, { method: 'DELETE', ...common }), Migration, url);
     },
   };
 }

@@ -1,7 +1,8 @@
 /** Storing a stream of container bytes as a blob, and checking what the service stored. */
 import type { StoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { carBytesOf, carOfBytes, cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -25,9 +26,69 @@ export async function store(
   container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'>; readonly onBytes: (bytes: number) => void },
 ): Promise<StoredFile> {
-  // Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash.
-  const builder = cidBuilder({ digest: nodeBackend.sha256 });
-  const reader = container.stream.getReader();
+  const { stream, bytes } = container;
+  const sending = isCar(bytes) ? await asCar(stream, bytes, o) : await asBytes(container, o);
+  let sent = false;
+  try {
+    let file;
+    try {
+      file = await o.api.store(sending.body, { cid: sending.known, onSent: () => (sent = true) });
+    } catch (error) {
+      if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
+      file = await lookUp(sending.computed().cid, error, o);
+    }
+    await refuseOther(file, sending.computed(), o.api);
+    return file;
+  } catch (error) {
+    await sending.cancel(error);
+    throw error;
+  }
+}
+
+/** A container as it is sent. */
+type Sending = {
+  readonly body: Parameters<Api['store']>[0];
+  /** Its CID, where that is known before it is sent. */
+  readonly known: string | undefined;
+  /** What was sent, once all of it was. @throws service_answer before that */
+  computed(): SizedCid;
+  /** Ends the reading of the container. */
+  cancel(reason: unknown): Promise<void>;
+};
+type Container = Parameters<typeof store>[0];
+type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
+
+/** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
+const digest = nodeBackend.sha256;
+
+/** Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a file is the most that it takes. */
+const maxCarBytes = 16 * 2 ** 30;
+
+const isCar = (bytes: number | undefined): bytes is number =>
+  bytes !== undefined && bytes > bufferedBytes && bytes <= maxCarBytes;
+
+/** Bytes of the request that stores a container of so many. */
+export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
+
+/** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
+async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
+  const source = byteReader(stream);
+  let computed: SizedCid | undefined;
+  async function* blocks(): AsyncGenerator<Uint8Array> {
+    computed = yield* carOfBytes(source, { digest, onTaken });
+  }
+  return {
+    body: { stream: blocks(), bytes: await bodyBytesOf(bytes), car: true },
+    known: undefined,
+    computed: () => computedCid(computed),
+    cancel: (reason) => source.cancel(reason),
+  };
+}
+
+/** As it is; up to `bufferedBytes`, once its CID is known. */
+async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
+  const builder = cidBuilder({ digest });
+  const reader = stream.getReader();
   let computed: SizedCid | undefined;
   const next = async (): Promise<Uint8Array | undefined> => {
     const { done, value } = await reader.read();
@@ -35,32 +96,27 @@ export async function store(
     else await builder.write(value);
     return value;
   };
+  const buffered: Uint8Array[] = [];
   try {
-    const buffered: Uint8Array[] = [];
-    for (let bytes = 0; (container.bytes ?? 0) <= bufferedBytes && bytes <= bufferedBytes;) {
+    let left = (bytes ?? 0) <= bufferedBytes ? bufferedBytes : -1;
+    while (left >= 0) {
       const chunk = await next();
       if (chunk === undefined) break;
       buffered.push(chunk);
-      bytes += chunk.length;
+      left -= chunk.length;
     }
-    let sent = false;
-    const body = {
-      stream: forward(buffered, computed === undefined ? next : undefined, o.onBytes),
-      bytes: computed?.bytes ?? container.bytes,
-    };
-    let file;
-    try {
-      file = await o.api.store(body, { cid: computed?.cid, onSent: () => (sent = true) });
-    } catch (error) {
-      if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
-      file = await lookUp(computedCid(computed).cid, error, o);
-    }
-    await refuseOther(file, computedCid(computed), o.api);
-    return file;
   } catch (error) {
     await reader.cancel(error);
     throw error;
   }
+  const known: SizedCid | undefined = computed;
+  const body = forward(buffered, known === undefined ? next : undefined, onBytes);
+  return {
+    body: { stream: body, bytes: known?.bytes ?? bytes, car: false },
+    known: known?.cid,
+    computed: () => computedCid(computed),
+    cancel: (reason) => reader.cancel(reason),
+  };
 }
 
 function computedCid(computed: SizedCid | undefined): SizedCid {

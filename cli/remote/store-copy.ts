@@ -12,7 +12,7 @@ import { attachment } from '../../client/attachment.ts';
 import { NewlyStoredFile } from '../../shared/api.ts';
 import type { OpenedAt } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { type BlockSource, carOf, openFile } from '../../shared/ipfs/index.ts';
+import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type Limits, limitsOf, refuseLarge } from './limits.ts';
 import { type Api, api, call, json } from './client.ts';
@@ -72,7 +72,7 @@ export async function storeCopy(
     let stored: UploadedFile;
     if (limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes) {
       const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
-      const headers = { 'content-type': 'application/vnd.ipld.car' };
+      const headers = { 'content-type': carType };
       const body = { stream: counted(car, o.onBytes), bytes: undefined };
       const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
       stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);

@@ -9,7 +9,7 @@ import type { Api } from './client.ts';
 import { type Limits, refuseLarge } from './limits.ts';
 import type { Service } from './service-choice.ts';
 import { hasSpool, type SourceMark, spoolId } from './spool.ts';
-import { bufferedBytes, store } from './store-blob.ts';
+import { bodyBytesOf, bufferedBytes, store } from './store-blob.ts';
 import { upload, type Uploading } from './upload-blob.ts';
 
 /** An encrypted file. */
@@ -142,7 +142,7 @@ async function startOf(
   requestBytes: number,
 ): Promise<{ readonly container: Container; readonly isAll: boolean }> {
   const { stream, bytes } = container;
-  if (bytes !== undefined) return { container, isAll: bytes <= requestBytes };
+  if (bytes !== undefined) return { container, isAll: (await bodyBytesOf(bytes)) <= requestBytes };
   const reader = stream.getReader();
   const begun: Uint8Array[] = [];
   let begunBytes = 0;

@@ -226,7 +226,7 @@ async function sendOnce(
       if (progress === undefined) {
         if (isContinued)
           output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
-        progress = output.progress('uploading', state.bytes, offset);
+        progress = output.progress('uploading', state.bytes, { from: offset });
         shown = offset;
       }
       progress.add(offset - shown);

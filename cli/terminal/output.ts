@@ -9,7 +9,8 @@ import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
-import type { OutputStream } from './streams.ts';
+import { columnsOf, type OutputStream } from './streams.ts';
+import { wrapMessage } from './wrap.ts';
 
 /** Where output goes, and in which form. */
 export type OutputOptions = {
@@ -31,14 +32,21 @@ export interface Output {
    * stdout has taken it.
    */
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
-  /** Something worth knowing; silent with `--quiet` and `--json`. */
-  note(text: string): void;
+  /**
+   * Something worth knowing; silent with `--quiet` and `--json`.
+   *
+   * @param lines below it, such as a command to copy; never broken
+   */
+  note(text: string, lines?: readonly string[]): void;
   /** Something that may do harm. */
   warn(text: string): void;
   /** What exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
-  /** A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. */
-  progress(label: string, bytes?: number, from?: number): Progress;
+  /**
+   * A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. `amount`: what is
+   * counted, in words, where that is not bytes.
+   */
+  progress(label: string, bytes?: number, o?: { from?: number; amount?: (count: number) => string }): Progress;
   /** Reports what went wrong. @returns the exit code */
   failure(thrown: unknown): number;
 }
@@ -113,9 +121,16 @@ export function createOutput(o: OutputOptions): Output {
   const paint = (code: number, text: string): string => (coloured ? `\u001B[${code}m${text}\u001B[0m` : text);
   const warnings: string[] = [];
   let bar: Progress | undefined;
-  const print = (text: string): void => {
+  /** Text of one or more lines, each of which a terminal gets in lines that fit it. */
+  const print = (text: string, label?: { readonly word: string; readonly colour: number }): void => {
     bar?.hide();
-    o.stderr.write(`sealpin: ${text}\n`);
+    const start = label === undefined ? 'sealpin: ' : `sealpin: ${label.word}: `;
+    const columns = o.stderr.isTTY === true ? columnsOf(o.stderr) : Infinity;
+    const lines = `${start}${text}`.split('\n').flatMap((line) => wrapMessage(line, columns));
+    const shown = lines.join('\n');
+    const painted =
+      label === undefined ? shown : shown.replace(`${label.word}:`, paint(label.colour, `${label.word}:`));
+    o.stderr.write(`${painted}\n`);
   };
   return {
     json: o.json,
@@ -125,22 +140,25 @@ export function createOutput(o: OutputOptions): Output {
       if (o.json) await write(o.stdout, `${visibleJson(warnings.length > 0 ? { ...object, warnings } : object)}\n`);
       else if (lines.length > 0) await write(o.stdout, `${lines.map(visible).join('\n')}\n`);
     },
-    note(text) {
-      if (!o.quiet && !o.json) print(visible(text));
+    note(text, lines = []) {
+      if (o.quiet || o.json) return;
+      print(visible(text));
+      for (const line of lines) o.stderr.write(`  ${visible(line)}\n`);
     },
     warn(text) {
       if (o.json) warnings.push(text);
-      else print(`${paint(33, 'warning:')} ${visible(text)}`);
+      else print(visible(text), { word: 'warning', colour: 33 });
     },
     secret(text) {
-      print(text);
+      bar?.hide();
+      o.stderr.write(`sealpin: ${text}\n`);
     },
-    progress(label, bytes, from = 0) {
+    progress(label, bytes, { from = 0, amount } = {}) {
       bar?.done();
       bar =
         o.quiet || o.json || o.stderr.isTTY !== true
           ? silentProgress
-          : progressBar({ stderr: o.stderr, label, bytes, from, now: o.now });
+          : progressBar({ stderr: o.stderr, label, bytes, from, amount, now: o.now });
       return bar;
     },
     failure(thrown) {
@@ -149,10 +167,10 @@ export function createOutput(o: OutputOptions): Output {
       if (o.json) {
         o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
-        print(`${paint(31, 'error:')} ${visibleLines(error.message)}`);
+        print(visibleLines(error.message), { word: 'error', colour: 31 });
         const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;
         const hint = hintFor(error);
-        if (hint !== undefined) print(`${paint(36, 'hint:')} ${visibleLines(hint)}${wait}`);
+        if (hint !== undefined) print(`${visibleLines(hint)}${wait}`, { word: 'hint', colour: 36 });
       }
       return describe(error.code).exit;
     },

@@ -43,7 +43,7 @@ export function timeText(seconds: number): string {
  * The line itself, cut to the width of the terminal.
  *
  * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known, `elapsedMs` since the start, `columns` of
- *   the terminal
+ *   the terminal; `amount` gives a number of bytes as text, or of what else is counted
  */
 export function progressLine(o: {
   label: string;
@@ -52,14 +52,16 @@ export function progressLine(o: {
   total: number | undefined;
   elapsedMs: number;
   columns: number;
+  amount?: ((count: number) => string) | undefined;
 }): string {
+  const { amount = sizeText } = o;
   // Work that is not measured in bytes, such as deriving a key.
   if (o.total === undefined && o.bytes === 0) return o.label.slice(0, o.columns - 1);
   const rate = o.elapsedMs > 0 ? (Math.max(0, o.bytes - (o.from ?? 0)) * 1000) / o.elapsedMs : 0;
-  const parts = [sizeText(o.bytes)];
-  if (o.total !== undefined) parts[0] += ` of ${sizeText(o.total)}`;
+  const parts = [amount(o.bytes)];
+  if (o.total !== undefined) parts[0] += ` of ${amount(o.total)}`;
   if (rate > 0) {
-    parts.push(`${sizeText(rate)}/s`);
+    parts.push(`${amount(rate)}/s`);
     if (o.total !== undefined && o.bytes < o.total) parts.push(`${timeText((o.total - o.bytes) / rate)} left`);
   }
   const text = `${o.label}  ${parts.join('  ')}`;
@@ -72,12 +74,13 @@ export function progressLine(o: {
   return `${text}${bar} ${percent}`.slice(0, o.columns - 1);
 }
 
-/** A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done already. */
+/** A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done already; `amount` as for its line. */
 export function progressBar(o: {
   stderr: OutputStream;
   label: string;
   bytes: number | undefined;
   from: number;
+  amount?: ((count: number) => string) | undefined;
   now: () => number;
 }): Progress {
   const start = o.now();
@@ -95,6 +98,7 @@ export function progressBar(o: {
       total: o.bytes,
       elapsedMs: drawn - start,
       columns: columnsOf(o.stderr),
+      amount: o.amount,
     });
     o.stderr.write(`\r\u001B[K${line}`);
   };

@@ -1,5 +1,6 @@
 /** The text of `--help`, wrapped to the width of the terminal. */
 import type { Command, Heading } from '../command.ts';
+import { wrap } from './wrap.ts';
 
 /** Longer lines are hard to read, however wide the terminal is. */
 const maxColumns = 100;
@@ -14,20 +15,6 @@ export function synopsis(command: Command): string {
   }
   if (command.rest !== undefined) words.push(`[<${command.rest}>]…`);
   return `${words.join(' ')} [flags]`;
-}
-
-/** Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its own. */
-function wrap(text: string, columns: number): string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(/\s+/)) {
-    if (line !== '' && line.length + 1 + word.length > columns) {
-      lines.push(line);
-      line = '';
-    }
-    line += line === '' ? word : ` ${word}`;
-  }
-  return [...lines, line];
 }
 
 /** Terms with their descriptions: beside each other where there is room, else below each other. */

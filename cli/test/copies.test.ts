@@ -150,7 +150,38 @@ describe('pin', () => {
   });
 });
 
+/** Changes what a service knows of a file. */
+async function changed(at: { service: string; apiKey: string }, fileId: string, change: object): Promise<void> {
+  const response = await fetch(`${at.service}/v1/storage/${fileId}`, {
+    method: 'PATCH',
+    headers: { authorization: `Bearer ${at.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(change),
+  });
+  expect(response.status, await response.text()).toBe(200);
+}
+
 describe('copy', () => {
+  test.each([
+    { scopes: 'write', says: /is called, its metadata and tags stay behind: the API key of weak lacks read/ },
+    { scopes: 'read,write', says: /does not expire: the API key of weak lacks delete/ },
+  ])('says what stays behind where the other API key may only $scopes', async ({ scopes, says }) => {
+    const directory = await temporaryDirectory();
+    const put = await connect({ service: local.url, apiKey: local.apiKey }).put(`for ${scopes}`, { mode: 'plain' });
+    const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+    await changed({ service: local.url, apiKey: local.apiKey }, put.fileId, { filename: 'a.txt', expiresAt });
+    const env = { env: { SEALPIN_API_KEY: apiKey } };
+    const create = ['key', 'create', 'weak', '--scopes', scopes, '--service', other.url];
+    const { stdout: stdin } = await run(create, directory, env);
+    const [home, quiet] = [['--data-dir', join(directory, 'home')], { stdin }];
+    expect(await run(['login', other.url, '--name', 'weak', ...home], directory, quiet)).toMatchObject({ exit: 0 });
+    const copy = ['copy', put.cid, '--to', 'weak', '--service', local.url, ...home];
+    const ran = await run(copy, directory, { env: { SEALPIN_API_KEY: local.apiKey } });
+    expect(ran).toMatchObject({ exit: 0, stdout: `${put.cid}\n`, stderr: says });
+    const [copied] = (await there.list({ cid: put.cid })).files;
+    expect(copied).toMatchObject({ filename: scopes === 'write' ? null : 'a.txt' });
+    expect(copied).not.toHaveProperty('expiresAt');
+  });
+
   test('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
     const directory = await temporaryDirectory();
     const here = connect({ service: local.url, apiKey: local.apiKey });
@@ -162,6 +193,14 @@ describe('copy', () => {
     const blob = await here.put(noise, { mode: 'plain' });
     const small = await here.put('by its file ID', { mode: 'plain' });
     const sealed = await here.put(noise, { name: 'film.mkv' });
+    const known = { metadata: { project: 'north' }, tags: ['tax', '2026'] };
+    const later = new Date(Date.now() + 9 * 86_400_000).toISOString();
+    await changed({ service: local.url, apiKey: local.apiKey }, blob.fileId, { filename: 'noise.bin', ...known });
+    await changed({ service: local.url, apiKey: local.apiKey }, sealed.fileId, {
+      contentType: 'video/x-matroska',
+      expiresAt: later,
+      ...known,
+    });
     const argv = ['copy', blob.cid, small.fileId, sealed.fileId, '--to', 'other', '--json'];
     const { copies } = (await jsonOf(sealpin(argv, directory))) as { copies: { blobId: string; fileId: string }[] };
     expect(copies.map(({ blobId }) => blobId).slice(0, 2)).toEqual([blob.cid, small.cid]);
@@ -169,10 +208,14 @@ describe('copy', () => {
     expect(film.blobId).not.toBe(sealed.cid);
     expect(Buffer.from(await (await there.get(film.fileId)).bytes())).toEqual(noise);
     expect((await there.list({ limit: 3 })).files).toMatchObject([
-      { filename: 'film.mkv' },
-      { cid: small.cid },
-      { cid: blob.cid },
+      { filename: 'film.mkv', contentType: 'video/x-matroska', expiresAt: later, ...known },
+      { cid: small.cid, filename: null },
+      { cid: blob.cid, filename: 'noise.bin', ...known },
     ]);
+    expect(await sealpin(['copy', sealed.cid, '--to', 'other'], directory)).toMatchObject({
+      exit: 1,
+      stderr: RegExp(`by its file ID: ${sealed.fileId}`),
+    });
     expect(await sealpin(['copy', blob.cid, '--to', 'other', '--profile', 'other'], directory)).toMatchObject({
       exit: 2,
       stderr: /the service and the account that the files are in/,

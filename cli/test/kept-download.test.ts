@@ -187,6 +187,14 @@ describe('a download', () => {
     expect(await on.kept()).toEqual([]);
   });
 
+  test('keeps nothing of what the local service has', async () => {
+    const directory = await temporaryDirectory();
+    const ran = await run(['decrypt', shared.blobId, 'out', '--data-dir', local.dataDir], directory, { env });
+    expect(ran.exit).toBe(0);
+    expect((await readFile(join(directory, 'out'))).equals(shared.data)).toBe(true);
+    await expect(readdir(join(local.dataDir, 'downloads'))).rejects.toThrow('ENOENT');
+  });
+
   test.runIf(long)('S59: two at once of one blob: both get it, one of them keeps', async () => {
     const on = await scene();
     const other = on.argv.map((word) => (word === 'out' ? 'other' : word));

@@ -78,6 +78,31 @@ describe('output', () => {
     expect(stderr.text).not.toContain('    at ');
   });
 
+  test.each([40, 80])('a terminal of %i columns gets lines broken between words, and commands whole', (columns) => {
+    const { stderr, out } = collect({ tty: true });
+    stderr.columns = columns;
+    const command = 'sealpin inbox revoke 9f2c0d6be1a74583';
+    const path = `/home/${'ann/'.repeat(30)}private.key`;
+    out.warn(`the first words of a warning that is longer than one line of a terminal of eighty columns: ${command}`);
+    out.note(`wrote ${path} (keep it secret and back it up)`);
+    out.note('try:', ['one command \\'.repeat(20)]);
+    const lines = stderr.text.trimEnd().split('\n');
+    expect(lines.filter((line) => line.endsWith(command))).toHaveLength(1);
+    expect(lines).toContain(`  ${'one command \\'.repeat(20)}`);
+    expect(lines).toContain(`  ${path}`);
+    const others = lines.filter((line) => !line.includes('one command') && !line.includes(path));
+    for (const line of others)
+      expect(visible(line).replaceAll(/\\u\{1b\}\[\d+m/g, '').length).toBeLessThanOrEqual(columns);
+    expect(others[0]).toMatch(/^sealpin: \S+warning:\S+ the first words/);
+    expect(stderr.text.replaceAll(/\s+/g, ' ')).toContain('longer than one line of a terminal of eighty columns:');
+  });
+
+  test('what is not a terminal gets each message in one line', () => {
+    const { stderr, out } = collect();
+    out.note('word '.repeat(60).trim());
+    expect(stderr.text).toBe(`sealpin: ${'word '.repeat(60).trim()}\n`);
+  });
+
   test.each([
     { title: 'a terminal gets colours', tty: true, env: {}, coloured: true },
     { title: 'NO_COLOR takes them away', tty: true, env: { NO_COLOR: '1' }, coloured: false },
@@ -124,6 +149,9 @@ describe('progress', () => {
     );
     expect(progressLine({ ...o, bytes: 0, total: undefined })).toBe('storing');
     expect(progressLine({ ...o, columns: 40 })).toHaveLength(39);
+    expect(progressLine({ ...o, bytes: 5, total: 20, elapsedMs: 2000, amount: String })).toContain(
+      '5 of 20  2.5/s  0:06 left',
+    );
     expect(progressLine({ ...o, bytes: 2 * 1024 ** 3 })).toContain('100%');
   });
 

@@ -1,9 +1,13 @@
 /** A whole service is backed up, destroyed and restored: its objects by `npm run backup` and `restore`, its bytes by Kubo's repository. */
-import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connect, receive } from '../../client/index.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { isSealpinError } from '../../shared/errors.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { backup } from '../service-backup.ts';
@@ -11,6 +15,8 @@ import { operatorApi } from '../operator-api.ts';
 import { parseOptions } from '../options.ts';
 import { restore } from '../service-restore.ts';
 import { newFolder, processWith, refusal } from './deployment.ts';
+
+const run = promisify(execFile);
 
 describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
   let kubo: RealKubo;
@@ -31,6 +37,12 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return service;
   }
 
+  /** The secret of a link, and pieces of it: behind `1`, the ID has 22 characters, the secret 43. */
+  function secretsIn(link: string): string[] {
+    const secret = link.slice(link.indexOf('#') + 24, link.indexOf('#') + 67);
+    return [secret, secret.slice(0, 16), secret.slice(-16)];
+  }
+
   type Stored = { apiKey: string; fileId: string; bytes: string };
 
   async function store(service: Service, apiKey: string, mode: string, bytes: string): Promise<Stored> {
@@ -47,7 +59,31 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return { apiKey, fileId, bytes };
   }
 
-  test('opens every file with the old API keys after everything at Cloudflare is gone', async () => {
+  /** Links to a file that open twice, but for the times that they have been opened; the last one is revoked. */
+  async function send(service: Service, apiKey: string): Promise<string[]> {
+    const connection = connect({ service: service.url, apiKey });
+    const links: string[] = [];
+    for (const before of [0, 1, 2, 'revoked'] as const) {
+      const { link, share } = await connection.send([{ source: 'sent', name: 'sent.txt' }], { opens: 2 });
+      if (before === 'revoked') await connection.unshare(share.id);
+      else for (let times = 0; times < before; times += 1) expect(await opened(link, service)).toBe('sent');
+      links.push(link);
+    }
+    return links;
+  }
+
+  /** What a link gives at a service: the text of its file, or the code of the error. */
+  async function opened(link: string, service: Service): Promise<string> {
+    try {
+      const { files } = await receive(link.replace(/^http:\/\/[^/]+/, service.url));
+      return (await (await files[0]?.open())?.text()) ?? '';
+    } catch (error) {
+      if (isSealpinError(error)) return error.code;
+      throw error;
+    }
+  }
+
+  test('opens every file with the old API keys, and links, after everything at Cloudflare is gone', async () => {
     const first = await startEmpty();
     const stored: Stored[] = [];
     for (const name of ['one', 'two']) {
@@ -55,6 +91,7 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       stored.push(await store(first, apiKey, 'plain', `plain of ${name}`));
       stored.push(await store(first, apiKey, 'encrypted', `encrypted of ${name} `.repeat(70_000)));
     }
+    const links = await send(first, stored[0]?.apiKey ?? '');
     const folder = await newFolder();
     const context = processWith(folder, {});
     const dir = join(folder.dir, 'backup');
@@ -67,14 +104,21 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       for (const { apiKey } of stored) expect(text).not.toContain(apiKey.slice(3));
       expect(text).not.toContain(adminToken);
       expect(text).not.toContain('encrypted of');
+      for (const link of links) for (const part of secretsIn(link)) expect(text).not.toContain(part);
     }
     const again = backup(operatorApi(first.url, adminToken), first.url, dir, context);
     expect(await refusal(again)).toEqual(['usage', expect.stringContaining('complete backup'), expect.any(String)]);
 
-    // Objects and KV are destroyed; Kubo comes back with its repository.
+    // Objects and KV are destroyed, and so is Kubo's repository, which comes back from a copy.
     await first.close();
     services = [];
     await kubo.stop();
+    const copy = join(folder.dir, 'ipfs.tar');
+    await run('tar', ['-C', kubo.dir, '-cf', copy, '.']);
+    await rm(kubo.dir, { recursive: true });
+    await mkdir(kubo.dir);
+    await run('tar', ['-C', kubo.dir, '-xpf', copy]);
+    expect(await kubo.ipfs('repo', 'verify')).toContain('all blocks validated');
     await kubo.start();
 
     const wrong = await startEmpty('another-name');
@@ -98,6 +142,12 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       });
       expect([response.status, (await response.text()) === bytes]).toEqual([200, true]);
     }
+    for (const results of [
+      ['sent', 'sent', 'gone', 'not_found'],
+      ['sent', 'gone', 'gone', 'not_found'],
+      ['gone', 'gone', 'gone', 'not_found'],
+    ])
+      expect(await Promise.all(links.map((link) => opened(link, second)))).toEqual(results);
     // The pins are ours again: deleting a file removes its pin.
     const [gone] = stored;
     const pins = (await kubo.ipfs('pin', 'ls', '--type=recursive', '--quiet')).trim().split('\n');

@@ -26,6 +26,8 @@ export type Cloudflare = {
   domains: Map<string, string>;
   /** Requests as `METHOD path`. */
   requests: string[];
+  /** Errors for requests, as `METHOD path` within the account. */
+  refusals: Map<string, { code: number; message: string }>;
   /** The variables of the environment with which wrangler uses it. */
   env: Record<string, string>;
   close(): Promise<void>;
@@ -42,6 +44,7 @@ export async function startCloudflare(): Promise<Cloudflare> {
     namespaces: new Map<string, string>(),
     domains: new Map<string, string>(),
     requests: [] as string[],
+    refusals: new Map<string, { code: number; message: string }>(),
   };
   const server = await startLoopbackServer((request, response) => {
     void bodyOf(request).then(async (body) => {
@@ -56,7 +59,8 @@ export async function startCloudflare(): Promise<Cloudflare> {
         body,
         type: request.headers['content-type'] ?? '',
       };
-      const reply = isKnown ? await replyTo(call, state) : invalidToken;
+      const refusal = state.refusals.get(`${method} ${path.replace(`/accounts/${accountId}`, '')}`);
+      const reply = refusal ? { status: 403, error: refusal } : isKnown ? await replyTo(call, state) : invalidToken;
       const { error, result = null } = reply;
       response.writeHead(reply.status ?? (error === undefined ? 200 : 404), { 'Content-Type': 'application/json' });
       response.end(

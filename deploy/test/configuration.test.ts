@@ -1,7 +1,11 @@
 /** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { faultsOf, neededSecrets, readConfiguration } from '../configuration.ts';
 import { editConfiguration } from '../edit-configuration.ts';
+import { newConfiguration } from '../new-configuration.ts';
 import { parseOptions } from '../options.ts';
 import { newFolder, refusal } from './deployment.ts';
 
@@ -102,9 +106,49 @@ describe('setup writes the configuration', () => {
   });
 });
 
+describe('the configuration of a further service', () => {
+  test('is a copy that shares nothing with the first but the pinning services', async () => {
+    const folder = await newFolder();
+    const shared = ['"7420"', '"7421"', '0123456789abcdef', 'files.acme.org', 'SERVICE_ID = "first"'];
+    await folder.write((text) =>
+      text
+        .replace('binding = "API_KEYS"', '$&\nid = "0123456789abcdef"')
+        .replace('REPLICAS = ""', '$&\nSERVICE_ID = "first"')
+        .replace('kubo.example.com', 'kubo.acme.org')
+        .concat('\n[[routes]]\npattern = "files.acme.org"\ncustom_domain = true\n'),
+    );
+    for (const each of shared) expect(await folder.read()).toContain(each);
+    const config = join(folder.dir, 'wrangler.staging.toml');
+    for (const name of [undefined, 'sealpin'])
+      expect(await refusal(newConfiguration({ config, name }))).toEqual([
+        'usage',
+        expect.stringContaining('needs a name of its own'),
+        expect.stringContaining('--name sealpin-staging'),
+      ]);
+    expect(await newConfiguration({ config, name: 'sealpin-staging' })).toBe(true);
+    const text = await readFile(config, 'utf8');
+    for (const each of shared) expect(text).not.toContain(each);
+    const { name, kvId, domain, vars } = readConfiguration(config);
+    expect({ name, kvId, domain, services: vars['PINNING_SERVICES'] }).toEqual({
+      name: 'sealpin-staging',
+      kvId: undefined,
+      domain: undefined,
+      services: readConfiguration(folder.config).vars['PINNING_SERVICES'],
+    });
+    expect(faultsOf(readConfiguration(config))).toEqual([]);
+    // One that is there stays as it is.
+    expect(await newConfiguration({ config, name: 'another' })).toBe(false);
+    expect(await readFile(config, 'utf8')).toBe(text);
+    const nowhere = join(await temporaryDirectory(), 'wrangler.staging.toml');
+    expect((await refusal(newConfiguration({ config: nowhere, name: 'x' })))[1]).toBe(`${nowhere} does not exist`);
+  });
+});
+
 describe('the flags', () => {
   test('are parsed, paths from the working directory', () => {
     expect(parseOptions('doctor', ['--config', 'a.toml', '--url', 'https://files.acme.org/x'], '/srv')).toEqual({
+      account: undefined,
+      apiKeyFile: '/srv/api-key.txt',
       folder: undefined,
       config: '/srv/a.toml',
       adminTokenFile: '/srv/admin-token.txt',

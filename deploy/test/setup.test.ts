@@ -1,12 +1,13 @@
 /** `npm run setup` and `npm run doctor` with the real wrangler, which talks to a Cloudflare in memory, and a real Kubo. */
 import { execFile } from 'node:child_process';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
 import { startService } from '../../testkit/service.ts';
+import { missingTerminal, runAtTerminal } from '../../testkit/terminal.ts';
 import { doctor } from '../doctor.ts';
 import { parseOptions } from '../options.ts';
 import { setup } from '../setup.ts';
@@ -145,6 +146,98 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     await folder.write((text) => text.replace('"type": "cluster"', '"type": "kubo"'));
     expect([await folder.read(), cloudflare.workers.get('sealpin')]).toEqual(before);
   });
+
+  test('says what to do where Cloudflare refuses the Worker or its secrets, and goes on from there', async () => {
+    const folder = await newFolder();
+    const env = { ...cloudflare.env, KUBO_TOKEN: kubo.token };
+    const flags = [
+      '--config',
+      folder.config,
+      '--name',
+      'refused',
+      '--kubo-url',
+      kubo.url,
+      '--url',
+      'http://127.0.0.1:9',
+    ];
+    const run = (context = processWith(folder, env)) => setup(parseOptions('setup', flags, folder.dir), context);
+    cloudflare.refusals.set('PUT /workers/scripts/refused', {
+      code: 100_328,
+      message: 'CPU limits are not supported for the Free plan.',
+    });
+    expect(await refusal(run())).toEqual([
+      'service_unreachable',
+      expect.stringMatching(/^wrangler deploy failed: .*CPU limits are not supported/),
+      expect.stringMatching(/Workers Paid.*run npm run setup again/),
+    ]);
+    expect(cloudflare.workers.has('refused')).toBe(false);
+    cloudflare.refusals.clear();
+    // wrangler has created the namespace before, and would fail if it were to create it again.
+    const [kvId] = [...cloudflare.namespaces].find(([, title]) => title === 'refused-api-keys') ?? [];
+    cloudflare.refusals.set('PATCH /workers/scripts/refused/secrets-bulk', {
+      code: 10_013,
+      message: 'An unknown error.',
+    });
+    expect(await refusal(run())).toEqual([
+      'service_unreachable',
+      expect.stringMatching(/^wrangler secret bulk failed: /),
+      'the Worker is deployed, without these secrets: run npm run setup again',
+    ]);
+    expect(cloudflare.workers.get('refused')?.secrets).toEqual(new Map());
+    expect(cloudflare.workers.get('refused')?.bindings).toContainEqual({
+      name: 'API_KEYS',
+      type: 'kv_namespace',
+      namespace_id: kvId,
+    });
+    cloudflare.refusals.clear();
+    // The operator's token that the first run made is the one that counts.
+    const token = (await readFile(join(folder.dir, 'admin-token.txt'), 'utf8')).trim();
+    expect(await run()).toBe(1);
+    expect(cloudflare.workers.get('refused')?.secrets).toEqual(
+      new Map(Object.entries({ KUBO_TOKEN: kubo.token, ADMIN_TOKEN: token })),
+    );
+  });
+
+  test.skipIf(missingTerminal() !== undefined)(
+    'asks at a terminal for what is missing, and hides the token',
+    async () => {
+      const folder = await newFolder();
+      const admin = 'token-of-the-operator';
+      await writeFile(join(folder.dir, 'admin-token.txt'), `${admin}\n`);
+      const service = await startService({ vars: { ADMIN_TOKEN: admin } });
+      try {
+        const entry = join(packageRoot(), 'deploy', 'index.ts');
+        const argv = [
+          process.execPath,
+          entry,
+          'setup',
+          '--config',
+          folder.config,
+          '--name',
+          'asked',
+          '--url',
+          service.url,
+        ];
+        const { exit, screen } = await runAtTerminal(argv, {
+          cwd: folder.dir,
+          env: { ...cloudflare.env, npm_config_registry: 'http://127.0.0.1:9' },
+          steps: [
+            { after: 'The https: address of your Kubo', type: `${kubo.url}\r` },
+            { after: 'The token KUBO_TOKEN', type: `${kubo.token}\r` },
+            { after: 'What the first account is called', type: 'research\r' },
+          ],
+        });
+        expect({ exit, screen }).toMatchObject({ exit: 0 });
+        const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
+        for (const secret of [kubo.token, admin, apiKey]) expect(screen).not.toContain(secret);
+        expect(cloudflare.workers.get('asked')?.secrets.get('KUBO_TOKEN')).toBe(kubo.token);
+        const about = await fetch(`${service.url}/v1/account`, { headers: { Authorization: `Bearer ${apiKey}` } });
+        expect(await about.json()).toMatchObject({ account: { label: 'research' } });
+      } finally {
+        await service.close();
+      }
+    },
+  );
 
   test('doctor reports what an account lacks, and the command ends with its exit code', async () => {
     const folder = await newFolder();

@@ -55,6 +55,13 @@ describe('sealpin', () => {
     expect((await readdir(join(project, 'node_modules'))).filter((name) => !name.startsWith('.'))).toEqual(['sealpin']);
   });
 
+  test('installed for all users, brings its page to man', async () => {
+    const prefix = join(room, 'prefix');
+    const flags = ['--offline', `--cache=${join(room, 'cache')}`, '--no-audit', '--no-fund'];
+    await execute('npm', ['install', '--global', `--prefix=${prefix}`, ...flags, tarball]);
+    expect(await readFile(join(prefix, 'share/man/man1/sealpin.1'), 'utf8')).toMatch(/^\.TH SEALPIN 1/im);
+  });
+
   test.each([
     { entry: 'sealpin', kib: 96 },
     { entry: 'sealpin/crypto', kib: 60 },

@@ -1,10 +1,12 @@
 /**
  * The backup of an account, as its operator keeps it: pages of what the account's object holds. Nothing in it opens a file: keys are
- * hashes, the account's private key is sealed under API keys, headers are sealed to the account.
+ * hashes, the account's private key is sealed under API keys, headers are sealed to the account, records of shares under their links.
  */
 import * as v from 'valibot';
-import { AccountId, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, Time } from './fields.ts';
-import { PageQuery } from './files-shapes.ts';
+import { EventAction } from './events-shapes.ts';
+import { AccountId, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, ShareId, Time } from './fields.ts';
+import { DeletionReason, KeyFate, PageQuery, RemovedPin } from './files-shapes.ts';
+import { ShareStatus } from './shares-shapes.ts';
 
 /** The name of the format of a page. One that older services could not restore gets another. */
 export const backupFormat = 'sealpin-account-backup/v1';
@@ -12,8 +14,11 @@ export const backupFormat = 'sealpin-account-backup/v1';
 const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
-/** Where a page begins: the last key (`k`) or file (`f`) of the page before it. */
-const cursorPattern = /^[kf](0|[1-9][0-9]{0,14})$/;
+/**
+ * Where a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by its number, or a receipt (`r`) by its file ID; without
+ * one, at the first of them.
+ */
+const cursorPattern = /^([kfse]([1-9][0-9]{0,14})?|r([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?)$/;
 const Cursor = v.pipe(v.string(), v.regex(cursorPattern, 'cursor is not one that this service gave out'));
 
 export const BackupQuery = v.object({
@@ -82,6 +87,48 @@ export const BackupFile = v.strictObject({
 export type BackupFile = v.InferOutput<typeof BackupFile>;
 
 /**
+ * A share. `record` is sealed under the secret in its link, and null once the share has ended. `opened`: how often the record was
+ * handed out.
+ */
+export const BackupShare = v.strictObject({
+  number: Count,
+  id: ShareId,
+  createdBy: KeyId,
+  label: v.nullable(v.string()),
+  files: v.array(FileId),
+  createdAt: Time,
+  expiresAt: Time,
+  state: ShareStatus.entries.state,
+  password: v.boolean(),
+  opens: Count,
+  opened: Count,
+  record: v.nullable(Base64),
+});
+export type BackupShare = v.InferOutput<typeof BackupShare>;
+
+/** The receipt of a deleted file. `shares`: the IDs of those that ended with it. */
+export const BackupReceipt = v.strictObject({
+  fileId: FileId,
+  reason: DeletionReason,
+  key: KeyFate,
+  pins: v.array(RemovedPin),
+  shares: v.array(ShareId),
+  deletedAt: Time,
+});
+export type BackupReceipt = v.InferOutput<typeof BackupReceipt>;
+
+/** An event. `subject`: the ID of what it happened to, `source`: its name where another object reported it. */
+export const BackupEvent = v.strictObject({
+  number: Count,
+  time: Time,
+  action: EventAction,
+  by: v.nullable(KeyId),
+  subject: v.string(),
+  source: v.nullable(v.string()),
+});
+export type BackupEvent = v.InferOutput<typeof BackupEvent>;
+
+/**
  * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it begins, null for the first page; `next`:
  * where the page after it begins, null for the last one.
  */
@@ -94,6 +141,9 @@ export const BackupPage = v.strictObject({
   account: v.nullable(BackupAccount),
   keys: v.array(BackupKey),
   files: v.array(BackupFile),
+  shares: v.array(BackupShare),
+  receipts: v.array(BackupReceipt),
+  events: v.array(BackupEvent),
 });
 export type BackupPage = v.InferOutput<typeof BackupPage>;
 

@@ -246,6 +246,14 @@ export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filen
 /** What became of a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
 
+/** Why a file was deleted: by a request, or because its time had come. */
+export const DeletionReason = v.picklist(['deleted', 'expired']);
+export type DeletionReason = v.InferOutput<typeof DeletionReason>;
+
+/** What a deletion did to the key that opens the file. */
+export const KeyFate = v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']);
+export type KeyFate = v.InferOutput<typeof KeyFate>;
+
 /**
  * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
  * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
@@ -253,9 +261,9 @@ export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['un
  */
 export const Receipt = v.object({
   fileId: FileId,
-  reason: v.optional(v.picklist(['deleted', 'expired'])),
+  reason: v.optional(DeletionReason),
   deletedAt: v.optional(Timestamp),
-  key: v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']),
+  key: KeyFate,
   recoverableUntil: v.optional(Timestamp),
   pins: v.array(RemovedPin),
   shares: v.optional(v.array(EndedShare)),

@@ -60,6 +60,11 @@ export type ChangedKey = v.InferOutput<typeof ChangedKey>;
 export const DeniedCid = v.object({ cid: Cid, createdAt: Timestamp });
 export type DeniedCid = v.InferOutput<typeof DeniedCid>;
 
-/** `accounts`: how many hold a file with the CID. */
-export const DenylistReceipt = v.object({ cid: Cid, accounts: Count });
+/** A page of the accounts that hold a file with a CID. */
+export const DenylistQuery = v.object({
+  cursor: v.optional(v.pipe(AccountId, v.description('from the previous response'))),
+});
+
+/** `accounts`: how many hold a file with the CID, of those that this request told. With a `cursor` there are more to be told. */
+export const DenylistReceipt = v.object({ cid: Cid, accounts: Count, cursor: v.optional(AccountId) });
 export type DenylistReceipt = v.InferOutput<typeof DenylistReceipt>;

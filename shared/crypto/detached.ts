@@ -141,6 +141,8 @@ export interface PayloadSealer {
   write(plaintext: Uint8Array): Promise<Uint8Array[]>;
   /** Seals the last chunk. @returns the pieces that are full now; what is left is the tail */
   finish(): Promise<Uint8Array[]>;
+  /** How much plaintext makes the piece full, with less than a chunk for the next one. */
+  room(): number;
   /** How far the payload has been made, with arrays of its own. */
   state(): PayloadState;
   /** Makes the header, to a recipient. */

@@ -7,6 +7,9 @@ import { decodeNode } from './unixfs.ts';
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
 
+/** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
+export const carType = 'application/vnd.ipld.car';
+
 /** Which blocks of a file a CAR holds. */
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
@@ -23,7 +26,8 @@ export type CarOptions = OpenOptions & {
 };
 
 /**
- * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes out. The stream fails as `openFile` when
+ * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes
+ * out, but for leaves with `passLeaves`. The stream fails as `openFile` when
  * a block is missing; a CAR does not show that it is complete, so its reader must check that.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {

@@ -27,6 +27,11 @@ export type OpenOptions = {
   hedgeMs?: number;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest;
+  /**
+   * Whether leaves go out as they came from their source, and are not hashed: only for somebody who verifies each block, which a CAR lets
+   * its reader do.
+   */
+  passLeaves?: boolean;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
   /** Called with each source that gave wrong bytes, and the CID of the block. */
@@ -94,7 +99,15 @@ export async function readBlock(
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
   const idleMs = limits.idleMs ?? defaultIdleMs;
-  const reader = failoverReader(cid, sources, { signal, idleMs, strikes: new Map(), hedgeMs, digest, onMismatch });
+  const reader = failoverReader(cid, sources, {
+    signal,
+    idleMs,
+    strikes: new Map(),
+    hedgeMs,
+    digest,
+    passLeaves: false,
+    onMismatch,
+  });
   try {
     return await reader.fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   } finally {
@@ -106,13 +119,13 @@ export async function readBlock(
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, onBlock, onMismatch }: OpenOptions,
+  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, passLeaves, onBlock, onMismatch }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
-  const common = { idleMs, strikes, hedgeMs, digest, onMismatch };
+  const common = { idleMs, strikes, hedgeMs, digest, passLeaves, onMismatch };
   let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {

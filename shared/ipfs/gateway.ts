@@ -5,7 +5,7 @@
 import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './block-source.ts';
-import { carOf } from './car.ts';
+import { carOf, carType } from './car.ts';
 import { maxBlockBytes } from './profile.ts';
 
 /** What is used of a response; the `Response` of `fetch` is one. */
@@ -116,7 +116,7 @@ export function gateway({
       const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
       if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
       try {
-        return await get(cid, query, 'application/vnd.ipld.car', ';version=1;order=dfs;dups=y', signal);
+        return await get(cid, query, carType, ';version=1;order=dfs;dups=y', signal);
       } catch (error) {
         if (!(error instanceof WithoutCar)) throw error;
         const root = await block(cid, signal).catch(() => {

@@ -40,7 +40,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'client', 'worker', 'cli', 'testkit'], npm: /./, node: true },
   'packaging/test': { rooms: ['shared', 'client', 'cli', 'packaging', 'testkit'], npm: /./, node: true },
-  'deploy/test': { rooms: ['shared', 'worker', 'cli', 'deploy', 'testkit'], npm: /./, node: true },
+  'deploy/test': { rooms: ['shared', 'client', 'worker', 'cli', 'deploy', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
   'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },

@@ -104,6 +104,18 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
   });
 
+  test('the browser is asked to keep no copy of what is fetched', async () => {
+    const { url, passed } = await faultyProxy(
+      () => receiver.service.url,
+      () => undefined,
+    );
+    const { page } = await opened(small, { without: ways.memory }, `${url}/`);
+    await downloaded(page, 'Save small.bin');
+    const fetched = passed.filter(({ path }) => path.startsWith('/ipfs/'));
+    expect(fetched.map(({ headers }) => headers['cache-control'])).toEqual(fetched.map(() => 'no-cache'));
+    expect(fetched.length).toBeGreaterThan(0);
+  });
+
   test('a connection that breaks is continued where it stopped', async () => {
     const root = await proxied((count) => (count < 4 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
     const { page } = await opened(large, { without: ways.stream }, root);

@@ -5,12 +5,13 @@
 import { openBlob } from '../../client/blobs.ts';
 import { inspect, open } from '../../client/containers.ts';
 import { identitiesOf, type Credentials as KnownCredentials } from '../../client/credentials.ts';
-import { receivedFile, recordOf } from '../../client/receiving.ts';
+import { openReceived, recordOf, type OpenedFile } from '../../client/receiving.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { ShareStatus } from '../../shared/api/shares-shapes.ts';
 import { fileKeyOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
+import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, FileView, Found, Opened, Receiving } from '../protocol.ts';
@@ -75,10 +76,7 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
     async open(credentials, signal) {
       const known =
         fileKey ?? (await fileKeyOf(await stored(signal), { identities: identitiesOf(knownOf(credentials)) }));
-      const file = receivedFile({ cid }, { with: { fileKey: known }, from: service });
-      const probe = new AbortController();
-      const { size } = await file.open({ signal: AbortSignal.any([signal, probe.signal]) });
-      probe.abort();
+      const { size } = await openReceived({ cid }, { with: { fileKey: known }, from: service }, signal);
       return { files: [remoteFile({ cid, name: `${cid}.bin` }, size, known, service)] };
     },
   };
@@ -101,9 +99,14 @@ function knownOf({ password, keys }: Credentials): KnownCredentials {
   throw new SealpinError('wrong_kind', 'It needs a password, or a private key');
 }
 
+/** Large files come once: copies in the browser's cache would cost a third of the time, and room on the disk. */
+const fetchOnce: GatewayFetch = (url, init) => fetch(url, { ...init, cache: 'no-store' });
+
 function remoteFile(file: { cid: string; name: string }, size: number, fileKey: Uint8Array, from: string): Openable {
-  const received = receivedFile({ cid: file.cid, size }, { with: { fileKey }, from });
-  return { ...file, size, read: (signal) => readInWindows(received, size, signal) };
+  const { cid } = file;
+  const open = (signal: AbortSignal): Promise<OpenedFile> =>
+    openReceived({ cid, size }, { with: { fileKey }, from, fetch: fetchOnce }, signal);
+  return { ...file, size, read: (signal) => readInWindows(() => open(signal), size, signal) };
 }
 
 async function findFile({ file }: { file: File }): Promise<Found> {

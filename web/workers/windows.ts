@@ -1,5 +1,5 @@
 /** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
-import type { ReceivedFile } from '../../client/index.ts';
+import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 
@@ -22,22 +22,23 @@ const passing: readonly Code[] = [
 const maxRetries = 6;
 
 /**
- * The bytes of a file, each authenticated. When the connection breaks, reading goes on where it stopped.
+ * The bytes of a file, each authenticated. When the connection breaks, the file is opened again, and reading goes on where it stopped.
  * @param size what the file must have in all; it ends normally after exactly so many bytes
- * @throws what `open` of the file throws
+ * @throws what `open` throws, and what reading the file throws
  */
 export async function* readInWindows(
-  file: ReceivedFile,
+  open: () => Promise<OpenedFile>,
   size: number,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
+  let file: OpenedFile | undefined;
   let offset = 0;
   let retries = 0;
   do {
     try {
+      file ??= await open();
       const end = Math.min(size, offset + windowBytes);
-      const { stream } = await file.open({ start: offset, end, signal });
-      for await (const chunk of chunksOf(stream)) {
+      for await (const chunk of chunksOf(await file.read({ start: offset, end }))) {
         offset += chunk.length;
         retries = 0;
         yield chunk;
@@ -45,6 +46,8 @@ export async function* readInWindows(
     } catch (error) {
       signal.throwIfAborted();
       if (!isSealpinError(error) || !passing.includes(error.code) || retries === maxRetries) throw error;
+      // What was opened remembers the failures of its sources, and gives them up after some.
+      file = undefined;
       retries += 1;
       await pause(error.retryAfterSeconds ?? 2 ** (retries - 1), signal);
     }

@@ -1,6 +1,6 @@
 /** The files of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
-import type { Scope } from '../../shared/api.ts';
+import type { DeletionReason, Scope } from '../../shared/api.ts';
 import type { Ending, Shares } from './account-shares.ts';
 import type { Claims } from './claims.ts';
 import type { Events } from './event-rows.ts';
@@ -9,7 +9,7 @@ import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin-work.ts';
-import type { DeletionReason, ReceiptRecord, Receipts } from './receipt-rows.ts';
+import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Result } from './result.ts';
 
 /** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
@@ -33,7 +33,7 @@ type Options = {
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  deliver(ids: readonly number[], requestId?: string): Promise<Removal>;
+  deliver(ids: readonly number[]): Promise<Removal>;
   /** Runs after headers are overwritten. */
   erased(): Promise<void>;
   now(): number;
@@ -111,16 +111,15 @@ export class AccountFiles extends RpcTarget {
 
   /**
    * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
-   * @param requestId of the request, for the log
    */
   async remove(hash: string, fileId: string, requestId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
     const { authorize, storage, shares, deliver, erased } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
-    const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted', caller.key.id));
+    const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted', caller.key.id, requestId));
     if (removed === undefined) return err('not_found');
     await shares.deliver(removed.ending);
-    await deliver([removed.message], requestId);
+    await deliver([removed.message]);
     await erased();
     return this.#receipt(fileId);
   }
@@ -135,12 +134,16 @@ export class AccountFiles extends RpcTarget {
    * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
    * @returns the receipts of those that were there, in the order of the IDs
    */
-  async removeMany(hash: string, fileIds: readonly string[]): Promise<Result<{ receipts: ReceiptRecord[] }>> {
+  async removeMany(
+    hash: string,
+    fileIds: readonly string[],
+    requestId: string,
+  ): Promise<Result<{ receipts: ReceiptRecord[] }>> {
     const { authorize, storage, receipts, alarmBy, erased, now } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
     const removed = storage.transactionSync(() =>
-      fileIds.filter((fileId) => this.#remove(fileId, 'deleted', caller.key.id) !== undefined),
+      fileIds.filter((fileId) => this.#remove(fileId, 'deleted', caller.key.id, requestId) !== undefined),
     );
     await alarmBy(now());
     await erased();
@@ -165,8 +168,9 @@ export class AccountFiles extends RpcTarget {
     this.#o.receipts.sweep(now());
     const expired = files.expired(batch);
     if (expired.length === 0) return;
+    const requestId = crypto.randomUUID();
     storage.transactionSync(() => {
-      for (const fileId of expired) this.#remove(fileId, 'expired', null);
+      for (const fileId of expired) this.#remove(fileId, 'expired', null, requestId);
     });
     await alarmBy(now());
     await erased();
@@ -178,17 +182,25 @@ export class AccountFiles extends RpcTarget {
     return due.length === 0 ? undefined : Math.min(...due);
   }
 
-  /** Removes a file in a transaction of the caller's, who then delivers. @param by the ID of the key that does it; null: the clock */
-  #remove(fileId: string, reason: DeletionReason, by: string | null): { ending: Ending; message: number } | undefined {
+  /**
+   * Removes a file in a transaction of the caller's, who then delivers.
+   * @param by the ID of the key that does it; null: the clock @param requestId goes with the messages
+   */
+  #remove(
+    fileId: string,
+    reason: DeletionReason,
+    by: string | null,
+    requestId: string,
+  ): { ending: Ending; message: number } | undefined {
     const { files, claims, outbox, events, shares, now } = this.#o;
     const file = files.remove(fileId, 'ready');
     if (file === undefined) return undefined;
     claims.drop(fileId);
     events.add({ action: `file.${reason}`, by, subject: fileId });
-    const ending = shares.endOfFile(fileId, by);
+    const ending = shares.endOfFile(fileId, by, requestId);
     const ended = ending.map(({ id }) => id);
     this.#o.receipts.add(file, reason, ended, now());
-    return { ending, message: outbox.add(referenceRemoval(file)) };
+    return { ending, message: outbox.add(referenceRemoval(file), { requestId }) };
   }
 
   #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {

@@ -123,9 +123,12 @@ export class Shares extends RpcTarget {
     return ended === undefined ? err('not_found') : { ok: true, ...ended };
   }
 
-  /** Ends the shares of a file, in a transaction of the caller's, who then delivers. @param by the ID of the key that does it */
-  endOfFile(fileId: string, by: string | null): Ending {
-    return this.#revoked(this.#rows.removeOfFile(fileId), by);
+  /**
+   * Ends the shares of a file, in a transaction of the caller's, who then delivers.
+   * @param by the ID of the key that does it @param requestId of the request that does it
+   */
+  endOfFile(fileId: string, by: string | null, requestId: string): Ending {
+    return this.#revoked(this.#rows.removeOfFile(fileId), by, requestId);
   }
 
   /** The same for the shares that API keys made, or for all. */
@@ -183,19 +186,19 @@ export class Shares extends RpcTarget {
   }
 
   /** The same for rows that somebody ended, of shares whose making nobody waits for any more. */
-  #revoked(removed: readonly Removed[], by: string | null): Ending {
+  #revoked(removed: readonly Removed[], by: string | null, requestId?: string): Ending {
     for (const { id, dueMs } of removed)
       if (dueMs === undefined) this.#o.events.add({ action: 'share.revoked', by, subject: id });
-    return this.#ending(removed);
+    return this.#ending(removed, requestId);
   }
 
   /** Leaves the messages for rows that are removed: of a record that may still be on its way, a second one for when it no longer can be. */
-  #ending(removed: readonly Removed[]): Ending {
+  #ending(removed: readonly Removed[], requestId?: string): Ending {
     const { outbox } = this.#o;
     return removed.map(({ id, dueMs }) => {
       const message = { op: 'unshare', target: id } as const;
-      if (dueMs !== undefined) outbox.add(message, dueMs);
-      return { id, messages: [outbox.add(message)] };
+      if (dueMs !== undefined) outbox.add(message, { dueMs, requestId });
+      return { id, messages: [outbox.add(message, { requestId })] };
     });
   }
 }

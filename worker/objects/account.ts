@@ -72,7 +72,7 @@ export class Account extends DurableObject<AccountEnv> {
     account: () => this.#row.open?.id,
     authorize: (hash: string, scope: Scope) => this.#authorize(hash, scope),
     alarmBy: (dueMs: number) => this.#alarm.by(dueMs),
-    deliver: (ids: readonly number[], requestId?: string) => this.#deliver(ids, requestId),
+    deliver: (ids: readonly number[]) => this.#deliver(ids),
     erased: () => this.erased(),
     now: () => this.now(),
     env: this.env,
@@ -81,7 +81,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
     authorize: (hash) => this.#authorize(hash, 'write'),
-    service: (id) => blockServiceOf(this.env, id),
+    service: (id, requestId) => blockServiceOf(this.env, id, requestId),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
@@ -192,12 +192,12 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
-  async close(): Promise<Result<{ files: number; keys: number; shares: number }>> {
+  async close(requestId: string): Promise<Result<{ files: number; keys: number; shares: number }>> {
     if (this.#row.open === undefined) return noAccount();
     const { id } = this.#row.open;
     const now = this.now();
     const removed = this.ctx.storage.transactionSync(() => {
-      const files = this.#files.removeAll(now);
+      const files = this.#files.removeAll(now, requestId);
       const shares = this.#shares.endOfKeys(undefined, null).length;
       this.#resumable.removeOf(undefined);
       this.#parts.removeAll();
@@ -276,7 +276,7 @@ export class Account extends DurableObject<AccountEnv> {
       await this.#alarm.by(createdAt + pendingMs);
       const result = await refer(this.env, { cid, service, fileId, account: account.id, requestId: terms.requestId });
       if (result.ok) return { ...result, createdAt };
-      await this.abort(fileId);
+      await this.abort(fileId, terms.requestId);
       return result;
     });
   }
@@ -288,14 +288,14 @@ export class Account extends DurableObject<AccountEnv> {
   async commit(fileId: string, terms: UploadTerms): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
     const failure = this.#uploads.commit(fileId, terms);
-    if (failure !== undefined) await this.abort(fileId);
+    if (failure !== undefined) await this.abort(fileId, terms.requestId);
     else await this.#flushSoon();
     return failure ?? { ok: true };
   }
 
   /** Undoes a pending upload that is known to have failed. Where the service may still be about to pin it, the sweep does. */
-  async abort(fileId: string): Promise<Result> {
-    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId));
+  async abort(fileId: string, requestId: string): Promise<Result> {
+    if (this.#row.open !== undefined) await this.#deliver(this.#uploads.abort(fileId, requestId));
     return { ok: true };
   }
 
@@ -393,8 +393,8 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
-  async #deliver(ids: readonly number[], requestId?: string): Promise<Removal> {
+  async #deliver(ids: readonly number[]): Promise<Removal> {
     await this.#alarm.by(this.now() + backoffMs(1));
-    return await this.#outbox.deliver(ids, requestId);
+    return await this.#outbox.deliver(ids);
   }
 }

@@ -13,6 +13,7 @@ import { KeyUsage, type UsagePage } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
 import { restoreReferences } from './restore-references.ts';
 import { err, type Failure, type Result } from './result.ts';
+import { restoreRecords, withRecords } from './share-records.ts';
 
 /** An account with what it uses and may. */
 export type AdministeredAccount = { account: AccountRecord; usage: Usage; settings: Settings };
@@ -28,6 +29,8 @@ type Options = {
   now(): number;
   /** When the alarm is to ring, in ms. */
   nextDue(): number | undefined;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
   /** Rings the alarm for what is due in the outbox. */
   flushSoon(): Promise<void>;
 };
@@ -97,30 +100,38 @@ export class Administration extends RpcTarget {
     return { ok: true };
   }
 
-  /** A page of the backup of the account. @param cursor `next` of the page before it @returns `not_found` */
+  /** A page of the backup of the account. @param cursor `next` of the page before it @returns `not_found`, `overloaded` */
   async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
-    const { row, settings, storage } = this.#o;
+    const { row, settings, storage, env } = this.#o;
     if (row.open === undefined) return noAccount();
-    return { ok: true, page: backupPage({ sql: storage.sql, row, settings }, row.open.id, cursor, limit) };
+    const rows = backupPage({ sql: storage.sql, row, settings }, row.open.id, cursor, limit);
+    const kept = await withRecords(env, rows.shares);
+    return kept.ok ? { ok: true, page: { ...rows, shares: kept.shares } } : kept;
   }
 
   /**
    * Restores a page of a backup where there was no account; a page may be repeated. With the last one its keys work.
    * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, and what `Pin` fails with
    */
-  async restore(page: AccountPage): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
-    const { row, settings, storage, env, flushSoon } = this.#o;
+  async restore(
+    page: AccountPage,
+    requestId: string,
+  ): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
+    const { row, settings, storage, env, nextDue, alarmBy } = this.#o;
     const { sql } = storage;
     const failure = storage.transactionSync(() => restorePage({ sql, row, settings }, page));
     if (failure !== undefined) return failure;
     row.reload();
-    const restored = await restoreReferences(env, page);
+    const restored = await restoreReferences(env, page, requestId);
     if (!restored.ok) return restored;
+    const records = await restoreRecords(env, page);
+    if (!records.ok) return records;
     const { keys } = sql.exec<{ keys: number }>('SELECT count(*) AS keys FROM api_key').one();
     if (page.next === null) {
       storage.transactionSync(() => endRestore({ sql, settings }));
       await this.enlist();
-      await flushSoon();
+      const due = nextDue();
+      if (due !== undefined) await alarmBy(due);
     }
     return { ok: true, unpinned: restored.unpinned, usage: row.usage(), keys };
   }

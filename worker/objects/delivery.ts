@@ -16,14 +16,14 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
 /**
  * Delivers a message once.
  * @param account the ID of the account that sends it
- * @param requestId of the request that waits for it, for the log; none where the alarm delivers
+ * @param requestId of the request from which it follows, or its own
  * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
  */
 export async function send(
   env: AccountEnv,
   account: string | undefined,
   message: Message,
-  requestId?: string,
+  requestId: string,
 ): Promise<Result<Delivered>> {
   if (message.op === 'forget') {
     await env.API_KEYS.delete(kvKeyName(message.target));

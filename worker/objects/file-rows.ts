@@ -296,14 +296,16 @@ export class Files {
    * Removes every row, headers overwritten first, with a message to `Pin` for each; of a pending one when it is due, as its pin may
    * still be on its way. @returns how many were ready
    */
-  removeAll(nowMs: number): number {
+  removeAll(nowMs: number, requestId: string): number {
     const { ready } = this.#sql
       .exec<{ ready: number }>(`SELECT count(*) AS ready FROM file WHERE state = 'ready'`)
       .one();
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
     this.#sql.exec(
-      `INSERT INTO outbox (op, target, service, file_id, due, attempts) SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0 FROM file`,
+      `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
+       SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`,
       nowMs,
+      requestId,
     );
     this.#sql.exec('DELETE FROM file');
     this.#sql.exec('DELETE FROM file_detail');

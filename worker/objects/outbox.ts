@@ -5,7 +5,7 @@
 import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './file-rows.ts';
-import type { RemovedHome } from './pin.ts';
+import type { RemovedHome } from './pin-homes.ts';
 import { leastDone, type Removal } from './pin-work.ts';
 import type { Result } from './result.ts';
 
@@ -26,9 +26,17 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
 export type Delivered = { status: Removal; pins: RemovedHome[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
-type Send = (message: Message, requestId?: string) => Promise<Result<Delivered>>;
+type Send = (message: Message, requestId: string) => Promise<Result<Delivered>>;
 
-type OutboxRow = { id: number; op: Message['op']; target: string; service: string; file_id: string; attempts: number };
+type OutboxRow = {
+  id: number;
+  op: Message['op'];
+  target: string;
+  service: string;
+  file_id: string;
+  attempts: number;
+  request_id: string | null;
+};
 
 /** How many messages one alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
@@ -50,30 +58,37 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** Writes a message that is due at once, unless `dueMs` says when. @returns its ID */
-  add(message: Message, dueMs = this.#options.now()): number {
+  /**
+   * Writes a message that is due at once, unless `dueMs` says when.
+   * @param o.requestId of the request from which it follows @returns its ID
+   */
+  add(
+    message: Message,
+    { dueMs = this.#options.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
+  ): number {
     return this.#sql
       .exec<{ id: number }>(
-        'INSERT INTO outbox (op, target, service, file_id, due, attempts) VALUES (?, ?, ?, ?, ?, 0) RETURNING id',
+        `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id) VALUES (?, ?, ?, ?, ?, 0, ?)
+         RETURNING id`,
         message.op,
         message.target,
         'service' in message ? message.service : '',
         'fileId' in message ? message.fileId : '',
         dueMs,
+        requestId ?? null,
       )
       .one().id;
   }
 
   /**
    * Delivers the messages with these IDs that are still there.
-   * @param requestId of the request that waits for them, for the log
    * @returns what became of the pins altogether; `scheduled` when a message is not acknowledged yet
    */
-  async deliver(ids: readonly number[], requestId?: string): Promise<Removal> {
+  async deliver(ids: readonly number[]): Promise<Removal> {
     let result: Removal = 'unpinned';
     for (const id of ids) {
       const rows = this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
-      result = leastDone(result, await this.#deliverRows(rows, requestId));
+      result = leastDone(result, await this.#deliverRows(rows));
     }
     return result;
   }
@@ -94,14 +109,22 @@ export class Outbox {
     return row?.due ?? undefined;
   }
 
-  async #deliverRows(rows: readonly OutboxRow[], requestId?: string): Promise<Removal> {
+  async #deliverRows(rows: readonly OutboxRow[]): Promise<Removal> {
     const now = this.#options.now();
     let result: Removal = 'unpinned';
     for (const row of rows) {
       const attempts = row.attempts + 1;
       const due = now + backoffMs(attempts);
+      // What follows from no request has an ID of its own, for as long as it takes.
+      const requestId = row.request_id ?? crypto.randomUUID();
       // Before the message goes out: the next alarm must not send it once more while this one waits.
-      this.#sql.exec('UPDATE outbox SET attempts = ?, due = ? WHERE id = ?', attempts, due, row.id);
+      this.#sql.exec(
+        'UPDATE outbox SET attempts = ?, due = ?, request_id = ? WHERE id = ?',
+        attempts,
+        due,
+        requestId,
+        row.id,
+      );
       const acknowledged = await this.#attempt(row, requestId);
       if (acknowledged !== undefined) {
         this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
@@ -114,7 +137,7 @@ export class Outbox {
 
   async #attempt(
     { op, target, service, file_id: fileId, attempts }: OutboxRow,
-    requestId?: string,
+    requestId: string,
   ): Promise<Delivered | undefined> {
     try {
       const result = await this.#options.send({ op, target, service, fileId }, requestId);

@@ -133,7 +133,7 @@ export class Parts {
 
   #release(removed: SqlStorageCursor<PartRow>): void {
     for (const { id, cid, service, state, due } of removed.toArray())
-      this.#outbox.add(referenceRemoval({ cid, service, fileId: id }), state === 'intended' ? due : undefined);
+      this.#outbox.add(referenceRemoval({ cid, service, fileId: id }), state === 'intended' ? { dueMs: due } : {});
   }
 }
 

@@ -120,14 +120,14 @@ export class PendingUploads {
    * Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services
    * hold
    */
-  abort(fileId: string): number[] {
+  abort(fileId: string, requestId?: string): number[] {
     const { storage, claims, files, parts, outbox } = this.#stores;
     return storage.transactionSync(() => {
       const file = files.remove(fileId, 'pending');
       if (file === undefined) return [];
       parts.release(fileId);
       claims.drop(fileId);
-      return [outbox.add(referenceRemoval(file))];
+      return [outbox.add(referenceRemoval(file), { requestId })];
     });
   }
 

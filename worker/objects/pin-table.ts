@@ -63,7 +63,12 @@ export type PinRow = {
   damaged: string | null;
   /** The service that it replaces, where a migration made the row. */
   moved_from: string | null;
+  /** Of the request from which the work on it follows, or that of the work itself; null where nothing is done. */
+  request_id: string | null;
 };
+
+/** Which accounts to list: at most `limit`, from the one after `after` on. */
+export type AccountsPage = { after?: string | undefined; limit: number };
 
 type Key = Pick<PinRow, 'cid' | 'service'>;
 type Changes = Partial<Omit<PinRow, keyof Key>>;
@@ -90,6 +95,7 @@ const columns = {
     ['losses', 'INTEGER NOT NULL DEFAULT 0'],
     ['damaged', 'TEXT'],
     ['moved_from', 'TEXT'],
+    ['request_id', 'TEXT'],
   ],
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
 } as const;
@@ -159,13 +165,15 @@ export class PinRows {
   }
 
   /** Writes a row, unless there is one. */
-  add(cid: string, service: string, state: PinState, due: number): void {
+  add(cid: string, service: string, state: PinState, due: number, requestId: string | null = null): void {
     this.#sql.exec(
-      `INSERT INTO pin (cid, service, state, was_there, due, attempts) VALUES (?, ?, ?, 0, ?, 0) ON CONFLICT DO NOTHING`,
+      `INSERT INTO pin (cid, service, state, was_there, due, attempts, request_id) VALUES (?, ?, ?, 0, ?, 0, ?)
+       ON CONFLICT DO NOTHING`,
       cid,
       service,
       state,
       due,
+      requestId,
     );
   }
 
@@ -228,9 +236,14 @@ export class PinRows {
     this.#sql.exec('DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ?', cid, account, fileId);
   }
 
-  /** The accounts that have a reference to a CID. */
-  accountsOf(cid: string): string[] {
-    const rows = this.#sql.exec<{ account: string }>('SELECT DISTINCT account FROM reference WHERE cid = ?', cid);
+  /** The accounts that have a reference to a CID, in the order of their IDs, which come after `after`. */
+  accountsOf(cid: string, { after = '', limit }: AccountsPage): string[] {
+    const rows = this.#sql.exec<{ account: string }>(
+      'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?',
+      cid,
+      after,
+      limit,
+    );
     return rows.toArray().map(({ account }) => account);
   }
 

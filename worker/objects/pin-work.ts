@@ -1,16 +1,17 @@
 /** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
-import { isSealpinError, type SealpinError } from '../../shared/errors.ts';
 import { leafBytes, openFile, type BlockSource } from '../../shared/ipfs/index.ts';
 import { replicas, serviceId, type Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
 import { blockServiceOf, serviceOf, servicesOf } from '../pinning/configured.ts';
 import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
+import type { ConfiguredService } from '../pinning/services.ts';
 import { backoffMs, withJitter } from './alarm.ts';
 import type { Breakers } from './breaker.ts';
 import { SourceError } from '../pinning/source-error.ts';
 import { copyBlocks, drain } from './copy-blocks.ts';
 import type { Migrations } from './migrations.ts';
+import { isLost, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership } from './pin-ownership.ts';
 import type { PinRow, PinRows } from './pin-table.ts';
 
@@ -70,7 +71,8 @@ export class PinWork {
    * Does what the row asks for next. It does not throw: the row says what became of it, and when it is looked at again.
    * @param signal interrupts copying and reading, which then go on where they were
    */
-  async next(row: PinRow, signal: AbortSignal): Promise<void> {
+  async next(found: PinRow, signal: AbortSignal): Promise<void> {
+    const row = identified(found);
     if (row.state === 'unpinning') return void (await this.remove(row));
     if (row.state === 'lost' && row.wanted === 1 && this.#sources(row).length > 0)
       return await this.#attempt(row, signal, () => this.clear(row));
@@ -78,16 +80,14 @@ export class PinWork {
     await this.#attempt(row, signal, () => (isCheck ? this.#check(row, signal) : this.#copy(row, signal)));
   }
 
-  /**
-   * Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again.
-   * @param requestId of the request that waits for it, for the log
-   */
-  async remove(row: PinRow, requestId?: string): Promise<Removal> {
+  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
+  async remove(found: PinRow): Promise<Removal> {
     const { rows, breakers, now } = this.#o;
-    const { service } = row;
+    const row = identified(found);
+    const { service, request_id: requestId } = row;
     const attempts = row.attempts + 1;
     // Before the request goes out: an object that dies while it waits must find the row due.
-    rows.change(row, { attempts, due: now() + backoffMs(attempts) });
+    rows.change(row, { attempts, due: now() + backoffMs(attempts), request_id: requestId });
     let kept: boolean;
     try {
       kept = await this.#removeOurs(row);
@@ -104,14 +104,17 @@ export class PinWork {
     return kept ? 'kept' : 'unpinned';
   }
 
-  /** Adds rows until as many services are to hold a file as `REPLICAS` says. @returns the services that were added */
-  addHomes(cid: string): string[] {
+  /**
+   * Adds rows until as many services are to hold a file as `REPLICAS` says.
+   * @param requestId of the request from which it follows @returns the services that were added
+   */
+  addHomes(cid: string, requestId: string | null): string[] {
     const { env, rows, now } = this.#o;
     const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
     const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;
     const others = servicesOf(env).filter(({ id }) => isOpen(id));
     const added = others.slice(0, Math.max(0, replicas(env) - held.length)).map(({ id }) => id);
-    for (const service of added) rows.add(cid, service, 'wanted', now());
+    for (const service of added) rows.add(cid, service, 'wanted', now(), requestId);
     return added;
   }
 
@@ -122,8 +125,8 @@ export class PinWork {
 
   /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
   async clear(row: PinRow): Promise<void> {
-    const { env, rows, now } = this.#o;
-    const service = serviceOf(env, row.service);
+    const { rows, now } = this.#o;
+    const service = this.#service(row);
     if (row.damaged !== null && takesBlocks(service) && service.discard !== undefined) {
       await this.#removeOurs(row);
       await service.discard(row.damaged, AbortSignal.timeout(requestMs));
@@ -142,18 +145,18 @@ export class PinWork {
   }
 
   /** Makes an attempt, after which the row is due again, whatever happens. */
-  async #attempt(row: PinRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  async #attempt(row: IdentifiedRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     const { rows, breakers, now } = this.#o;
-    const { service } = row;
+    const { service, request_id: requestId } = row;
     const attempts = row.attempts + 1;
     const due = now() + withJitter(backoffMs(attempts));
-    rows.change(row, { attempts, due });
+    rows.change(row, { attempts, due, request_id: requestId });
     try {
       await work();
       breakers.succeeded(service);
     } catch (error) {
       if (signal.aborted) return rows.change(row, { attempts: row.attempts, due: now() });
-      log({ event: 'pin.attempt', service, state: row.state, attempts, error: errorText(error) });
+      log({ event: 'pin.attempt', requestId, service, state: row.state, attempts, error: errorText(error) });
       const reason = reasonOf(error);
       if (error instanceof SourceError || !isServiceFault(error)) {
         const isCopying = row.state === 'wanted' || row.state === 'copying';
@@ -166,11 +169,11 @@ export class PinWork {
 
   /** Copies the next piece of a file to a service, and pins it after the last one. */
   async #copy(row: PinRow, signal: AbortSignal): Promise<void> {
-    const { env, rows, now } = this.#o;
+    const { rows, now } = this.#o;
     const { cid } = row;
     const sources = this.#sources(row);
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
-    const target = serviceOf(env, row.service);
+    const target = this.#service(row);
     if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
     let { cursor, was_there: wasThere } = row;
     if (row.state !== 'copying') {
@@ -216,24 +219,24 @@ export class PinWork {
   #arrived(row: PinRow): void {
     const { rows, now } = this.#o;
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, checked_at: now() } as const;
-    rows.change(row, { ...live, attempts: 0, due: this.nextCheck() });
+    rows.change(row, { ...live, attempts: 0, due: this.nextCheck(), request_id: null });
   }
 
   /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
   async #check(row: PinRow, signal: AbortSignal): Promise<void> {
-    const { env, rows, now } = this.#o;
+    const { rows, now } = this.#o;
     const { cid } = row;
-    const service = serviceOf(env, row.service);
+    const service = this.#service(row);
     let { read_from: from, read_to: to } = row;
     if (from === null || to === null || to === wholeFile || !takesBlocks(service)) {
       if (await this.#isAbsent(row, service)) return this.#miss(row);
       rows.change(row, { absences: 0, checked_at: now() });
-      if (rows.isFile(cid)) this.addHomes(cid);
+      if (rows.isFile(cid)) this.addHomes(cid, row.request_id);
     }
     if (!takesBlocks(service)) {
       // It says that it holds the file, and nobody can see more of it.
       const seen = { state: 'live', reason: null, read_from: null, read_to: null, suspect: 0, losses: 0 } as const;
-      return rows.change(row, { ...seen, attempts: 0, due: this.nextCheck() });
+      return rows.change(row, { ...seen, attempts: 0, due: this.nextCheck(), request_id: null });
     }
     let damaged: string | null = null;
     try {
@@ -262,7 +265,7 @@ export class PinWork {
     const isWhole = to === bytes;
     const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
     const part = isWhole ? 0 : row.part + 1;
-    const read = { read_from: null, read_to: null };
+    const read = { read_from: null, read_to: null, request_id: null };
     rows.change(row, { ...read, ...verified, part, state: 'live', reason: null, due: this.nextCheck() });
     this.settle(row.cid);
   }
@@ -287,7 +290,7 @@ export class PinWork {
   /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
   #lose(row: PinRow, reason: string, damaged: string | null = null): void {
     const { rows, now } = this.#o;
-    log({ event: 'pin.lost', service: row.service, cid: row.cid, reason });
+    log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
     const losses = row.losses + 1;
     const waitMs = this.#sources(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
     const lost = { state: 'lost', reason, damaged, losses, checked_at: now(), absences: 0, suspect: 1 } as const;
@@ -313,7 +316,7 @@ export class PinWork {
   }
 
   /** The other services that hold a CID and may be asked; those that gave a wrong block last. */
-  #sources({ cid, service }: PinRow): BlockSource[] {
+  #sources({ cid, service, request_id: requestId }: PinRow): BlockSource[] {
     const { env, rows, breakers, now } = this.#o;
     const configured = new Set(
       servicesOf(env)
@@ -326,7 +329,7 @@ export class PinWork {
       .filter((row) => breakers.openUntil(row.service) <= now())
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
-    return ids.map((id) => this.#watched(blockServiceOf(env, id)));
+    return ids.map((id) => this.#watched(blockServiceOf(env, id, requestId ?? undefined)));
   }
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
@@ -347,9 +350,14 @@ export class PinWork {
     };
   }
 
+  #service({ service, request_id: requestId }: PinRow): ConfiguredService {
+    return serviceOf(this.#o.env, service, requestId ?? undefined);
+  }
+
   /** Removes our part of a pin. @returns whether a pin that is not ours remains */
-  async #removeOurs({ cid, service: id, was_there: wasThere, other, anchored }: PinRow): Promise<boolean> {
-    const service = serviceOf(this.#o.env, id);
+  async #removeOurs(row: PinRow): Promise<boolean> {
+    const { cid, was_there: wasThere, other, anchored } = row;
+    const service = this.#service(row);
     if (!takesBlocks(service)) {
       await service.unpin(cid, AbortSignal.timeout(requestMs));
       return false;
@@ -362,27 +370,11 @@ export class PinWork {
   }
 }
 
-/** Faults of a service, or of its configuration, that its other rows have as well. */
-const serviceFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'disk_full'] as const;
+type IdentifiedRow = PinRow & { request_id: string };
 
-function isServiceFault(error: unknown): error is SealpinError {
-  return !isMissing(error) && serviceFaults.some((code) => isSealpinError(error, code));
-}
-
-/** Whether a pin found a block missing: it was collected, and has to be sent again. */
-function isMissing(error: unknown): boolean {
-  return isSealpinError(error) && error.reason === 'blob_unavailable';
-}
-
-/** Whether a service that responds cannot give the file. A truncated block looks like a broken response, so that counts the third time. */
-function isLost(error: unknown, attempts: number): error is SealpinError {
-  if (isSealpinError(error, 'content_mismatch') || isSealpinError(error, 'pinning_lost')) return true;
-  return isSealpinError(error, 'pinning_failed') && attempts >= 2;
-}
-
-function reasonOf(error: unknown): string {
-  if (isSealpinError(error)) return error.code;
-  return error instanceof DOMException && error.name === 'TimeoutError' ? 'pinning_timeout' : 'internal';
+/** What follows from no request has an ID of its own, until the row is in order. */
+function identified(row: PinRow): IdentifiedRow {
+  return { ...row, request_id: row.request_id ?? crypto.randomUUID() };
 }
 
 /** The signal, with the time limit of a step. */

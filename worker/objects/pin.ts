@@ -20,7 +20,8 @@ import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
-import { PinRows, type PinRow, type PinState, type Reference } from './pin-table.ts';
+import { homeOf, trust, type Home, type RemovedHome } from './pin-homes.ts';
+import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from './result.ts';
@@ -43,12 +44,6 @@ type FirstPinBinding = {
 
 /** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
 export type PinPlan = { beside: boolean; pinned: boolean };
-
-/** What is known of a CID at one service; times in ms. */
-export type Home = { service: string; state: PinState; checkedAt: number | null; verifiedAt: number | null };
-
-/** What became of a CID at one service. */
-export type RemovedHome = { service: string; status: Removal };
 
 /** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env & FirstPinBinding> {
@@ -109,7 +104,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await blockServiceOf(this.env, service).stat(cid, AbortSignal.timeout(requestMs));
+        held = await blockServiceOf(this.env, service, reference.requestId).stat(cid, AbortSignal.timeout(requestMs));
       } catch (error) {
         log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
@@ -124,7 +119,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
           if (each.state === 'unpinning') this.#rows.change(each, { wanted: 1 });
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
-        if (!isPart) this.#work.addHomes(cid);
+        if (!isPart) this.#work.addHomes(cid, reference.requestId ?? null);
         // The upload that follows is to repair it, and may fail.
         if (row !== undefined && row.state !== 'live') {
           this.#work.readAll(row);
@@ -141,21 +136,21 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
    * @returns also what became of it at each service
    */
   async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedHome[] }>> {
-    const { cid, service } = reference;
+    const { cid, service, requestId = null } = reference;
     return await this.#interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
       if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
+      const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
       const { rows, isLast } = this.ctx.storage.transactionSync(() => {
         this.#rows.removeReference(reference);
         const isLast = !this.#rows.isReferenced(cid);
         const rows = this.#rows.ofCid(cid);
-        const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now() } as const;
         if (isLast) for (const row of rows) this.#rows.change(row, removed);
         return { rows, isLast };
       });
       await this.#wake();
       const pins = await Promise.all(
         rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, attempts: 0 }, reference.requestId) : 'unpinned';
+          const status = isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned';
           return { service: row.service, status };
         }),
       );
@@ -198,15 +193,15 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
 
   /**
    * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
-   * @returns the accounts that have a reference to it, whose files are to be denied as well
+   * @returns a page of the accounts that have a reference to it, whose files are to be denied as well
    */
-  async deny(cid: string, denied: boolean): Promise<Result<{ accounts: string[] }>> {
+  async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
     return await this.#interrupt<{ accounts: string[] }>(cid, async () => {
       if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
       if (!this.#rows.exists) await this.#create();
       if (denied) this.#denylist.add(cid, this.now());
       else this.#denylist.remove(cid);
-      return { ok: true, accounts: this.#rows.accountsOf(cid) };
+      return { ok: true, accounts: this.#rows.accountsOf(cid, page) };
     });
   }
 
@@ -388,13 +383,4 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
       if (this.#queues.get(cid) === mine) this.#queues.delete(cid);
     }
   }
-}
-
-/** The order in which services are asked for blocks. */
-function trust({ state, suspect }: PinRow): number {
-  return (state === 'live' ? 0 : 2) + suspect;
-}
-
-function homeOf({ service, state, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
-  return { service, state, checkedAt, verifiedAt };
 }

@@ -1,19 +1,11 @@
 /** What became of files that are deleted, as rows: of the files themselves nothing is left. */
+import type { DeletionReason, KeyFate } from '../../shared/api.ts';
 import type { EndedShare } from './account-shares.ts';
 import type { Beginning, FileRecord } from './file-rows.ts';
-import type { RemovedHome } from './pin.ts';
+import type { RemovedHome } from './pin-homes.ts';
 
 /** How long a receipt is kept, in ms: 90 days. */
-const receiptMs = 90 * 86_400_000;
-
-/** Why a file was deleted: by a request, or because its time had come. */
-export type DeletionReason = 'deleted' | 'expired';
-
-/**
- * What the deletion did to the key that opens the file: it was destroyed, or it is in the bytes themselves, or elsewhere, or there is
- * none.
- */
-type KeyFate = 'destroyed' | 'in-container' | 'elsewhere' | 'none';
+export const receiptMs = 90 * 86_400_000;
 
 /** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
 export type ReceiptRecord = {
@@ -25,7 +17,8 @@ export type ReceiptRecord = {
   deletedAt: number;
 };
 
-type ReceiptRow = {
+/** A receipt as it is stored. */
+export type ReceiptRow = {
   file_id: string;
   reason: DeletionReason;
   key_fate: KeyFate;

@@ -14,15 +14,19 @@ const batch = 10;
 
 /**
  * Adds the references of a page of files, which are in the account's rows already. Can be repeated.
+ * @param requestId of the request that restores them
  * @returns the IDs of files of which the pinning service holds no pin; what `Pin` or the service fails with
  */
 export async function restoreReferences(
   env: AccountEnv,
   { accountId, files }: { accountId: string; files: readonly BackupFile[] },
+  requestId: string,
 ): Promise<Result<{ unpinned: string[] }>> {
   const unpinned: string[] = [];
   for (let at = 0; at < files.length; at += batch) {
-    const found = await Promise.all(files.slice(at, at + batch).map((file) => restoreReference(env, accountId, file)));
+    const found = await Promise.all(
+      files.slice(at, at + batch).map((file) => restoreReference(env, accountId, file, requestId)),
+    );
     for (const each of found) {
       if (!each.ok) return each;
       if (!each.isPinned) unpinned.push(each.fileId);
@@ -31,23 +35,27 @@ export async function restoreReferences(
   return { ok: true, unpinned };
 }
 
+/** No accounts: this one learns from the backup what is denied. */
+const nobody = { limit: 0 };
+
 async function restoreReference(
   env: AccountEnv,
   account: string,
   { cid, service, fileId, denied }: BackupFile,
+  requestId: string,
 ): Promise<Result<{ fileId: string; isPinned: boolean }>> {
   try {
     const pin = await pinOf(env, cid);
     // No reference is added for a CID on the denylist, where another account of the backup may have put it.
     const failure =
-      failureOf(denied ? await pin.deny(cid, false) : undefined) ??
-      failureOf(await refer(env, { cid, service, fileId, account })) ??
-      failureOf(denied ? await pin.deny(cid, true) : undefined);
+      failureOf(denied ? await pin.deny(cid, false, nobody) : undefined) ??
+      failureOf(await refer(env, { cid, service, fileId, account, requestId })) ??
+      failureOf(denied ? await pin.deny(cid, true, nobody) : undefined);
     if (failure !== undefined) return failure;
-    const held = await blockServiceOf(env, service).stat(cid, AbortSignal.timeout(statMs));
+    const held = await blockServiceOf(env, service, requestId).stat(cid, AbortSignal.timeout(statMs));
     return { ok: true, fileId, isPinned: held.pin !== 'absent' };
   } catch (error) {
-    log({ event: 'account.restore', error: errorText(error) });
+    log({ event: 'account.restore', requestId, error: errorText(error) });
     return isSealpinError(error) ? toFailure(error) : err('overloaded', undefined, 2);
   }
 }

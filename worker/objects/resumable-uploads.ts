@@ -203,8 +203,8 @@ export class ResumableUploads extends RpcTarget {
    * Stores the file of an upload whose bytes have all arrived; a large one, and one that cannot be stored now, in the alarm.
    * @returns the CID of the file; `cid_mismatch`
    */
-  async finish(uploadId: string): Promise<Result<{ cid: string }>> {
-    return await this.#o.finisher.begin(uploadId);
+  async finish(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
+    return await this.#o.finisher.begin(uploadId, requestId);
   }
 
   /** Ends an upload and releases its parts. A file that was stored stays. */

@@ -20,7 +20,8 @@ export type Removed = { id: string; dueMs: number | undefined };
 /** `next` is the cursor of the next page, if there is one. */
 export type SharePage = { shares: ShareRecord[]; next: number | undefined };
 
-type ShareRow = {
+/** A share as it is stored, with `files` as JSON. */
+export type ShareRow = {
   seq: number;
   id: string;
   /** `making`: whether the object has the record is not known yet. */
@@ -35,8 +36,8 @@ type ShareRow = {
   due: number;
 };
 
-/** Files of a row as a JSON array, in the order in which they were named. */
-const columns = `*, (SELECT json_group_array(file_id) FROM (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files`;
+/** The columns of a row, with its files as a JSON array in the order in which they were named. */
+export const shareColumns = `*, (SELECT json_group_array(file_id) FROM (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files`;
 
 /** The shares in an object's storage. */
 export class ShareRows {
@@ -82,7 +83,7 @@ export class ShareRows {
   page({ before, limit }: { before: number | undefined; limit: number }): SharePage {
     const rows = this.#sql
       .exec<ShareRow>(
-        `SELECT ${columns} FROM share WHERE state = 'active' AND seq < ? ORDER BY seq DESC LIMIT ?`,
+        `SELECT ${shareColumns} FROM share WHERE state = 'active' AND seq < ? ORDER BY seq DESC LIMIT ?`,
         before ?? Number.MAX_SAFE_INTEGER,
         limit + 1,
       )

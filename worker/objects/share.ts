@@ -28,6 +28,9 @@ export type ShareStatus = {
   expiresAt: number;
 };
 
+/** What a backup has of a share. `record`: null once it has ended. */
+export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
+
 type Row = {
   state: ShareState;
   record: ArrayBuffer | null;
@@ -55,21 +58,25 @@ export class Share extends DurableObject<OpeningBinding> {
     if (this.#row() !== undefined) return err('conflict', 'the share exists');
     // Before the row: a record that no alarm ends would stay for ever.
     await this.#alarm.by(expiresAt);
-    this.ctx.storage.transactionSync(() => {
-      this.#sql.exec(`
-        CREATE TABLE IF NOT EXISTS share (
-          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
-          opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
-      `);
-      this.#sql.exec(
-        `INSERT INTO share (id, state, record, password, opens, opened, expires_at) VALUES (1, 'active', ?, ?, ?, 0, ?)`,
-        record,
-        password ? 1 : 0,
-        opens,
-        expiresAt,
-      );
-      this.#openings.create(origin);
-    });
+    this.#insert(origin, { state: 'active', record, password, opens, opened: 0, expiresAt });
+    return { ok: true };
+  }
+
+  /** What a backup keeps of the share. @returns `not_found` */
+  async backup(): Promise<Result<KeptShare>> {
+    await this.#expire();
+    const row = this.#row();
+    if (row === undefined) return err('not_found');
+    const { state, password, opens, opened, expires_at: expiresAt } = row;
+    const record = row.record === null ? null : new Uint8Array(row.record);
+    return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
+  }
+
+  /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
+  async restore(origin: Origin, kept: KeptShare): Promise<Result> {
+    if (this.#row() !== undefined) return { ok: true };
+    await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + keptMs);
+    this.#insert(origin, kept);
     return { ok: true };
   }
 
@@ -128,6 +135,26 @@ export class Share extends DurableObject<OpeningBinding> {
       log({ event: 'share.alarm', error: errorText(error) });
       await this.#alarm.reset(this.now() + backoffMs(1));
     }
+  }
+
+  #insert(origin: Origin, { state, record, password, opens, opened, expiresAt }: KeptShare): void {
+    this.ctx.storage.transactionSync(() => {
+      this.#sql.exec(`
+        CREATE TABLE IF NOT EXISTS share (
+          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
+          opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
+      `);
+      this.#sql.exec(
+        'INSERT INTO share (id, state, record, password, opens, opened, expires_at) VALUES (1, ?, ?, ?, ?, ?, ?)',
+        state,
+        record,
+        password ? 1 : 0,
+        opens,
+        opened,
+        expiresAt,
+      );
+      this.#openings.create(origin);
+    });
   }
 
   /** An alarm may be late, so every call asks the clock, too. */

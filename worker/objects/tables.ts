@@ -14,14 +14,14 @@ import { addColumns, type Column } from './columns.ts';
  *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
  *   age's, 2 a payload without a header, 0 anything else.
  * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
- *   with the hash `target`, `enlist` or `delist` the account `target`.
+ *   with the hash `target`, `enlist` or `delist` the account `target`. `request_id`: of the request from which it follows.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
  *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
  * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
  *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
- *   arrived. The alarm looks at a row at `due`.
+ *   arrived. The alarm looks at a row at `due`. `request_id`: of the request with the last bytes.
  * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
  *   the key, or one that descends from it, stored.
@@ -56,7 +56,7 @@ const schema = `
   CREATE INDEX file_due ON file (due) WHERE state = 'pending';
   CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
-    due INTEGER NOT NULL, attempts INTEGER NOT NULL);
+    due INTEGER NOT NULL, attempts INTEGER NOT NULL, request_id TEXT);
   CREATE INDEX outbox_due ON outbox (due);
   CREATE TABLE idempotency (
     api_key TEXT NOT NULL, route TEXT NOT NULL, hash TEXT NOT NULL, fingerprint TEXT NOT NULL, file_id TEXT NOT NULL,
@@ -76,7 +76,8 @@ const additions = `
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, api_key TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
     code TEXT, length INTEGER, offset INTEGER NOT NULL, lease TEXT, service TEXT NOT NULL, announced TEXT, cid TEXT, sealed_key BLOB,
     preamble BLOB NOT NULL, sealed_metadata BLOB, sealed_rest BLOB, tail BLOB, container INTEGER NOT NULL, filename TEXT,
-    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL);
+    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    request_id TEXT);
   CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
   CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
   CREATE TABLE IF NOT EXISTS shown (
@@ -128,6 +129,8 @@ const columns: Readonly<Record<string, readonly Column[]>> = {
     ['changed_at', 'INTEGER'],
     ['description', 'TEXT'],
   ],
+  outbox: [['request_id', 'TEXT']],
+  upload: [['request_id', 'TEXT']],
 };
 
 /** Creates the tables of a new account. */

@@ -38,7 +38,7 @@ export type UploadContext = {
   /** The ID of the account; undefined where it is deleted. */
   account(): string | undefined;
   /** @throws pinning_unavailable where the service is not configured any more */
-  service(id: string): PinningService;
+  service(id: string, requestId: string): PinningService;
   /** Adds a reference, whose row is written already. */
   refer(reference: Reference): Promise<Result<PinPlan>>;
   /** Rings the alarm at that time (in ms) or before. */
@@ -71,9 +71,10 @@ export class UploadFinisher {
 
   /**
    * Finishes an upload: at once, or in the alarm where the file is large.
+   * @param requestId of the request with the last bytes, which stays with the work
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
-  async begin(uploadId: string): Promise<Result<{ cid: string }>> {
+  async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
     const { rows, alarmBy, now } = this.#o;
     const upload = rows.find(uploadId);
     if (upload === undefined) return err('not_found');
@@ -81,13 +82,16 @@ export class UploadFinisher {
     const leaves = await this.#leaves(upload);
     const cid = upload.cid ?? (await treeOf(leaves.digests, leaves.bytes)).text;
     if (upload.state === 'done') return { ok: true, cid };
-    rows.setCid(uploadId, cid);
+    rows.finish(uploadId, cid, requestId);
     if (upload.announced !== null && upload.announced !== cid) {
       await this.#failNow(uploadId, 'cid_mismatch');
       return err('cid_mismatch');
     }
-    if (leaves.bytes > waitBytes) await alarmBy(now());
-    else await this.attempt(uploadId);
+    if (leaves.bytes > waitBytes) {
+      // The alarm takes what is due; so far that was left to this call.
+      rows.setDue(uploadId, now());
+      await alarmBy(now());
+    } else await this.attempt(uploadId);
     const { state, code } = rows.find(uploadId) ?? {};
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }
@@ -115,7 +119,7 @@ export class UploadFinisher {
     parts.release(uploadId);
     const pending = files.remove(uploadId, 'pending');
     // A pin of it may be on its way.
-    if (pending !== undefined) outbox.add(referenceRemoval(pending), now() + pendingMs);
+    if (pending !== undefined) outbox.add(referenceRemoval(pending), { dueMs: now() + pendingMs });
     if (files.find(uploadId) === undefined) claims.drop(uploadId);
     files.forget(uploadId);
   }
@@ -127,21 +131,23 @@ export class UploadFinisher {
     const attempts = upload.attempts + 1;
     // Before anything goes out: an object that dies while it waits must find the row due.
     const due = now() + retryMs(attempts);
-    rows.attempt(uploadId, attempts, due);
+    // The request that had the last bytes may have ended before it could say so.
+    const { requestId = crypto.randomUUID() } = upload;
+    rows.attempt(uploadId, attempts, due, requestId);
     await alarmBy(due);
     try {
-      await this.#store(upload);
+      await this.#store(upload, requestId);
     } catch (error) {
-      log({ event: 'upload.finish', attempts, error: errorText(error) });
+      log({ event: 'upload.finish', requestId, attempts, error: errorText(error) });
       const code = lastingCode(error, attempts, upload.expiresAt <= now());
       if (code !== undefined) await this.#failNow(uploadId, code);
     }
   }
 
-  async #store(upload: UploadRecord): Promise<void> {
+  async #store(upload: UploadRecord, requestId: string): Promise<void> {
     const { rows, files, parts, storage, account, refer, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
     const { uploadId, apiKey, mode, filename, contentType, beginning, header } = upload;
-    const service = this.#o.service(upload.service);
+    const service = this.#o.service(upload.service, requestId);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
     const { signal } = new AbortController();
@@ -154,7 +160,7 @@ export class UploadFinisher {
     const file: NewFile = { fileId: uploadId, mode, ...about, bytes, beginning, cid, service: service.id };
     // Without an end of its own: the upload's row says what to undo.
     if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);
-    const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner }));
+    const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
       if (rows.find(uploadId)?.state !== 'finishing') return;

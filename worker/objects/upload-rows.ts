@@ -50,6 +50,8 @@ export type UploadRecord = NewUpload &
     cid: string | null;
     expiresAt: number;
     attempts: number;
+    /** Of the request with the last bytes. */
+    requestId: string | undefined;
   };
 
 type UploadRow = {
@@ -75,6 +77,7 @@ type UploadRow = {
   header: ArrayBuffer | null;
   expires_at: number;
   attempts: number;
+  request_id: string | null;
 };
 
 /** Columns that only the running upload needs. */
@@ -179,13 +182,25 @@ export class UploadRows {
     );
   }
 
-  setCid(id: string, cid: string): void {
-    this.#sql.exec('UPDATE upload SET cid = ? WHERE id = ?', cid, id);
+  /** Records the CID of the file, and the request with its last bytes. */
+  finish(id: string, cid: string, requestId: string): void {
+    this.#sql.exec('UPDATE upload SET cid = ?, request_id = ? WHERE id = ?', cid, requestId, id);
+  }
+
+  /** Says when the alarm looks at an upload. */
+  setDue(id: string, dueMs: number): void {
+    this.#sql.exec('UPDATE upload SET due = ? WHERE id = ?', dueMs, id);
   }
 
   /** Counts an attempt to finish. @param dueMs when the next one is due, if this one does not succeed */
-  attempt(id: string, attempts: number, dueMs: number): void {
-    this.#sql.exec('UPDATE upload SET attempts = ?, due = ? WHERE id = ?', attempts, dueMs, id);
+  attempt(id: string, attempts: number, dueMs: number, requestId: string): void {
+    this.#sql.exec(
+      'UPDATE upload SET attempts = ?, due = ?, request_id = ? WHERE id = ?',
+      attempts,
+      dueMs,
+      requestId,
+      id,
+    );
   }
 
   /** Ends an upload, with nothing left of its file. The row tells what became of it until `expiresAtMs`. */
@@ -297,5 +312,6 @@ function recordOf(row: UploadRow): UploadRecord {
     header: bytesOf(row.header),
     expiresAt: row.expires_at,
     attempts: row.attempts,
+    requestId: row.request_id ?? undefined,
   };
 }

@@ -27,29 +27,30 @@ export function servicesOf(env: Env): ConfiguredService[] {
 /**
  * The configured pinning service with an id.
  * @param id as stored rows have it
+ * @param requestId of the request that it is asked for, or of the work that goes on after one
  * @throws pinning_unavailable when no such service is configured now
  */
-export function serviceOf(env: Env, id: string): ConfiguredService {
+export function serviceOf(env: Env, id: string, requestId?: string): ConfiguredService {
   const service = servicesOf(env).find((each) => each.id === id);
   if (service === undefined) {
     throw new SealpinError('pinning_unavailable', `no pinning service is called ${id}`, {
       hint: `the bytes are at the pinning service ${id}, which this service does not use at the moment`,
     });
   }
-  return service;
+  return requestId === undefined ? service : service.onBehalfOf(requestId);
 }
 
-/** The service that takes new bytes. */
-export function firstServiceOf(env: Env): PinningService {
-  const [service] = servicesOf(env);
+/** The service that takes new bytes. @param requestId of the request that it is asked for */
+export function firstServiceOf(env: Env, requestId: string): PinningService {
+  const service = servicesOf(env)[0]?.onBehalfOf(requestId);
   if (service === undefined || !takesBlocks(service))
     throw new SealpinError('misconfigured', 'no pinning service is configured that takes uploads');
   return service;
 }
 
 /** A configured service whose blocks can be written and read. @throws as `serviceOf`, also for one that takes whole files */
-export function blockServiceOf(env: Env, id: string): PinningService {
-  const service = serviceOf(env, id);
+export function blockServiceOf(env: Env, id: string, requestId?: string): PinningService {
+  const service = serviceOf(env, id, requestId);
   if (!takesBlocks(service)) throw new SealpinError('pinning_unavailable', `nothing is read from ${id}`);
   return service;
 }

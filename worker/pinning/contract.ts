@@ -87,6 +87,12 @@ export interface PinningService {
   block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
 
   /**
+   * A block that the service does not have, from the IPFS network; not verified. Left out by services that cannot search, or not within
+   * a time limit. @throws pinning_lost when nobody gives it within that
+   */
+  search?(cid: string, signal: AbortSignal): Promise<Uint8Array>;
+
+  /**
    * Removes a block whose bytes are not those of its CID, and which nothing pins any more. Left out by a service where an import
    * replaces it: Kubo keeps what it has. @throws pinning_failed when something of somebody else's pins it
    */

@@ -24,6 +24,8 @@ export type Timeouts = {
   responseMs: number;
   /** The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10 s. */
   pinMs: number;
+  /** How long the network is searched for a block: 10 s. */
+  searchMs: number;
 };
 
 /** Nothing is pinned: `dag/import` could not give the pin a name, and would hold Kubo's pin lock until the last byte. */
@@ -34,7 +36,7 @@ const earlierName = 'sealpin';
 
 /** A pinning service behind Kubo's RPC. */
 export function kubo(o: KuboOptions): PinningService {
-  const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 10_000, ...o.timeouts };
+  const { responseMs, pinMs, searchMs } = { responseMs: 30_000, pinMs: 10_000, searchMs: 10_000, ...o.timeouts };
   const { pinName } = o;
   const client = rpc(o);
   const { failed, refused, withTimeout, send, readBody, parse } = client;
@@ -78,16 +80,22 @@ export function kubo(o: KuboOptions): PinningService {
     throw refused(result.message);
   }
 
-  /** Reading never makes the node search the network (`offline`): what was pinned is there, or it is lost. */
+  /** What the node has, or finds where the query says how long it may search: without `offline` that would have no end. */
   async function fetched(command: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
-    const response = await send(command, { ...query, offline: 'true' }, signal);
+    const response = await send(command, query, signal);
     if (response.status === 200) return response;
     const error = await parse(response);
     if (!('message' in error)) throw failed(`it has nothing for ${command}`);
-    if (/not found locally|could not find/.test(error.message))
+    const isLate = query['timeout'] !== undefined && /deadline exceeded/.test(error.message);
+    if (isLate || /not found locally|could not find/.test(error.message))
       throw new SealpinError('pinning_lost', `${o.id}: ${error.message}`);
     throw refused(error.message);
   }
+
+  const blockBy = (cid: string, query: Record<string, string>, signal: AbortSignal): Promise<Uint8Array> =>
+    withTimeout(signal, responseMs, async (limited) =>
+      readBody(await fetched('block/get', { arg: cid, ...query }, limited), maxBlockBytes),
+    );
 
   return {
     id: o.id,
@@ -114,10 +122,8 @@ export function kubo(o: KuboOptions): PinningService {
       if ((await stat(cid, signal)).pin === 'ours') await pin(cid, name, 0, signal);
     },
 
-    block: (cid, signal) =>
-      withTimeout(signal, responseMs, async (limited) =>
-        readBody(await fetched('block/get', { arg: cid }, limited), maxBlockBytes),
-      ),
+    block: (cid, signal) => blockBy(cid, { offline: 'true' }, signal),
+    search: (cid, signal) => blockBy(cid, { timeout: `${searchMs}ms` }, signal),
 
     async discard(cid, signal) {
       const result = await ask('block/rm', { arg: cid, force: 'true' }, signal);
@@ -128,7 +134,8 @@ export function kubo(o: KuboOptions): PinningService {
 
     read: (cid, offset, length, signal) =>
       withTimeout(signal, responseMs, async (limited) => {
-        const { body } = await fetched('cat', { arg: cid, offset: String(offset), length: String(length) }, limited);
+        const part = { offset: String(offset), length: String(length) };
+        const { body } = await fetched('cat', { arg: cid, ...part, offline: 'true' }, limited);
         if (!body) throw failed('its response to cat has no body');
         return body as ReadableStream<Uint8Array>;
       }),

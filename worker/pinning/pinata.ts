@@ -3,7 +3,7 @@
  * the answer, and is named by an id of its own. We find ours by a name with its CID in it.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carLength, carOf } from '../../shared/ipfs/index.ts';
+import { carType, carLength, carOf } from '../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from './contract.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from './http-client.ts';
 import { sleep } from './sleep.ts';
@@ -103,7 +103,7 @@ export function pinata(o: PinataOptions): Replica {
     });
     if (length > maxCarBytes)
       throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
-    const metadata = { filename: nameOf(cid), filetype: 'application/vnd.ipld.car', network: 'public', car: 'true' };
+    const metadata = { filename: nameOf(cid), filetype: carType, network: 'public', car: 'true' };
     const { id, headers, fetch } = o;
     const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
     const body = fromSource(carOf(cid, sources, { ...options, dups: false }));

@@ -18,14 +18,34 @@ const adapters = {
 };
 
 /** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
-export type ConfiguredService = (PinningService | Replica) & { type: string; triedAgainst: string };
+export type ConfiguredService = (PinningService | Replica) & {
+  type: string;
+  triedAgainst: string;
+  /** The same service, whose requests have an `X-Request-Id`: what the service logs can be compared with our log. */
+  onBehalfOf(requestId: string): ConfiguredService;
+};
 
 /** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
 function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
   return (fields: Record<string, unknown>, type: string, context: AdapterContext): ConfiguredService => {
     const parsed = v.safeParse(options, fields, { abortEarly: true });
     if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);
-    return { ...make(parsed.output, context), type, triedAgainst };
+    const made = (send: typeof fetch): ConfiguredService => ({
+      ...make(parsed.output, { ...context, fetch: send }),
+      type,
+      triedAgainst,
+      onBehalfOf: (requestId) => made(naming(context.fetch, requestId)),
+    });
+    return made(context.fetch);
+  };
+}
+
+/** A `fetch` that names the request for which it sends its own. */
+function naming(send: typeof fetch, requestId: string): typeof fetch {
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    headers.set('X-Request-Id', requestId);
+    return send(input, { ...init, headers });
   };
 }
 

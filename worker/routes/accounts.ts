@@ -97,7 +97,7 @@ export async function changeKey(c: Ctx): Promise<Response> {
 /** Deletes an account with its files and keys. */
 export async function deleteAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);
-  const { files, keys, shares } = await unwrap(object.close());
+  const { files, keys, shares } = await unwrap(object.close(c.var.requestId));
   const body: AccountReceipt = { account: id, files, keys, shares };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -10,8 +10,8 @@ import { unwrap } from '../objects/result.ts';
 import { accountOf } from './accounts.ts';
 
 const noStore = { 'Cache-Control': 'no-store' };
-/** Bytes of a page: 100 files with the longest headers are less than half of it. */
-const maxPageBytes = 8 * 1024 ** 2;
+/** Bytes of a page: 100 shares with the longest records and the most files are about half of it. */
+const maxPageBytes = 16 * 1024 ** 2;
 
 /** Returns a page of the backup of an account. */
 export async function readBackup(c: Ctx): Promise<Response> {
@@ -34,7 +34,7 @@ export async function restoreBackup(c: Ctx): Promise<Response> {
     throw new SealpinError('conflict', 'the pins of this backup have the name of another service', {
       hint: `set SERVICE_ID to "${pinsOf}": otherwise the pins would count as somebody else’s`,
     });
-  const { unpinned, usage, keys } = await unwrap(object.administration.restore(page));
+  const { unpinned, usage, keys } = await unwrap(object.administration.restore(page, c.var.requestId));
   // KV is a copy: where this fails, keys work without it.
   await Promise.all(page.keys.map((key) => cacheKey(c.env.API_KEYS, id, key)));
   if (page.account !== null) await writeOrigins(c.env.API_KEYS, id, page.account.origins);

@@ -1,30 +1,30 @@
 /** Where a block is that somebody asks for by its CID: the root of a file here, or a block below one. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { linksOf, parseCid } from '../../shared/ipfs/index.ts';
-import type { Bindings } from '../http/app.ts';
+import { linksOf, parseCid, type BlockSource } from '../../shared/ipfs/index.ts';
+import type { Bindings, Ctx } from '../http/app.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf, shardName } from '../objects/shard.ts';
-import type { PinningService } from '../pinning/contract.ts';
 import { configuredHomes } from './homes.ts';
 
 /** The root of a file that lives here and has the block, which may be the block itself, and the services that hold it. */
-export type Place = { readonly root: string; readonly homes: PinningService[] };
+export type Place = { readonly root: string; readonly homes: BlockSource[] };
 
 /**
  * Finds a block.
  * @returns undefined where it is in no file here, as far as is known
  * @throws gone when its file is being deleted, content_denied when it or every file with it is on the denylist
  */
-export async function placeOf(env: Bindings, cid: string): Promise<Place | undefined> {
+export async function placeOf(c: Ctx, cid: string): Promise<Place | undefined> {
+  const { env } = c;
   const pin = await pinOf(env, cid);
   const { services, gone } = await unwrap(pin.services(cid));
-  if (services.length > 0) return { root: cid, homes: configuredHomes(env, services) };
+  if (services.length > 0) return { root: cid, homes: configuredHomes(c, services) };
   if (gone) throw new SealpinError('gone');
   let refusal: SealpinError | undefined;
   for (const root of (await unwrap(pin.rootsOf(cid))).roots) {
     try {
       const found = await unwrap((await pinOf(env, root)).services(root));
-      if (found.services.length > 0) return { root, homes: configuredHomes(env, found.services) };
+      if (found.services.length > 0) return { root, homes: configuredHomes(c, found.services) };
       if (found.gone) refusal ??= new SealpinError('gone');
       else await unwrap(pin.forgetRoot(cid, root));
     } catch (error) {

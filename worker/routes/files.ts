@@ -61,7 +61,7 @@ export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<
   await unwrap(account.files.remover(key.hash));
   const { files } = await readJson(c.req.raw, FilesToDelete);
   const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
-  const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds));
+  const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds, c.var.requestId));
   const removed = new Set(receipts.map(({ fileId }) => fileId));
   const body: DeletedFiles = {
     receipts: receipts.map((receipt) => receiptView(c.env, receipt)),

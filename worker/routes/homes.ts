@@ -1,14 +1,15 @@
 /** The pinning services that hold a file, for those who read it and those who ask where it is. */
 import type { StoredPin } from '../../shared/api.ts';
-import type { OpenOptions } from '../../shared/ipfs/index.ts';
+import type { BlockSource, OpenOptions } from '../../shared/ipfs/index.ts';
 import type { Bindings, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
-import type { Home } from '../objects/pin.ts';
+import type { Home } from '../objects/pin-homes.ts';
 import { unwrap } from '../objects/result.ts';
 import { pinOf } from '../objects/shard.ts';
 import { blockServiceOf, servicesOf } from '../pinning/configured.ts';
-import { takesBlocks, type PinningService } from '../pinning/contract.ts';
+import { takesBlocks } from '../pinning/contract.ts';
+import { withNetwork } from '../pinning/network.ts';
 
 /** What the states of `Pin` are called on the wire. */
 const statuses = {
@@ -44,22 +45,23 @@ export async function knownPins(env: Bindings, record: Stored): Promise<StoredPi
   return isOnlyHome(env, record.service) ? [{ service: record.service, status: 'pinned' }] : await askPins(env, record);
 }
 
-/** The services that hold a file, in the order in which they are to be asked. */
-export async function homesOf(env: Bindings, { cid, service }: Stored): Promise<PinningService[]> {
-  if (isOnlyHome(env, service)) return [blockServiceOf(env, service)];
+/** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
+export async function homesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
+  const { env } = c;
+  if (isOnlyHome(env, service)) return configuredHomes(c, [service]);
   const { services } = await unwrap((await pinOf(env, cid)).services(cid));
-  return configuredHomes(env, services.length > 0 ? services : [service]);
+  return configuredHomes(c, services.length > 0 ? services : [service]);
 }
 
-/** The services with these ids that can be read. One that is not configured now is skipped as long as there is another one. */
-export function configuredHomes(env: Bindings, ids: readonly string[]): PinningService[] {
+/** The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped as long as there is another one. */
+export function configuredHomes({ env, var: { requestId } }: Ctx, ids: readonly string[]): BlockSource[] {
   const known = new Set(
     servicesOf(env)
       .filter(takesBlocks)
       .map(({ id }) => id),
   );
   const usable = ids.filter((id) => known.has(id));
-  return (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id));
+  return withNetwork((usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId)));
 }
 
 /** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */

@@ -3,7 +3,15 @@
  * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../shared/errors.ts';
-import { carOf, digestOfBytes, openFile, parseCid, readBlock, type CarOptions } from '../../shared/ipfs/index.ts';
+import {
+  carOf,
+  carType,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type CarOptions,
+} from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
@@ -18,14 +26,15 @@ import { homeOptions } from './homes.ts';
 const types = {
   bytes: 'application/octet-stream',
   raw: 'application/vnd.ipld.raw',
-  car: 'application/vnd.ipld.car',
+  car: carType,
 } as const;
 
 /**
- * Caches may keep what they got for a minute, and ask again after it: so they can serve many readers of the same bytes, and stop soon
- * after a file is deleted.
+ * What a CID names never changes, so that anyone who has read it may keep it for as long as gateways say (29,030,400 s, from
+ * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a minute and ask again
+ * (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and stop soon after a file is deleted.
  */
-const cachedBriefly = 'public, max-age=60, must-revalidate, no-transform';
+const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
@@ -102,9 +111,9 @@ async function respondWithCar(
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  return new Response(await started(carOf(cid, sources, { ...selection, signal, ...homeOptions(c, root) })), {
-    headers,
-  });
+  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
+  const options = { ...selection, signal, ...homeOptions(c, root), passLeaves: sources.length === 1 };
+  return new Response(await started(carOf(cid, sources, options)), { headers });
 }
 
 /**
@@ -145,7 +154,7 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
 
 /** Where a block is. @throws not_found where it is in no file here, and as `placeOf` */
 async function requirePlace(c: Ctx, cid: string): Promise<Place> {
-  const place = await placeOf(c.env, cid);
+  const place = await placeOf(c, cid);
   if (place !== undefined) return place;
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
@@ -161,7 +170,7 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   const headers = new Headers({
     ...fileHeaders,
-    'Cache-Control': cachedBriefly,
+    'Cache-Control': cacheControl,
     'Content-Type': types[form],
     'Content-Disposition': attachment(name),
     'X-Ipfs-Path': `/ipfs/${cid}`,

@@ -4,7 +4,7 @@
  */
 import { ReadQuery, type StoredPin } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { digestOfBytes, openFile, type IpfsFile } from '../../shared/ipfs/index.ts';
+import { digestOfBytes, openFile, type BlockSource, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
@@ -14,7 +14,6 @@ import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } f
 import { attachment } from '../http/content-disposition.ts';
 import { identityOf, needsSealed, type Principal } from '../auth/authenticate.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
-import type { PinningService } from '../pinning/contract.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import {
   aboutPlain,
@@ -77,7 +76,7 @@ export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<
 /** The bytes of a file, decrypted when it is `opened`. */
 function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
   return async (span) => {
-    const homes = await homesOf(c.env, record);
+    const homes = await homesOf(c, record);
     try {
       return await openBytes(c, record, homes, opened, span);
     } catch (error) {
@@ -154,7 +153,7 @@ function metaOf(
 async function openBytes(
   c: Ctx,
   record: FileRecord,
-  homes: PinningService[],
+  homes: BlockSource[],
   opened: Opened | undefined,
   span?: Span,
 ): Promise<ReadableStream<Uint8Array>> {

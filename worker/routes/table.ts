@@ -35,6 +35,7 @@ import {
   UploadQuery,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
+import { carType } from '../../shared/ipfs/index.ts';
 import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { changeFile } from './change-file.ts';
 import { eventRoutes } from './events-table.ts';
@@ -48,7 +49,6 @@ import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
-import { carType } from '../upload/send-car.ts';
 import { signedRoutes } from './signed-table.ts';
 import { upload } from './upload.ts';
 import { uploadRoutes } from './uploads-table.ts';

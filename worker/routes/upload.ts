@@ -2,7 +2,7 @@
 import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { leafBytes, parseCid } from '../../shared/ipfs/index.ts';
+import { carType, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { parseFilename } from '../../shared/filename.ts';
@@ -13,7 +13,7 @@ import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/b
 import { recognize } from '../upload/leaf-source.ts';
 import type { SentPart } from '../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
-import { carType, sendCar } from '../upload/send-car.ts';
+import { sendCar } from '../upload/send-car.ts';
 import { sendFile } from '../upload/send-file.ts';
 import type { SentFile } from '../upload/send-parts.ts';
 import { inPlace, leafTurns } from '../upload/turns.ts';
@@ -208,8 +208,8 @@ type Stored = { record: FileRecord; about: About; digest: string | undefined };
 async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
-  const service = firstServiceOf(c.env);
   const { requestId } = c.var;
+  const service = firstServiceOf(c.env, requestId);
   const terms = { claim, isOnly: announced.isOnly, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
@@ -228,7 +228,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (announced.isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
-    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId), signal, requestId });
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId, requestId), signal, requestId });
     await unwrap(account.commit(fileId, terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },

@@ -54,7 +54,7 @@ export function createUpload(mode: NewFile['mode']) {
     const hasBody = isChunk(c);
     checkLength(c.req.raw, maxUploadBytes(c.env));
     const claim = await parseClaim(c, caller.key, describing);
-    const service = firstServiceOf(c.env);
+    const service = firstServiceOf(c.env, c.var.requestId);
     const uploadId = crypto.randomUUID();
     const payload = mode === 'encrypted' ? await beginPayload() : undefined;
     const preamble = payload?.keys.preamble ?? new Uint8Array(0);

@@ -1,6 +1,6 @@
 /** The backup of an account through the operator's routes, and its restoration into a service that is empty. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { BackupPage, NewApiKeyResponse, RestoredPage, StoredFile } from '../../shared/api.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { BackupPage, EventList, NewApiKeyResponse, RestoredPage, Share, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { askNode, newOwner, type Owner } from './stored-state.ts';
@@ -11,6 +11,8 @@ let after: Service;
 let owner: Owner;
 let revoked: Client;
 let pages: BackupPage[];
+let deletedId: string;
+const shares: Record<'active' | 'used_up' | 'revoked', Share[]> = { active: [], used_up: [], revoked: [] };
 const files: { file: StoredFile; bytes: string }[] = [];
 const vars = { SERVICE_ID: 'of-the-test' };
 const secretName = 'the-name-that-nobody-sees.txt';
@@ -18,6 +20,26 @@ const secretName = 'the-name-that-nobody-sees.txt';
 const operator = (service: Service): Client => client(service.url, adminToken);
 const path = (id: string, query = ''): string => `/v1/accounts/${id}/backup${query}`;
 const put = (page: unknown, id = owner.id): Promise<Response> => operator(after).json(path(id), page, 'PUT');
+
+/** What pages have of everything but the account. */
+const listed = (of: readonly BackupPage[]): unknown[][] => [
+  of.flatMap(({ keys }) => keys),
+  of.flatMap((page) => page.files),
+  of.flatMap(({ receipts }) => receipts),
+  of.flatMap((page) => page.shares),
+  of.flatMap(({ events }) => events),
+];
+
+const open = (service: Service, { id }: Share): Promise<Response> =>
+  client(service.url, '')(`/v1/shares/${id}/open`, { method: 'POST' });
+const recordOf = async (response: Promise<Response>): Promise<string> =>
+  (await jsonOf<{ record: string }>(response)).record;
+
+/** How many openings of a share the account knows of. */
+async function openingsOf(call: Client, { id }: Share): Promise<number> {
+  const { events } = await jsonOf<EventList>(call('/v1/events?limit=100'));
+  return events.filter(({ action, shareId }) => action === 'share.opened' && shareId === id).length;
+}
 
 const bytesIn = (base64: string): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(base64, 'base64'));
 
@@ -28,7 +50,7 @@ async function backUp(service: Service, id: string, limit: number): Promise<Back
   do {
     const query: string = cursor === null ? '' : `&cursor=${cursor}`;
     const page: BackupPage = await jsonOf<BackupPage>(operator(service)(path(id, `?limit=${limit}${query}`)));
-    expect(page.keys.length + page.files.length).toBeLessThanOrEqual(limit);
+    expect(listed([page]).flat().length).toBeLessThanOrEqual(limit);
     all.push(page);
     cursor = page.next;
   } while (cursor !== null);
@@ -55,6 +77,23 @@ beforeAll(async () => {
   await jsonOf(owner.call.json(`/v1/storage/${files[2]?.file.fileId}`, { tags: ['two'] }, 'PATCH'));
   await jsonOf(owner.call(`/v1/keys/${made.key.id}`, { method: 'DELETE' }));
   await jsonOf(operator(before).json(`/v1/accounts/${owner.id}`, { quotaBytes: 1_000_000 }, 'PATCH'));
+  deletedId = (await owner.call.store('plain', 'deleted')).fileId;
+  await jsonOf(owner.call(`/v1/storage/${deletedId}`, { method: 'DELETE' }));
+  for (const [state, opens, opened] of [
+    ['active', 3, 1],
+    ['used_up', 1, 1],
+    ['revoked', 2, 0],
+    ['active', 2, 0],
+  ] as const) {
+    const request = { record: btoa(`record ${state} ${opens}`), files: [files[1]?.file.fileId], password: true, opens };
+    const share = await jsonOf<Share>(owner.call.json('/v1/shares', { ...request, label: state }), 201);
+    for (let times = 0; times < opened; times += 1) await jsonOf(open(before, share));
+    if (state === 'revoked') await jsonOf(owner.call(`/v1/shares/${share.id}`, { method: 'DELETE' }));
+    shares[state].push(share);
+  }
+  // An opening is reported to the account afterwards.
+  for (const share of [...shares.active.slice(0, 1), ...shares.used_up])
+    await vi.waitFor(async () => expect(await openingsOf(owner.call, share)).toBe(1), 10_000);
   pages = await backUp(before, owner.id, 1);
 });
 afterAll(async () => {
@@ -63,12 +102,16 @@ afterAll(async () => {
 });
 
 describe('a backup', () => {
-  it('has every key and file once, whatever the size of the pages', async () => {
-    expect(pages.length).toBe(6);
+  it('has every key, file, share, receipt and event once, whatever the size of the pages', async () => {
+    expect(pages.length).toBe(listed(pages).flat().length);
+    expect(
+      listed(pages)
+        .map((each) => each.length)
+        .slice(0, 4),
+    ).toEqual([2, 4, 1, 3]);
     for (const limit of [2, 5, 100]) {
       const all = await backUp(before, owner.id, limit);
-      expect(all.flatMap(({ keys }) => keys)).toEqual(pages.flatMap(({ keys }) => keys));
-      expect(all.flatMap((page) => page.files)).toEqual(pages.flatMap((page) => page.files));
+      expect(listed(all)).toEqual(listed(pages));
       expect(all.filter(({ account }) => account !== null)).toHaveLength(1);
     }
     expect(pages.flatMap((page) => page.files.map(({ fileId }) => fileId))).toEqual(
@@ -104,7 +147,7 @@ describe('a backup', () => {
     expect(await problemOf(owner.call(path(owner.id)))).toEqual([401, 'unauthorized']);
     expect(await problemOf(owner.call.json(path(owner.id), pages[0], 'PUT'))).toEqual([401, 'unauthorized']);
     expect(await problemOf(operator(before)(path('0'.repeat(22))))).toEqual([404, 'not_found']);
-    for (const query of ['?cursor=x1', '?limit=101', '?cursor=f-1'])
+    for (const query of ['?cursor=x1', '?limit=101', '?cursor=f-1', '?cursor=r1', '?cursor=k01'])
       expect(await problemOf(operator(before)(path(owner.id, query)))).toEqual([400, 'invalid_request']);
   });
 });
@@ -148,6 +191,9 @@ describe('a restoration', () => {
       await jsonOf(from('/v1/storage?tag=one')),
       await jsonOf(from('/v1/keys')),
       await jsonOf(from('/v1/account')),
+      await jsonOf(from('/v1/shares')),
+      await jsonOf(from(`/v1/storage/${deletedId}/receipt`)),
+      await jsonOf(from('/v1/events?limit=100')),
     ];
     expect(await theirs(call)).toEqual(await theirs(owner.call));
     expect(await problemOf(client(after.url, revoked.apiKey)('/v1/account'))).toEqual([401, 'unauthorized']);
@@ -163,6 +209,38 @@ describe('a restoration', () => {
     expect(receipt.pins).toEqual([expect.objectContaining({ status: 'unpinned' })]);
     const { fileId } = await call.store('encrypted', 'new');
     expect((await bytesOf(call(`/v1/storage/${fileId}/content`))).toString()).toBe('new');
+  });
+
+  it('lets links open as often as they still may, and leaves ended ones dead', async () => {
+    const [opened, fresh] = shares.active;
+    const [usedUp] = shares.used_up;
+    const [revokedOne] = shares.revoked;
+    if (opened === undefined || fresh === undefined || usedUp === undefined || revokedOne === undefined)
+      throw new Error('there are four shares');
+    for (let left = 2; left > 0; left -= 1) expect(await recordOf(open(after, opened))).toBe(btoa('record active 3'));
+    expect(await problemOf(open(after, opened))).toEqual([410, 'gone']);
+    expect(await problemOf(open(after, usedUp))).toEqual([410, 'gone']);
+    expect(await problemOf(open(after, revokedOne))).toEqual([404, 'not_found']);
+    const call = client(after.url, owner.call.apiKey);
+    await jsonOf(call(`/v1/shares/${fresh.id}`, { method: 'DELETE' }));
+    expect(await problemOf(open(after, fresh))).toEqual([410, 'gone']);
+    // Its openings are counted on from those before, and each is an event.
+    await expect.poll(() => openingsOf(call, opened), { timeout: 10_000 }).toBe(3);
+  });
+
+  it('counts what a link was opened before its page came again, and behind the events of the backup', async () => {
+    const { id, call } = await newOwner(before);
+    const request = { record: btoa('record'), files: [], password: false, opens: 3 };
+    const share = await jsonOf<Share>(call.json('/v1/shares', request), 201);
+    await jsonOf(call.json('/v1/shares', request), 201);
+    for (const page of await backUp(before, id, 1)) {
+      await jsonOf(put(page, id));
+      if (page.shares[0]?.id !== share.id) continue;
+      expect(await recordOf(open(after, share))).toBe(btoa('record'));
+      await jsonOf(put(page, id));
+      expect(await jsonOf(client(after.url, '')(`/v1/shares/${share.id}`))).toMatchObject({ opensLeft: 2 });
+    }
+    await expect.poll(() => openingsOf(client(after.url, call.apiKey), share), { timeout: 10_000 }).toBe(1);
   });
 
   it('names files whose bytes the pinning service lost', async () => {

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { CID } from 'multiformats/cid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  carType,
   bytesOfCid,
   carHeader,
   carSection,
@@ -21,7 +22,7 @@ import { kuboProgram, noKubo, startKubo } from '../../testkit/kubo.ts';
 import { rpcToken, startService, type Service } from '../../testkit/service.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import { kubo } from '../pinning/kubo.ts';
-import { carType, sendCar } from '../upload/send-car.ts';
+import { sendCar } from '../upload/send-car.ts';
 import { Turns } from '../upload/turns.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { pinned } from './stored-state.ts';
@@ -275,7 +276,7 @@ it('the Worker hashes the blocks where the service does not promise to', async (
       abort: () => undefined,
     }),
   };
-  const options = { signal, keep: async () => undefined, turns: new Turns(1), now: Date.now, maxFileBytes };
+  const options = { signal, keep: async () => undefined, turns: new Turns(() => 1), now: Date.now, maxFileBytes };
   const send = (service: PinningService, block: Block) =>
     sendCar(new Blob([car([block])]).stream(), { ...options, service });
   const right = await leaf(randomBytes(9));

@@ -140,6 +140,16 @@ export class Pin extends RealPin {
     );
   }
 
+  /** Adds a reference to a CID by each of so many accounts that do not exist. */
+  refer(count: number, cid: string): void {
+    this.ctx.storage.sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       INSERT INTO reference (cid, service, account, file_id) SELECT ?, 'node', printf('%022d', i), 'f' FROM n`,
+      count,
+      cid,
+    );
+  }
+
   rows(table: 'pin' | 'reference'): Row[] {
     return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

@@ -56,9 +56,9 @@ describe('a response', () => {
     }
   });
 
-  it('of the gateway may be cached for a minute, and a cache that asks again learns of a deletion', async () => {
+  it('of the gateway may be kept by its reader, in shared caches for a minute, and a cache that asks again learns of a deletion', async () => {
     const { fileId, cid } = await call.store('plain', 'for a minute');
-    const brief = 'public, max-age=60, must-revalidate, no-transform';
+    const kept = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
     const path = `/ipfs/${cid}`;
     const first = await ask(path);
     const etag = first.headers.get('ETag') ?? '';
@@ -70,7 +70,7 @@ describe('a response', () => {
       await ask(`${path}?format=raw`),
       await ask(`${path}?format=car`),
     ])
-      expect([response.status, response.headers.get('Cache-Control')]).toEqual([response.status, brief]);
+      expect([response.status, response.headers.get('Cache-Control')]).toEqual([response.status, kept]);
     await jsonOf(call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     const gone = await ask(path, { headers: { 'If-None-Match': etag } });
     expect([gone.status, gone.headers.get('Cache-Control')]).toEqual([404, 'no-store']);

@@ -8,6 +8,7 @@ import type {
   AccountDetails,
   AccountList,
   AccountSummary,
+  DenylistReceipt,
   NewAccountResponse,
   NewApiKeyResponse,
   ResumableUpload,
@@ -17,7 +18,7 @@ import { startNode, type RunningNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { listed } from '../auth/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
-import { newOwner, pinned, type Owner } from './stored-state.ts';
+import { newOwner, pinned, pinObject, type Owner } from './stored-state.ts';
 import { create, patch } from './uploads/tus.ts';
 
 let dir: string;
@@ -290,6 +291,21 @@ describe('a CID on the denylist', () => {
     expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
     expect((await bytesOf(fetch(`${service.url}/ipfs/${file.cid}`))).toString()).toBe(bytes);
     await other.call.store('plain', bytes);
+  });
+
+  it('of more accounts than one request can tell is denied in several', async () => {
+    const file = await owner.call.store('plain', fresh(25));
+    await (await pinObject(service, file.cid)).refer(250, file.cid);
+    const read = (): Promise<Response> => owner.call(`/v1/storage/${file.fileId}/content`);
+    const path = `/v1/denylist/${file.cid}`;
+    const first = await jsonOf<DenylistReceipt>(operator(path, { method: 'PUT' }));
+    expect(first).toMatchObject({ accounts: 250, cursor: expect.any(String) });
+    const next = `${path}?cursor=${first.cursor}`;
+    expect(await jsonOf(operator(next, { method: 'PUT' }))).toEqual({ cid: file.cid, accounts: 1 });
+    expect(await problemOf(read())).toEqual(denied);
+    expect(await jsonOf(operator(next, { method: 'DELETE' }))).toEqual({ cid: file.cid, accounts: 1 });
+    expect((await read()).status).toBe(200);
+    expect(await problemOf(operator(`${path}?cursor=x`, { method: 'PUT' }))).toEqual([400, 'invalid_request']);
   });
 
   it('is not stored, in one request or several, and leaves nothing behind', async () => {

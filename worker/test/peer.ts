@@ -10,6 +10,8 @@ export type Turn = {
   /** `dag/import`, `pin/ls`, `pin/add`, `pin/rm`, `block/get`, `cat`, … */
   command: string;
   cid: string | null;
+  /** The `X-Request-Id` with which it came. */
+  requestId: string | undefined;
   /** Passes the command on, and resolves when the node has answered; then `deliver` gives the answer to the Worker. */
   pass(): Promise<{ status: number; body: Buffer; deliver(body?: Buffer): void }>;
   answer(status: number, body: string | Buffer, headers?: Record<string, string>): void;
@@ -76,6 +78,7 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
     const turn: Turn = {
       command,
       cid: url.searchParams.get('arg'),
+      requestId: request.headers['x-request-id']?.toString(),
       async pass() {
         onward.end(last);
         const answer = await answered;

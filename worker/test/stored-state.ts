@@ -13,6 +13,7 @@ export type Rows = {
   tables(): Promise<number>;
   fail(call: string, fault: Fault): Promise<void>;
   wait(ms: number): Promise<void>;
+  refer(count: number, cid: string): Promise<void>;
   fill(count: number): Promise<void>;
   fill(count: number, service: string): Promise<void>;
 };

@@ -59,7 +59,7 @@ export function continueUpload(
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
-      const service = blockServiceOf(env, upload.service);
+      const service = blockServiceOf(env, upload.service, requestId);
       const continuation = new Continuation({ caller, upload, lease, spki, service, requestId });
       const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
       const arrived = await withBody(env, request, receive).catch((error: unknown) => {
@@ -68,7 +68,7 @@ export function continueUpload(
       if (arrived !== upload.length)
         return { state: 'open', offset: arrived, expiresAt: continuation.expiresAt, cid: null };
     }
-    const { cid } = await unwrap(uploads.finish(uploadId));
+    const { cid } = await unwrap(uploads.finish(uploadId, requestId));
     return { state: 'finishing', offset: upload.length ?? offset, expiresAt: upload.expiresAt, cid };
   });
 }
@@ -114,7 +114,7 @@ class Continuation {
         ? plainLeaves({ ...upload, rest: new Uint8Array(0) }, leaves === 0)
         : encryptedLeaves(sealer);
     // Plain mode has no nonces that would repeat.
-    const beforeLeaf =
+    const announcer =
       sealer === undefined
         ? undefined
         : leafAnnouncer(async (first, digests) => {
@@ -125,12 +125,12 @@ class Continuation {
       return await receiveLeaves({
         body,
         source,
-        writer: partWriter({ service, signal, firstLeaf: leaves, now: Date.now, ...(beforeLeaf && { beforeLeaf }) }),
+        writer: partWriter({ service, signal, firstLeaf: leaves, announcer, now: Date.now }),
         offset,
         leaves,
         length,
         maxBytes: maxFileBytes(env),
-        beforeLeaf,
+        announcer,
         save: async (part, state, isLast) =>
           await this.#save(seal, part, state, isLast ? await this.#ending(seal, sealer) : undefined),
         turns: leafTurns,

@@ -1,28 +1,42 @@
-/** The digests of leaves that are about to be sent, on their way to where they are recorded. */
+/** The digests of leaves on their way to where they are recorded. */
 import { concat } from '../../shared/streams/concat.ts';
 
-/**
- * Makes the function that announces leaves, in order. One call to record them is under way at a time: a durable write takes longer
- * than a leaf, and so the leaves that are made meanwhile go into the next call together.
- * @param record records the digests (SHA-256, 32 bytes each) of leaves that follow one another from the number `first` on
- * @returns a function that resolves once the digest is recorded; it fails as `record` does, and so do those after it
- */
-export function leafAnnouncer(
-  record: (first: number, digests: Uint8Array) => Promise<void>,
-): (index: number, digest: Uint8Array) => Promise<void> {
-  let running: Promise<void> = Promise.resolve();
-  let waiting: { first: number; digests: Uint8Array[]; recorded: Promise<void> } | undefined;
+/** Announces leaves before they are sent, in order. */
+export interface LeafAnnouncer {
+  /** Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush` begins. */
+  add(index: number, digest: Uint8Array): Promise<void>;
+  /** Has everything recorded that was added, in one call. */
+  flush(): void;
+  /** Has nothing more recorded: `add` fails with the reason, where its call to record has not begun. */
+  abort(reason: unknown): void;
+}
 
-  return (index, digest) => {
-    if (waiting === undefined) {
-      const batch = { first: index, digests: [] as Uint8Array[] };
-      running = running.then(() => {
-        waiting = undefined;
-        return record(batch.first, concat(...batch.digests));
-      });
-      waiting = { ...batch, recorded: running };
-    }
-    waiting.digests.push(digest);
-    return waiting.recorded;
+/**
+ * Makes an announcer. One call to record digests is under way at a time; what is added before the next one begins goes into it.
+ * @param record records the digests (SHA-256, 32 bytes each) of leaves that follow one another from the number `first` on; where it
+ *   fails, so does `add`, for these leaves and all after them
+ */
+export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Promise<void>): LeafAnnouncer {
+  let running: Promise<void> = Promise.resolve();
+  let waiting: { digests: Uint8Array[]; begun: PromiseWithResolvers<void>; recorded: Promise<void> } | undefined;
+
+  function open(first: number): NonNullable<typeof waiting> {
+    const digests: Uint8Array[] = [];
+    const begun = Promise.withResolvers<void>();
+    running = Promise.all([running, begun.promise]).then(() => {
+      waiting = undefined;
+      return record(first, concat(...digests));
+    });
+    return { digests, begun, recorded: running };
+  }
+
+  return {
+    add(index, digest) {
+      waiting ??= open(index);
+      waiting.digests.push(digest);
+      return waiting.recorded;
+    },
+    flush: () => waiting?.begun.resolve(),
+    abort: (reason) => waiting?.begun.reject(reason),
   };
 }

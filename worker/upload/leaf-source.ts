@@ -13,6 +13,11 @@ export interface LeafSource {
   write(bytes: Uint8Array): Promise<Uint8Array[]>;
   /** Takes the end. @returns the leaves that are full now; the tail is the last leaf, unless it is empty */
   finish(): Promise<Uint8Array[]>;
+  /**
+   * How many bytes make the leaf full: of the next one, they begin little or nothing. So what is recorded at the end of a part, and sent
+   * to the account's object, is small.
+   */
+  room(): number;
   state(): LeafState;
 }
 
@@ -39,6 +44,7 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
       return add(bytes);
     },
     finish: async () => [],
+    room: () => leafBytes - pieces.rest().length,
     state: () => ({ offset: taken, rest: new Uint8Array(0), tail: pieces.rest().slice(), beginning }),
   };
 }
@@ -48,6 +54,7 @@ export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   return {
     write: (bytes) => sealer.write(bytes),
     finish: () => sealer.finish(),
+    room: () => sealer.room(),
     state: () => ({ ...sealer.state(), beginning: 'other' }),
   };
 }

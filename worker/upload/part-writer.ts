@@ -6,6 +6,7 @@
 import { cidOf, digestBytes, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
+import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of a part. More than 1,024 would need more than one node. */
 const partLeaves = 16;
@@ -13,8 +14,6 @@ const partLeaves = 16;
 export const partBytes = partLeaves * leafBytes;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
-/** Leaves of a file that may wait until they are sent, while the next one is made. Each is 1 MiB of the isolate's memory. */
-const leavesAhead = 2;
 
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
@@ -38,10 +37,11 @@ export type PartWriterOptions = {
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
   firstLeaf: number;
   /**
-   * Called before the first byte of a leaf leaves the Worker, with its number and its SHA-256; the leaf waits for it, and so do those
-   * after it. An error ends the upload.
+   * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that, and so do those after it. A durable
+   * write may take as long as all else that is done for a leaf, so leaves are announced together: 8, 4, 2, 1 and 1 of a part, so that
+   * few are left to be sent when it ends.
    */
-  beforeLeaf?(index: number, digest: Uint8Array): Promise<void>;
+  announcer?: LeafAnnouncer | undefined;
   /** The clock, in ms. */
   now(): number;
 };
@@ -49,10 +49,12 @@ export type PartWriterOptions = {
 /** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
 export interface PartWriter {
   /**
-   * Sends a leaf after those before it: resolves once there is room for another one, `sent` once the network has taken this one. All
-   * but the last one of the file have 1 MiB. The bytes are used up.
+   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until then, which the
+   * caller has to limit. All but the last one of the file have 1 MiB. The bytes are used up.
    */
   add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
+  /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
+  flush(): void;
   /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
   isDue(): boolean;
   /** When the open part is due at the latest, in ms; undefined where none is open. */
@@ -69,39 +71,48 @@ export interface PartWriter {
 type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; dueAt: number };
 
 /** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
-export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: PartWriterOptions): PartWriter {
+export function partWriter({ service, signal, firstLeaf, announcer, now }: PartWriterOptions): PartWriter {
   let next = firstLeaf;
   let open: OpenPart | undefined;
   let sent: Promise<void> = Promise.resolve();
-  const unsent: Promise<void>[] = [];
+  let unannounced = 0;
+  let failure: { cause: unknown } | undefined;
 
   const isFull = (): boolean => open !== undefined && open.digests.length >= partLeaves;
+
+  function flush(): void {
+    announcer?.flush();
+    unannounced = 0;
+  }
 
   return {
     async add(leaf) {
       signal.throwIfAborted();
+      if (failure !== undefined) throw failure.cause;
       const bytes = leaf.length;
       const dueAt = now() + partMs;
       const digest = await sha256(leaf);
       open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, dueAt };
       const { blocks } = open;
-      const ready = Promise.all([sent, beforeLeaf?.(next, digest)]);
+      const ready = Promise.all([sent, announcer?.add(next, digest)]);
       sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
       // Where it fails, the next step does.
-      sent.catch(() => undefined);
+      sent.catch((cause: unknown) => (failure ??= { cause }));
       open.digests.push(digest);
       open.bytes += bytes;
       next += 1;
-      unsent.push(sent);
-      if (unsent.length > leavesAhead) await unsent.shift();
+      unannounced += 1;
+      if (unannounced >= partLeaves - open.digests.length) flush();
       return { sent };
     },
 
+    flush,
     isDue: () => isFull() || (open !== undefined && now() >= open.dueAt),
     dueAt: () => open?.dueAt,
 
     async close() {
       if (open === undefined) return undefined;
+      flush();
       const { blocks, firstLeaf, bytes } = open;
       const digests = concat(...open.digests);
       const leaves = sent;
@@ -117,6 +128,7 @@ export function partWriter({ service, signal, firstLeaf, beforeLeaf, now }: Part
     },
 
     abort(reason) {
+      announcer?.abort(reason);
       open?.blocks.abort(reason);
       open = undefined;
     },

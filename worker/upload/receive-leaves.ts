@@ -1,16 +1,12 @@
 /** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
+import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
 import { quickMs, settlesBefore } from './send-parts.ts';
 import type { Turn, Turns } from './turns.ts';
 
-/**
- * Bytes of one read: 1 MiB less two chunks of a payload, so that with what encryption adds, and the rest of a chunk from before, a
- * read ends one leaf at most, and no part gets more leaves than it may.
- */
-const readBytes = 1024 * 1024 - 2 * 16_384;
 /** How long bytes may have arrived before they are recorded, in ms. */
 const saveMs = 5000;
 
@@ -24,8 +20,8 @@ export type ReceiveOptions = {
   /** Bytes of the file where they are known, and the most that it may have. */
   length: number | null;
   maxBytes: number;
-  /** Called before a leaf is sent or stored as the last one, as the writer does for the others. */
-  beforeLeaf?: ((index: number, digest: Uint8Array) => Promise<void>) | undefined;
+  /** That of the writer, for the last leaf, which is stored before it is sent. */
+  announcer?: LeafAnnouncer | undefined;
   /** Records how far the upload has come, with the part that holds what is new. @param isLast whether every byte has arrived */
   save(part: SentPart | undefined, state: LeafState, isLast: boolean): Promise<void>;
   turns: Turns;
@@ -42,7 +38,7 @@ type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
  * @throws what the body throws, once that is recorded; what the writer and `save` throw
  */
 export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
-  const { body, source, writer, length, maxBytes, beforeLeaf, save, turns, now } = o;
+  const { body, source, writer, length, maxBytes, announcer, save, turns, now } = o;
   const limit = length ?? maxBytes;
   let { offset, leaves } = o;
   let savedOffset = offset;
@@ -52,6 +48,12 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   failed.promise.catch(() => undefined);
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
+
+  /** Takes a turn. Leaves that are not announced yet keep theirs, so where none is free they are announced first. */
+  async function nextTurn(): Promise<Turn> {
+    if (!turns.isFree()) writer.flush();
+    return await turns.take();
+  }
 
   /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */
   async function send(turn: Turn, make: () => Promise<Uint8Array[]>): Promise<void> {
@@ -78,9 +80,9 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     saving.catch((error: unknown) => failed.reject(error));
   }
 
-  /** Asks for the next bytes. A body that breaks gives none. */
+  /** Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A body that breaks gives none. */
   function ask(): Promise<Read> {
-    return body.read(Math.min(readBytes, limit - offset)).then(
+    return body.read(Math.min(source.room(), limit - offset)).then(
       (bytes) => ({ bytes }),
       (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
@@ -88,20 +90,27 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   /** Waits for bytes, in a turn that is given up while the client is slow. What is due to be recorded does not wait for them. */
   async function arrival(): Promise<Read & { turn: Turn }> {
-    const turn = await turns.take();
+    const turn = await nextTurn();
     const reading = ask();
     if (await settlesBefore(reading, quickMs)) return { ...(await reading), turn };
+    writer.flush();
     turn.end();
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
     const got = await Promise.race([reading, failed.promise]);
     return { ...got, turn: await turns.take() };
   }
 
+  async function announceTail(tail: Uint8Array): Promise<void> {
+    const announced = announcer?.add(leaves, await sha256(tail));
+    announcer?.flush();
+    await announced;
+  }
+
   async function saveLast(): Promise<void> {
-    await send(await turns.take(), () => source.finish());
+    await send(await nextTurn(), () => source.finish());
     const state = source.state();
     const part = await writer.close();
-    if (state.tail.length > 0) await beforeLeaf?.(leaves, await sha256(state.tail));
+    if (state.tail.length > 0) await announceTail(state.tail);
     await saving;
     await save(part, state, true);
   }

@@ -16,9 +16,6 @@ import { CarStructure, invalidCar } from './car-structure.ts';
 import { partBytes, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
-/** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
-export const carType = 'application/vnd.ipld.car';
-
 type Block = { cid: Cid; bytes: Uint8Array };
 
 /**

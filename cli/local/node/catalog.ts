@@ -34,6 +34,9 @@ type NewFile = {
   keepUntil: number;
 };
 
+/** CIDs of blocks that are gone, and names on disk as `publish` returns them. */
+type Collected = { cids: string[]; files: string[] };
+
 export interface Catalog extends Omit<Reach, 'liveness'> {
   /**
    * Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before
@@ -51,15 +54,18 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
   /** Where the newest copy of a block in a complete file is; undefined when there is none. */
   find(cid: string): BlockLocation | undefined;
   pin(cid: string, name: string): void;
-  /** Removes pins, all or none. When a CID has no pin, nothing is removed and that CID is returned. */
-  unpin(cids: readonly string[]): string | undefined;
+  /**
+   * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing is removed and that CID is returned.
+   * @param now in milliseconds since 1970
+   */
+  unpin(cids: readonly string[], now: number): string | Collected;
   pins(cid?: string): Pin[];
   /**
    * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
-   * pinned or below a pin. Returns the CIDs of blocks that are gone, and names on disk as `publish` does.
+   * pinned or below a pin.
    * @param now in milliseconds since 1970; undefined: the time of every file is over
    */
-  collect(now?: number): { cids: string[]; files: string[] };
+  collect(now?: number): Collected;
   /** The names on disk that belong to complete files. */
   files(): Set<string>;
   /** Names on disk that were dropped and may still be there: their removal may have been interrupted. */
@@ -211,6 +217,23 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     return replaced.map((older) => String(older['name']));
   }
 
+  function collect(now: number): Collected {
+    const collected: Collected = { cids: [], files: [] };
+    const isLive = liveness();
+    for (const row of expired.all(now)) {
+      const [id, name] = [Number(row['id']), String(row['name'])];
+      const cids = onlyHere.all(id).map((block) => String(block['cid']));
+      if (cids.some(isLive)) {
+        hold.run(id);
+        continue;
+      }
+      collected.cids.push(...cids);
+      collected.files.push(name);
+      drop(id, name);
+    }
+    return collected;
+  }
+
   transaction(() => dropStaged());
 
   return {
@@ -224,35 +247,19 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
       }),
     find: (cid) => location.get(cid) as BlockLocation | undefined,
     pin: (cid, name) => transaction(() => setPin(cid, name)),
-    unpin(cids) {
+    unpin(cids, now) {
       const missing = cids.find((cid) => pins.get(cid) === undefined);
       if (missing !== undefined) return missing;
-      transaction(() => {
+      return transaction(() => {
         for (const cid of cids) {
           deletePin.run(cid);
           expireHeld.run(cid);
         }
+        return collect(now);
       });
-      return undefined;
     },
     pins: (cid) => pins.all(cid ?? null) as Pin[],
-    collect: (now = held) =>
-      transaction(() => {
-        const collected = { cids: [] as string[], files: [] as string[] };
-        const isLive = liveness();
-        for (const row of expired.all(now)) {
-          const [id, name] = [Number(row['id']), String(row['name'])];
-          const cids = onlyHere.all(id).map((block) => String(block['cid']));
-          if (cids.some(isLive)) {
-            hold.run(id);
-            continue;
-          }
-          collected.cids.push(...cids);
-          collected.files.push(name);
-          drop(id, name);
-        }
-        return collected;
-      }),
+    collect: (now = held) => transaction(() => collect(now)),
     files: () => names('file'),
     removed: () => names('removed'),
     forget: (dropped) => transaction(() => dropped.forEach((name) => deleteRemoved.run(name))),

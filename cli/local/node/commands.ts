@@ -1,13 +1,12 @@
 /** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
 import { readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
-import { pipeline } from 'node:stream/promises';
 import { errnoOf } from '../../io/errno.ts';
 import { add } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
-import { cid, cids, count, flag, json, lines, RpcError, type Call } from './rpc.ts';
+import { cid, cids, count, flag, json, lines, RpcError, send, type Call } from './rpc.ts';
 import type { Store } from './store.ts';
 
 export type Command = (call: Call) => Promise<void> | void;
@@ -49,8 +48,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
       'x-content-length': length,
       'x-stream-output': '1',
     });
-    if (first.done) response.end();
-    else await pipeline(following(first.value, pieces), response);
+    if (!first.done) for await (const piece of following(first.value, pieces)) await send(response, piece);
+    response.end();
   }
 
   function blockGet({ query, response }: Call): void {

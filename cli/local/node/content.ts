@@ -67,7 +67,8 @@ export function* runs(
 }
 
 /**
- * The bytes of runs, in order.
+ * The bytes of runs, in order. A piece is valid until the next one is asked for: two buffers are used for all of them, since V8 collects
+ * its whole heap, which is that of the local service, for each few dozen MiB of new ones.
  * @param open opens the data file of a block
  */
 export async function* content(
@@ -75,6 +76,8 @@ export async function* content(
   open: (location: BlockLocation) => number,
 ): AsyncGenerator<Uint8Array> {
   let current: { file: string; fd: number } | undefined;
+  let buffer = Buffer.alloc(0);
+  let spare = Buffer.alloc(0);
 
   async function bytesOf(run: Run): Promise<Uint8Array> {
     if (current?.file !== run.location.file) {
@@ -82,7 +85,9 @@ export async function* content(
       current = undefined;
       current = { file: run.location.file, fd: open(run.location) };
     }
-    const bytes = Buffer.allocUnsafeSlow(run.bytes);
+    [buffer, spare] = [spare, buffer];
+    if (buffer.length < run.bytes) buffer = Buffer.allocUnsafeSlow(run.bytes);
+    const bytes = buffer.subarray(0, run.bytes);
     for (let filled = 0; filled < bytes.length;) {
       const { bytesRead } = await readAt(current.fd, bytes, filled, bytes.length - filled, run.offset + filled);
       if (bytesRead === 0) throw new RpcError('the data file on disk is too short');

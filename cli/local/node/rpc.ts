@@ -70,6 +70,21 @@ export function lines(response: ServerResponse, values: readonly unknown[]): voi
   response.end(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
 }
 
+/** Sends a piece of a body; resolves once its memory is no longer needed. @throws when the client has closed the connection */
+export async function send(response: ServerResponse, bytes: Uint8Array): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // Of a response that was closed before, nothing calls back.
+  const onClose = (): void => reject(new Error('the client has closed the connection'));
+  response.once('close', onClose);
+  try {
+    if (response.destroyed) onClose();
+    else response.write(bytes, (error) => (error ? reject(error) : resolve()));
+    await promise;
+  } finally {
+    response.off('close', onClose);
+  }
+}
+
 /** Sends text, as Kubo does when no command runs. */
 export function text(response: ServerResponse, status: number, message: string): void {
   response

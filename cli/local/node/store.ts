@@ -64,6 +64,9 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** Files that are to become visible, all or none. */
+type Publication = { files: Parameters<Catalog['publish']>[0]; published: PromiseWithResolvers<void> };
+
 /** A file that nothing knows yet. `finish` waits until its bytes are on the disk; `abort` removes it. */
 type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort(): Promise<void> };
 
@@ -108,7 +111,10 @@ export async function openStore(
   }
 
   async function collect({ all } = { all: false }): Promise<string[]> {
-    const { cids, files } = reserve.freeing(() => catalog.collect(all ? undefined : now()));
+    return await removeCollected(reserve.freeing(() => catalog.collect(all ? undefined : now())));
+  }
+
+  async function removeCollected({ cids, files }: ReturnType<Catalog['collect']>): Promise<string[]> {
     await remove(files);
     if (files.length > 0) reserve.fill();
     return cids;
@@ -205,27 +211,57 @@ export async function openStore(
     };
   }
 
+  /** Files become visible together that wait for the disk at the same time: it syncs its folder and the catalog once for all of them. */
+  let queue: Publication[] = [];
+  let isPublishing = false;
+
+  async function publishQueue(): Promise<void> {
+    isPublishing = true;
+    while (queue.length > 0) {
+      const batch = queue;
+      queue = [];
+      await settle(batch);
+    }
+    isPublishing = false;
+  }
+
+  async function settle(batch: readonly Publication[]): Promise<void> {
+    try {
+      await publishNow(batch.flatMap(({ files }) => files));
+      for (const { published } of batch) published.resolve();
+    } catch (cause) {
+      // One of them must not fail for another one.
+      if (batch.length > 1) for (const each of batch) await settle([each]);
+      else batch[0]?.published.reject(cause);
+    }
+  }
+
+  async function publishNow(files: Publication['files']): Promise<void> {
+    const removals = unlinked;
+    unlinked = [];
+    await folder.sync(); // the new files, and the removals of `removals`
+    const replaced = catalog.publish(files, removals);
+    // The files exist now, so nothing may fail any more: the next start finishes what fails here.
+    for (const { file } of files) {
+      try {
+        renameSync(join(data, file + partSuffix), join(data, file));
+      } catch {
+        // `open` finds it under either name.
+      }
+    }
+    await remove(replaced).catch(() => undefined);
+  }
+
   return {
     catalog,
     writer,
     importer,
     async publish(files, { pin }) {
-      const removals = unlinked;
-      unlinked = [];
-      await folder.sync(); // the new files, and the removals of `removals`
-      const replaced = catalog.publish(
-        files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil: pin ? 0 : now() + unpinnedMs })),
-        removals,
-      );
-      // The files exist now, so nothing may fail any more: the next start finishes what fails here.
-      for (const { file } of files) {
-        try {
-          renameSync(join(data, file + partSuffix), join(data, file));
-        } catch {
-          // `open` finds it under either name.
-        }
-      }
-      await remove(replaced).catch(() => undefined);
+      const published = Promise.withResolvers<void>();
+      const keepUntil = pin ? 0 : now() + unpinnedMs;
+      queue.push({ files: files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil })), published });
+      if (!isPublishing) void publishQueue();
+      await published.promise;
     },
     open(location) {
       const path = join(data, location.file);
@@ -238,9 +274,10 @@ export async function openStore(
     },
     collect,
     async unpin(cids) {
-      const missing = reserve.freeing(() => catalog.unpin(cids));
-      if (missing === undefined) await collect();
-      return missing;
+      const result = reserve.freeing(() => catalog.unpin(cids, now()));
+      if (typeof result === 'string') return result;
+      await removeCollected(result);
+      return undefined;
     },
     async close() {
       catalog.close();

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';
-import { printReady } from '../../local/start-output.ts';
+import { heldLog, printReady } from '../../local/start-output.ts';
 import { loadKubo, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
@@ -338,14 +338,24 @@ describe('sealpin start', () => {
     });
   });
 
-  test('prints a curl line that works in sh, without the key in it', async () => {
+  test('prints a curl command that works in sh, without the key in it', async () => {
     const dataDir = join(await directory(), "it's here");
     const { url, apiKey } = await started({ dataDir });
     const context = contextIn(dataDir);
-    await printReady(context, { url, account: '', homes: {}, keyFile: localPaths(dataDir).secrets });
-    const line = /^sealpin: try: (.*)$/m.exec(context.stderr.text)![1]!;
-    expect(line).not.toContain(apiKey);
-    const { stdout } = await promisify(execFile)('sh', ['-c', line]);
+    await printReady(context, { url, account: '', homes: {}, keyFile: localPaths(dataDir).secrets, stop: '' });
+    const command = /^sealpin: try the HTTP API:\n((?: {2}.*\n)+)/m.exec(context.stderr.text)![1]!;
+    expect(command).not.toContain(apiKey);
+    const { stdout } = await promisify(execFile)('sh', ['-c', command]);
     expect(JSON.parse(stdout)).toEqual({ files: [] });
+  });
+
+  test('shows its first requests below its address', async () => {
+    const context = contextIn(await directory());
+    const log = heldLog(context);
+    log.line('{"event":"request","method":"POST","route":"/v1/accounts","status":201,"ms":3}');
+    await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
+    log.release();
+    log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
+    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n$/);
   });
 });

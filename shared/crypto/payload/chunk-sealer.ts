@@ -56,6 +56,11 @@ export function chunkSealer(chunks: Chunks, o: ChunkSealerOptions) {
       return await seal([input], true);
     },
 
+    room(): number {
+      const missing = o.pieceBytes - pieces.rest().length;
+      return Math.ceil(missing / (chunks.chunkBytes + tagBytes)) * chunks.chunkBytes - rest.length;
+    },
+
     state: () => ({ offset, rest: rest.slice(), tail: pieces.rest().slice() }),
   };
 }

@@ -103,6 +103,26 @@ describe('carOf', () => {
     expect(blocks).toBe(4);
   });
 
+  it('S62: with passLeaves passes a wrong leaf on, which the reader of the CAR finds, and no wrong node', async () => {
+    const { cid, blocks, single } = await stored(big.file);
+    const leaf = blocks.get(order[2]!)!.slice();
+    leaf[500]! ^= 1;
+    blocks.set(order[2]!, leaf);
+    const passed = await bytesOf(carOf(cid, [single], { passLeaves: true }));
+    await expect(bytesOf(fileFromCar(cid, streamOf(passed)))).rejects.toMatchObject({ code: 'content_mismatch' });
+    await expect(bytesOf(carOf(cid, [single]))).rejects.toMatchObject({ code: 'content_mismatch' });
+    blocks.set(order[2]!, leaf.subarray(1));
+    await expect(bytesOf(carOf(cid, [single], { passLeaves: true }))).rejects.toMatchObject({
+      code: 'content_mismatch',
+    });
+    const node = blocks.get(cid)!.slice();
+    node[node.length - 3]! ^= 1;
+    blocks.set(cid, node);
+    await expect(bytesOf(carOf(cid, [single], { passLeaves: true }))).rejects.toMatchObject({
+      code: 'content_mismatch',
+    });
+  });
+
   it.each([0, 1])('writes a file of one leaf of %i bytes', async (bytes) => {
     const one = await stored(randomBytes(bytes));
     const car = await bytesOf(carOf(one.cid, [one.single]));

@@ -138,6 +138,15 @@ describe('openFile', () => {
     });
   }
 
+  it('asks a source that says it lacks a part of the file for single blocks', async () => {
+    const lacking: BlockSource = {
+      id: 'lacking',
+      block: big.single.block,
+      read: async () => Promise.reject(new SealpinError('pinning_lost', 'a block is missing')),
+    };
+    expect(identical(await read(big.cid, [lacking]), big.file)).toBe(true);
+  });
+
   it('S64: ends the wait for a source that connects and gives nothing, or one byte now and then', async () => {
     const never: BlockSource = { id: 'never', block: () => new Promise(() => undefined) };
     await expect(read(big.cid, [never], [], { idleMs: 20 })).rejects.toMatchObject({ code: 'pinning_timeout' });

@@ -1,12 +1,22 @@
 /** Files at two homes: copied, read and deleted at both, whatever one of them does. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Receipt } from '../../../shared/api.ts';
+import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { jsonOf } from '../client.ts';
 import { shardName } from '../../objects/shard.ts';
 import { pinObject, type Rows } from '../stored-state.ts';
-import { names, readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, type World } from './two-homes.ts';
+import {
+  names,
+  readBack,
+  ring,
+  settle,
+  startTwoHomes,
+  statuses,
+  storeAtBoth,
+  weekMs,
+  type World,
+} from './two-homes.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 /** CIDs of a service that is down, and the objects that keep their rows: each has a bound of its own. */
@@ -57,6 +67,25 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
       for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
     },
   );
+
+  test('a copy is made under the ID of the upload, at the service that it is read from, too', async () => {
+    const ids = { a: new Set<string | undefined>(), b: new Set<string | undefined>() };
+    for (const name of ['a', 'b'] as const)
+      world[name].peer.onCommand = async (turn) => {
+        ids[name].add(turn.requestId);
+        (await turn.pass()).deliver();
+      };
+    const response = await world.owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+    const uploadId = response.headers.get('X-Request-Id');
+    const file = await jsonOf<StoredFile>(response, 201);
+    await settle(world, file);
+    expect([[...ids.a], [...ids.b]]).toEqual([[uploadId], [uploadId]]);
+    // A check begins with nobody's request.
+    await ring(world, file, weekMs);
+    const [, check] = [...ids.b];
+    expect(check).toMatch(/^[0-9a-f-]{36}$/);
+    expect([...ids.b]).toEqual([uploadId, check]);
+  });
 
   test('the second is killed in the middle of a copy: it goes on where it was', async () => {
     const leaves = long ? 20 : 10;

@@ -2,10 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Health } from '../../../shared/api.ts';
+import type { Health, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
 import { startNginx } from '../../../testkit/nginx.ts';
 import { withProgram } from '../../../testkit/programs.ts';
@@ -40,6 +42,26 @@ withProgram('nginx', { probe: ['-v'] }, () => {
     }
   });
 
+  it.skipIf(process.env['SEALPIN_LONG'] !== '1')(
+    'ends an upload of which nothing comes for 90 s',
+    { timeout: 120_000 },
+    async () => {
+      const upstream = await startLoopbackServer((incoming) => void incoming.resume());
+      const nginx = await startNginx(upstream.url);
+      try {
+        const startedAt = Date.now();
+        const sent = request(`${nginx.url}/api/v0/dag/import`, { method: 'POST', headers: { 'Content-Length': 9 } });
+        sent.on('error', () => undefined);
+        sent.write('some');
+        await new Promise((resolve) => sent.once('close', resolve).once('response', resolve));
+        expect((Date.now() - startedAt) / 1000).toBeGreaterThan(89);
+      } finally {
+        await nginx.close();
+        await upstream.close();
+      }
+    },
+  );
+
   describe.skipIf(kuboProgram() === undefined)(
     `in front of Kubo${kuboProgram() === undefined ? `: ${noKubo}` : ''}`,
     () => {
@@ -47,9 +69,12 @@ withProgram('nginx', { probe: ['-v'] }, () => {
       let nginx: { url: string; close(): Promise<void> };
       let service: Service;
       let owner: Client;
+      let accessLog: string;
       beforeAll(async () => {
         kubo = await startKubo({ token, setUp });
-        nginx = await startNginx(kubo.url);
+        const dir = await mkdtemp(join(tmpdir(), 'sealpin-nginx-log-'));
+        accessLog = join(dir, 'access.log');
+        nginx = await startNginx(kubo.url, { changes: [[/access_log off;/, `access_log ${accessLog} sealpin;`]] });
         service = await startService({
           node: { url: kubo.url, close: async () => undefined },
           through: () => nginx.url,
@@ -61,6 +86,7 @@ withProgram('nginx', { probe: ['-v'] }, () => {
         await service.close();
         await nginx.close();
         await kubo.close();
+        await rm(dirname(accessLog), { recursive: true });
       });
 
       it('stores, reads and deletes files, also larger than a part', async () => {
@@ -76,6 +102,17 @@ withProgram('nginx', { probe: ['-v'] }, () => {
           expect((await owner(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
         }
         expect(await (await call(nginx.url, 'pin/ls?names=true', token)).text()).not.toContain('sealpin:');
+      });
+
+      it('logs the ID of our request, and neither CIDs nor tokens', async () => {
+        const response = await owner('/v1/storage/plain', { method: 'POST', body: 'logged' });
+        const id = response.headers.get('X-Request-Id') ?? 'none';
+        const { cid } = await jsonOf<StoredFile>(response, 201);
+        await expect
+          .poll(() => readFile(accessLog, 'utf8'), { timeout: 10_000 })
+          .toContain(`${id} POST /api/v0/pin/add 200 `);
+        const lines = await readFile(accessLog, 'utf8');
+        for (const secret of [cid, token]) expect(lines).not.toContain(secret);
       });
 
       const call = (base: string, command: string, bearer = '', method = 'POST'): Promise<Response> =>

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encrypt, open, passwordIdentity, passwordRecipient } from '../../../shared/crypto/index.ts';
-import { gateway, openFile } from '../../../shared/ipfs/index.ts';
+import { cidOf, gateway, leafBytes, openFile, sha256 } from '../../../shared/ipfs/index.ts';
+import { kubo } from '../../pinning/kubo.ts';
+import { withNetwork } from '../../pinning/network.ts';
 import { bytesOf, problemOf } from '../client.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
@@ -122,6 +124,48 @@ if (kuboProgram() === undefined) {
       expect(await problemOf(answer)).toEqual([422, 'cid_mismatch']);
       await sweep(service, [owner], []);
       expect(await pinned(service)).toEqual(before);
+    });
+
+    describe('what the Kubo has lost, and another node has', () => {
+      const bytes = randomBytes(2 * leafBytes + 5);
+
+      test.each(['all of it', 'one leaf'])('%s is read from the network', async (lost) => {
+        const file = await owner.call.store('plain', Buffer.concat([bytes, Buffer.from(lost)]));
+        await far.ipfs('pin', 'add', file.cid);
+        await near.ipfs('pin', 'rm', file.cid);
+        if (lost === 'all of it') await near.ipfs('repo', 'gc');
+        else await near.ipfs('block', 'rm', cidOf('raw', await sha256(bytes.subarray(leafBytes, 2 * leafBytes))).text);
+        const read = await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`));
+        expect(read.equals(Buffer.concat([bytes, Buffer.from(lost)]))).toBe(true);
+      });
+
+      test('is found by its CID as well, and nothing is that is not stored here', async () => {
+        const text = 'a block of the tests';
+        const { cid } = await owner.call.store('plain', text);
+        await far.ipfs('pin', 'add', cid);
+        await near.ipfs('pin', 'rm', cid);
+        await near.ipfs('repo', 'gc');
+        expect(await (await fetch(`${service.url}/ipfs/${cid}?format=raw`)).text()).toBe(text);
+        const foreign = (await far.ipfs('add', '-Q', '--cid-version=1', import.meta.filename)).trim();
+        expect(await problemOf(fetch(`${service.url}/ipfs/${foreign}?format=raw`))).toEqual([404, 'not_found']);
+      });
+
+      test('is searched for within a time limit', async () => {
+        const home = kubo({
+          id: 'near',
+          url: near.url,
+          headers: { Authorization: `Bearer ${near.token}` },
+          pinName: 'sealpin:t',
+          fetch,
+          timeouts: { searchMs: 200 },
+        });
+        const nobodys = cidOf('raw', await sha256(randomBytes(9))).text;
+        const [source] = withNetwork([home]);
+        await expect(source!.block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
+          code: 'pinning_lost',
+          message: expect.stringContaining('deadline'),
+        });
+      });
     });
 
     test('a stopped Kubo is 503, and worth another attempt', async () => {

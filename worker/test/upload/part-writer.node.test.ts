@@ -9,6 +9,7 @@ import { concat } from '../../../shared/streams/concat.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { PinningService } from '../../pinning/contract.ts';
 import { kubo } from '../../pinning/kubo.ts';
+import { leafAnnouncer } from '../../upload/leaf-announcer.ts';
 import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
 
 let dir: string;
@@ -69,7 +70,7 @@ it('a part is due 5 s after its first leaf', async () => {
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
 });
 
-it('two leaves are announced while the one before them is sent, and are sent after it', async () => {
+it('a leaf is announced while the one before it is sent, and is sent after it', async () => {
   const { promise: taken, resolve: take } = Promise.withResolvers<void>();
   let writes = 0;
   const slow: PinningService = {
@@ -84,19 +85,51 @@ it('two leaves are announced while the one before them is sent, and are sent aft
     }),
   };
   const announced: number[] = [];
-  const beforeLeaf = async (index: number): Promise<void> => void announced.push(index);
-  const writer = partWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, beforeLeaf });
+  const announcer = leafAnnouncer(async (first) => void announced.push(first));
+  const writer = partWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, announcer });
   await writer.add(randomBytes(leafBytes));
-  await writer.add(randomBytes(leafBytes));
-  let isRoom = false;
-  const third = writer.add(randomBytes(leafBytes)).finally(() => (isRoom = true));
-  await expect.poll(() => announced).toEqual([0, 1, 2]);
-  expect([writes, isRoom]).toEqual([1, false]);
+  writer.flush();
+  await expect.poll(() => writes).toBe(1);
+  const { sent } = await writer.add(randomBytes(leafBytes));
+  writer.flush();
+  await expect.poll(() => announced).toEqual([0, 1]);
+  expect(writes).toBe(1);
   take();
+  await sent;
+  expect(writes).toBe(2);
+});
+
+it('the leaves of a part are announced together, fewer towards its end', async () => {
+  const announced: number[] = [];
+  const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
+  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });
+  const leaf = randomBytes(leafBytes);
+  let last: Promise<void> = Promise.resolve();
+  for (let index = 0; index < 16; index += 1) {
+    ({ sent: last } = await writer.add(new Uint8Array(leaf)));
+    if ([7, 11, 13, 14, 15].includes(index)) await last;
+  }
+  expect(announced).toEqual([8, 4, 2, 1, 1]);
   await (
-    await third
-  ).sent;
-  expect(writes).toBe(3);
+    await writer.close()
+  )?.held;
+});
+
+it('a part that ends has its leaves announced, and one that is given up has not', async () => {
+  const announced: number[] = [];
+  const announcer = leafAnnouncer(async (first, digests) => void announced.push(first, digests.length / 32));
+  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });
+  await writer.add(randomBytes(leafBytes));
+  await writer.add(randomBytes(leafBytes));
+  expect(announced).toEqual([]);
+  await (
+    await writer.close()
+  )?.held;
+  expect(announced).toEqual([2, 2]);
+  const { sent } = await writer.add(randomBytes(leafBytes));
+  writer.abort(new Error('given up'));
+  await expect(sent).rejects.toThrow('given up');
+  expect(announced).toEqual([2, 2]);
 });
 
 it('no byte of a leaf leaves before its digest is recorded, nor after one that may not be sent', async () => {
@@ -115,19 +148,16 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
     },
   };
   const leaf = randomBytes(leafBytes);
-  const writer = partWriter({
-    service: recording,
-    signal,
-    firstLeaf: 3,
-    now: Date.now,
-    async beforeLeaf(index, digest) {
-      expect(digest).toEqual(await sha256(leaf));
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      order.push(`before ${index}`);
-      if (index === 4) throw new Error('the file has changed');
-    },
+  const announcer = leafAnnouncer(async (first, digests) => {
+    expect(digests.subarray(0, 32)).toEqual(await sha256(leaf));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    order.push(`recorded ${first}`);
+    if (first === 4) throw new Error('the file has changed');
   });
+  const writer = partWriter({ service: recording, signal, firstLeaf: 3, now: Date.now, announcer });
   await writer.add(new Uint8Array(leaf));
+  writer.flush();
+  await expect.poll(() => order).toContain('write raw');
   await writer.add(new Uint8Array(leaf));
   await writer.add(new Uint8Array(leaf));
   const part = await writer.close();
@@ -135,5 +165,5 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
   await expect(writer.add(new Uint8Array(leaf))).rejects.toThrow('the file has changed');
   writer.abort(new Error('given up'));
   expect(order.filter((step) => step === 'write raw')).toHaveLength(1);
-  expect(order.indexOf('before 3')).toBeLessThan(order.indexOf('write raw'));
+  expect(order.indexOf('recorded 3')).toBeLessThan(order.indexOf('write raw'));
 });

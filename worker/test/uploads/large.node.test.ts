@@ -1,15 +1,16 @@
 /** A file that is too large to be stored while its client waits. */
 import { expect, it } from 'vitest';
-import { bytesOf, client } from '../client.ts';
+import { bytesOf } from '../client.ts';
+import { newOwner } from '../stored-state.ts';
 import { startService } from '../../../testkit/service.ts';
 import { create, mib, patch, random, stateOf } from './tus.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
-it.skipIf(!long)('more than 1 GiB is stored after the last response (long form)', async () => {
-  const service = await startService();
+it.skipIf(!long)('more than 1 GiB is stored after the last response, at once (long form)', async () => {
+  const service = await startService({ entry: 'worker/test/clock.ts' });
   try {
-    const call = client(service.url, (await service.account()).apiKey);
+    const { call, object } = await newOwner(service);
     const piece = random(64 * mib);
     const length = 17 * piece.length + 5;
     const { path, id } = await create(call, 'encrypted', length);
@@ -19,6 +20,8 @@ it.skipIf(!long)('more than 1 GiB is stored after the last response (long form)'
       if (offset + piece.length >= length) expect(response.headers.get('Sealpin-File')).toBe(id);
     }
     expect((await stateOf(call, path)).state).toBe('finishing');
+    const [upload] = await object.rows('upload');
+    expect(upload?.['attempts'] === 1 || Number(upload?.['due']) <= Date.now(), 'the alarm does not wait').toBe(true);
     await expect.poll(async () => (await stateOf(call, path)).state, { timeout: 120_000 }).toBe('done');
     const read = await bytesOf(
       call(`/v1/storage/${id}`, { headers: { Accept: 'application/octet-stream', Range: `bytes=${length - 9}-` } }),

@@ -1,0 +1,136 @@
+/** `sealpin migrate`: what the operator of a service does to move files from one pinning service to another. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Migration } from '../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { embeddedId, kuboId } from '../local/external-kubo.ts';
+import { operatedService } from '../remote/client.ts';
+import { operator, type Operator } from '../remote/operator-routes.ts';
+import { findService } from '../remote/service-choice.ts';
+
+/**
+ * How long to wait between two questions, in ms: a tenth of the time that it has taken so far. Each question of a deployed service
+ * wakes its 256 objects.
+ */
+const waitMs = { least: 250, most: 10_000, share: 0.1 };
+
+export const command = defineCommand({
+  about:
+    'For the operator of the service. Each file is copied, read back byte for byte, and only then unpinned where it was. The ' +
+    'service does it by itself: this command begins it, and shows how far it is until it is done. On the local service, ' +
+    'without names: from the built-in node to the Kubo of --kubo-api.',
+  args: {
+    from: { type: 'positional', required: false, description: 'The ID of the pinning service that is to hold nothing' },
+    to: { type: 'positional', required: false, description: 'The one that takes its files' },
+    background: { type: 'boolean', description: 'Return once it has begun' },
+    status: { type: 'boolean', description: 'Show how far all migrations are, and begin none' },
+    cancel: { type: 'boolean', description: 'End it: what has moved stays there, and the rest where it was' },
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin migrate', does: 'Into the Kubo that the local service was started with' },
+    { command: 'sealpin migrate kubo local', does: 'Back, so that the Kubo can be left' },
+    { command: 'sealpin migrate kubo second --background', does: 'Between two services of PINNING_SERVICES' },
+    { command: 'sealpin migrate --status', does: 'How far they are' },
+  ],
+  async run({ args, context }) {
+    const chosen = (['background', 'status', 'cancel'] as const).filter((flag) => args[flag]);
+    if (chosen.length > 1)
+      throw new SealpinError('usage', `--${chosen[0]} and --${chosen[1]} do not go together`, {
+        hint: 'see: sealpin migrate --help',
+      });
+    const routes = operator(await operatedService(context), context);
+    if (args.status) return await show(await routes.migrations(), context);
+    const { from, to } = await endsOf(args, context);
+    if (args.cancel) return await end(routes, { from, to }, context);
+    const begun = await begin(routes, { from, to }, args.from === undefined);
+    const migration = args.background ? begun : await follow(routes, begun, context);
+    context.output.note(
+      migration.state === 'done'
+        ? `done: ${from} holds nothing of ours any more`
+        : 'it goes on by itself; how far it is: sealpin migrate --status',
+    );
+    await context.output.result({ migration }, [migrationText(migration)]);
+  },
+});
+
+type Ends = { readonly from: string; readonly to: string };
+
+/** Both services; those of the local service need no names. @throws usage */
+async function endsOf(
+  { from, to }: { readonly [end in keyof Ends]: string | undefined },
+  context: Context,
+): Promise<Ends> {
+  if (from !== undefined && to !== undefined) return { from, to };
+  if (from === undefined && (await findService(context)).local === true) return { from: embeddedId, to: kuboId };
+  throw new SealpinError('usage', 'a migration is from one pinning service to another', {
+    hint: 'give both IDs, as in PINNING_SERVICES: sealpin migrate <from> <to>',
+  });
+}
+
+/** @throws usage for a local service without a Kubo, and the problem that the service reports */
+async function begin(routes: Operator, { from, to }: Ends, isUnnamed: boolean): Promise<Migration> {
+  try {
+    return await routes.migrate(from, to);
+  } catch (error) {
+    if (!isUnnamed || !isSealpinError(error, 'invalid_request')) throw error;
+    throw new SealpinError('usage', 'the local service has no Kubo to which its files could move', {
+      hint: 'start it with one: sealpin start --kubo-api <url>',
+      cause: error,
+    });
+  }
+}
+
+async function show(migrations: readonly Migration[], { output }: Context): Promise<void> {
+  if (migrations.length === 0) output.note('there has been no migration');
+  await output.result({ migrations }, migrations.map(migrationText));
+}
+
+async function end(routes: Operator, { from, to }: Ends, { output }: Context): Promise<void> {
+  const migration = await routes.cancelMigration(from, to).catch((error: unknown) => {
+    if (!isSealpinError(error, 'not_found')) throw error;
+    throw new SealpinError('not_found', `nothing moves from ${from} to ${to}`, {
+      hint: 'see: sealpin migrate --status',
+      cause: error,
+    });
+  });
+  output.note(`cancelled: what has moved stays at ${to}, and the rest at ${from}`);
+  await output.result({ migration }, [migrationText(migration)]);
+}
+
+/** Asks how far a migration is, until it is done. @throws conflict when it was cancelled */
+async function follow(routes: Operator, begun: Migration, { output, signal }: Context): Promise<Migration> {
+  const { from, to } = begun;
+  const progress = output.progress(`moving blobs from ${from} to ${to}`, begun.total, {
+    from: begun.total - begun.left,
+    amount: (count) => String(Number(count.toFixed(1))),
+  });
+  const start = performance.now();
+  let migration = begun;
+  try {
+    while (migration.state === 'running') {
+      const wait = (performance.now() - start) * waitMs.share;
+      await sleep(Math.min(waitMs.most, Math.max(waitMs.least, wait)), undefined, { signal });
+      const now = (await routes.migrations()).find((each) => each.from === from && each.to === to);
+      if (now === undefined) break;
+      progress.add(migration.left - now.left);
+      migration = now;
+    }
+  } catch (error) {
+    output.note('the migration goes on without this command; how far it is: sealpin migrate --status');
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    progress.done();
+  }
+  if (migration.state === 'done') return migration;
+  throw new SealpinError('conflict', `the migration from ${from} to ${to} was cancelled meanwhile`, {
+    hint: 'begin it again with the same command',
+  });
+}
+
+function migrationText({ from, to, state, startedAt, total, left, failed }: Migration): string {
+  const failures = failed === 0 ? '' : `, ${failed} failed so far`;
+  return `${from} to ${to}  ${state}  ${left} of ${total} left${failures}  since ${startedAt}`;
+}

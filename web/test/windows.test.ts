@@ -1,0 +1,67 @@
+/** Reading in windows: how often a file is opened, and what becomes of it when its connection breaks. */
+import { expect, test } from 'vitest';
+import type { OpenedFile } from '../../client/receiving.ts';
+import { streamOf } from '../../shared/crypto/bytes.ts';
+import { SealpinError, type Code } from '../../shared/errors.ts';
+import { readInWindows } from '../workers/windows.ts';
+
+const MiB = 1024 * 1024;
+const bytes = new Uint8Array(130 * MiB);
+for (let at = 0; at < bytes.length; at += 65_536) bytes[at] = at >>> 16;
+
+/** A file whose reads are counted; `failures` are those of the first reads, each after a byte. */
+function source(failures: readonly Code[] = []) {
+  const starts: number[] = [];
+  let opened = 0;
+  const open = async (): Promise<OpenedFile> => {
+    opened += 1;
+    return {
+      size: bytes.length,
+      async read({ start, end }) {
+        const failure = failures[starts.length];
+        starts.push(start);
+        if (failure === undefined) return streamOf(bytes.subarray(start, end));
+        let isFirst = true;
+        return new ReadableStream({
+          pull(controller) {
+            if (!isFirst) throw new SealpinError(failure, 'it broke', { retryAfterSeconds: 0 });
+            isFirst = false;
+            controller.enqueue(bytes.subarray(start, start + 1));
+          },
+        });
+      },
+    };
+  };
+  return { open, starts, opened: () => opened };
+}
+
+async function read(from: ReturnType<typeof source>): Promise<Uint8Array> {
+  const out = new Uint8Array(bytes.length);
+  let at = 0;
+  const { signal } = new AbortController();
+  for await (const chunk of readInWindows(from.open, bytes.length, signal)) {
+    out.set(chunk, at);
+    at += chunk.length;
+  }
+  return out.subarray(0, at);
+}
+
+test('a file is opened once for all of its windows', async () => {
+  const file = source();
+  expect(Buffer.compare(await read(file), bytes)).toBe(0);
+  expect(file.starts).toEqual([0, 64 * MiB, 128 * MiB]);
+  expect(file.opened()).toBe(1);
+});
+
+test('after a break it is opened again, and read on from where it stopped', async () => {
+  const file = source(['service_unreachable', 'pinning_timeout']);
+  expect(Buffer.compare(await read(file), bytes)).toBe(0);
+  expect(file.starts.slice(0, 3)).toEqual([0, 1, 2]);
+  expect(file.opened()).toBe(3);
+});
+
+test('what will not pass ends it', async () => {
+  const file = source(['content_mismatch']);
+  await expect(read(file)).rejects.toMatchObject({ code: 'content_mismatch' });
+  expect(file.opened()).toBe(1);
+});
