@@ -13,7 +13,9 @@ type Row = Record<string, SqlStorageValue>;
 /** A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with bytes as `{ base64 }`. */
 export type ObjectCall = { binding: 'ACCOUNT' | 'PIN' | 'SHARE'; name: string; method: string; args: unknown[] };
 
-async function called(request: Request, env: Env): Promise<Response> {
+type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
+
+async function called(request: Request, env: Objects): Promise<Response> {
   const { binding, name, method, args } = await request.json<ObjectCall>();
   const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
   const value = await object[method]!(...args);
@@ -26,7 +28,7 @@ async function called(request: Request, env: Env): Promise<Response> {
 
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export default {
-  async fetch(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
+  async fetch(request: Request, env: Env & Objects, ctx: ExecutionContext): Promise<Response> {
     if (new URL(request.url).pathname === '/test/object')
       return await called(request, env).catch((error: unknown) => new Response(String(error), { status: 500 }));
     return await worker.fetch(request, env, ctx);
