@@ -26,7 +26,7 @@ export type Firefox = {
 
 /** A tab. */
 export type FirefoxPage = {
-  /** Method, address, headers and body of each request. */
+  /** Method, address, headers and body of each request; none unless Firefox was started to keep them. */
   requests: string[];
   /** Lines of the console, and uncaught errors. */
   complaints: string[];
@@ -53,8 +53,18 @@ const preferences: Record<string, boolean> = {
 
 const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEnd', 'log.entryAdded'];
 
-/** Starts Firefox with a new profile. @param more preferences of `about:config` */
-export async function launchFirefox(more: Record<string, boolean | number> = {}): Promise<Firefox> {
+/** How Firefox is started. `more`: preferences of `about:config`. */
+type LaunchOptions = {
+  more?: Record<string, boolean | number>;
+  /**
+   * Whether requests are kept. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB, whatever it
+   * was asked for: its memory says nothing about a page.
+   */
+  keepsRequests?: boolean;
+};
+
+/** Starts Firefox with a new profile. */
+export async function launchFirefox({ more = {}, keepsRequests = false }: LaunchOptions = {}): Promise<Firefox> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-firefox-'));
   const lines = Object.entries({ ...preferences, ...more }).map(([name, value]) => `user_pref("${name}", ${value});\n`);
   const [profile, downloads] = [join(directory, 'profile'), join(directory, 'Downloads')];
@@ -76,8 +86,11 @@ export async function launchFirefox(more: Record<string, boolean | number> = {})
   await bidi.send('session.new', { capabilities: {} });
   const downloadBehavior = { type: 'allowed', destinationFolder: downloads };
   await bidi.send('browser.setDownloadBehavior', { downloadBehavior });
-  await bidi.send('session.subscribe', { events: [...events, 'network.beforeRequestSent'] });
-  await bidi.send('network.addDataCollector', { dataTypes: ['request'], maxEncodedDataSize: 2 ** 20 });
+  await bidi.send('session.subscribe', { events });
+  if (keepsRequests) {
+    await bidi.send('session.subscribe', { events: ['network.beforeRequestSent'] });
+    await bidi.send('network.addDataCollector', { dataTypes: ['request'], maxEncodedDataSize: 2 ** 20 });
+  }
   return {
     pid: browser.pid ?? 0,
     downloads,

@@ -33,7 +33,7 @@ withBrowser('Firefox', () => {
   let firefox: Firefox;
   let large: ParcelFile;
   beforeAll(async () => {
-    [sender, firefox] = await Promise.all([Sender.start(), launchFirefox()]);
+    [sender, firefox] = await Promise.all([Sender.start(), launchFirefox({ keepsRequests: true })]);
     if (long) large = await sender.store({ name: 'film.mkv', bytes });
   });
   afterAll(() => Promise.all([sender.close(), firefox.close()]));
@@ -218,7 +218,7 @@ withBrowser('Firefox', () => {
 
   test.runIf(long)('a page whose service worker was stopped does not call the file complete', async () => {
     // Firefox waits 30 s for it.
-    const impatient = await launchFirefox({ 'dom.serviceWorkers.idle_timeout': 500 });
+    const impatient = await launchFirefox({ more: { 'dom.serviceWorkers.idle_timeout': 500 } });
     onTestFinished(() => impatient.close());
     const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
     const visit = await opened(large, 'stream', root, impatient);
