@@ -1,14 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  carBytesOf,
-  carOfBytes,
-  carReader,
-  cidBuilder,
-  cidFromBytes,
-  leafBytes,
-  sha256,
-  type SizedCid,
-} from '../../ipfs/index.ts';
+import { carBytesOf, carOfBytes, carReader, cidBuilder, cidFromBytes, leafBytes, sha256 } from '../../ipfs/index.ts';
 import { identical, randomBytes, streamOf } from './source.ts';
 import { byteReader } from '../../streams/reader.ts';
 
@@ -19,9 +10,9 @@ async function written(...chunks: Uint8Array[]) {
   const car = carOfBytes(byteReader(streamOf(...chunks)), { digest, onTaken: (bytes) => taken.push(bytes) });
   const pieces: Uint8Array[] = [];
   for (;;) {
-    const { done, value } = await car.next();
-    if (done) return { pieces, taken, root: value as SizedCid };
-    pieces.push(value as Uint8Array);
+    const next = await car.next();
+    if (next.done) return { pieces, taken, root: next.value };
+    pieces.push(next.value);
   }
 }
 

@@ -6,7 +6,7 @@ from io import BytesIO
 
 from sealpin import AuthenticatedClient
 from sealpin.api.files import delete_file, get_file, get_file_content, list_files, store_encrypted, store_plain
-from sealpin.models import EncryptedJsonUpload, FileList, FileWithData, NewlyStoredFile, Problem, Receipt, ReceiptKey
+from sealpin.models import EncryptedJsonUpload, FileList, FileWithData, NewlyStoredFile, Problem, Receipt, KeyFate
 from sealpin.types import File
 
 client = AuthenticatedClient(base_url=os.environ["SERVICE"], token=os.environ["KEY"])
@@ -21,7 +21,7 @@ files = list_files.sync(client=client, limit=2)
 assert isinstance(files, FileList)
 assert [(each.file_id, each.size) for each in files.files] == [(plain.file_id, 6), (encrypted.file_id, 6)]
 
-for stored, key in ((encrypted, ReceiptKey.DESTROYED), (plain, ReceiptKey.NONE)):
+for stored, key in ((encrypted, KeyFate.DESTROYED), (plain, KeyFate.NONE)):
     raw = get_file_content.sync(stored.file_id, client=client)
     assert isinstance(raw, File) and raw.payload.read() == content
     file = get_file.sync(stored.file_id, client=client)
