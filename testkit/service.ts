@@ -6,7 +6,7 @@ import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
-import { bundledOnce } from './run-cache.ts';
+import { bundledOnce, directoryOfRun } from './run-cache.ts';
 import { startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
@@ -115,4 +115,18 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+let shared: Promise<Service> | undefined;
+
+/**
+ * A service for the tests that look at nothing but their own accounts: all files of a process share it, and it ends with the
+ * process. Its objects are those of `worker/test/clock.ts`, with a clock for each account. Nobody closes it, and nobody may expect
+ * that he alone stores, pins or logs something; such a file starts one of its own.
+ */
+export function sharedService(): Promise<Service> {
+  // Vitest ends its processes by this signal, and workerd ends by the event 'exit', which Node would not send for it.
+  if (shared === undefined) process.once('SIGTERM', () => process.exit());
+  shared ??= directoryOfRun().then((dir) => startService({ entry: 'worker/test/clock.ts', dir }));
+  return shared;
 }

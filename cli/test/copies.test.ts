@@ -1,7 +1,7 @@
 /** Files that move in and between services: CAR files, copies to another profile, copies of what others published. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { connect, type Connection } from '../../client/index.ts';
 import {
   carHeader,
@@ -13,7 +13,7 @@ import {
   sha256,
   type Cid,
 } from '../../shared/ipfs/index.ts';
-import { type Service, startService } from '../../testkit/service.ts';
+import { type Service, sharedService } from '../../testkit/service.ts';
 import { run, temporaryDirectory, type Ran } from './environment.ts';
 import { hostile } from './hostile.ts';
 import { localService } from './local.ts';
@@ -26,11 +26,10 @@ let other: Service;
 let there: Connection;
 let apiKey: string;
 beforeAll(async () => {
-  other = await startService();
+  other = await sharedService();
   ({ apiKey } = await other.account());
   there = connect({ service: other.url, apiKey });
 });
-afterAll(async () => other.close());
 
 const sealpin = (argv: readonly string[], directory: string): Promise<Ran> =>
   run([...argv, '--data-dir', local.dataDir], directory);

@@ -1,7 +1,7 @@
 /** The SDK against the service. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { cidOf, connect, fetchBlob, seal, SealpinError, type Connection, type Source } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
 
@@ -12,11 +12,10 @@ let service: Service;
 let apiKey: string;
 let connection: Connection;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   ({ apiKey } = await service.account());
   connection = connect({ service: service.url, apiKey });
 });
-afterAll(() => service.close());
 
 /** A stream of so many MiB. */
 function streamOf(count: number): ReadableStream<Uint8Array> {

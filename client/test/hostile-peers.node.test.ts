@@ -1,8 +1,8 @@
 /** Services and gateways that redirect, lie, stop in the middle, or are not there; and what becomes of the API key. */
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, fetchBlob, SealpinError, type Connection } from '../index.ts';
 import { pattern, thrownBy } from './bytes.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -12,10 +12,9 @@ const mib = 1024 * 1024;
 let service: Service;
 let apiKey: string;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   ({ apiKey } = await service.account());
 });
-afterAll(() => service.close());
 
 /** A peer that answers as it is told, until the test is over. */
 async function peer(answer: RequestListener): Promise<{ url: string; requests: IncomingMessage[] }> {

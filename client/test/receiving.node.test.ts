@@ -1,9 +1,9 @@
 /** Links, against the service. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -19,7 +19,7 @@ const keys = await generateKeys();
 /** The same plaintext in both formats, and as a payload without a header. */
 let stored: { cid: string; fileKey: Uint8Array }[];
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   root = `${service.url}/`;
   ({ apiKey } = await service.account());
   connection = connect({ service: service.url, apiKey });
@@ -35,7 +35,6 @@ beforeAll(async () => {
   }));
   stored = await Promise.all([...containers, bare]);
 });
-afterAll(() => service.close());
 
 test('a blob link opens the file, whole and in part', async () => {
   for (const { cid, fileKey } of stored) {

@@ -1,9 +1,9 @@
 /** Sending files by link, against the service. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { NewAccountResponse } from '../../shared/api.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
 
@@ -13,11 +13,10 @@ let service: Service;
 let account: NewAccountResponse;
 let connection: Connection;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   account = await service.account();
   connection = connect({ service: service.url, apiKey: account.apiKey });
 });
-afterAll(() => service.close());
 
 /** The files of a fresh account's connection. */
 async function another(through = service.url): Promise<Connection> {

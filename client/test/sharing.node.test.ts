@@ -1,9 +1,9 @@
 /** Sharing what is stored already, and inboxes, against the service. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { NewAccountResponse } from '../../shared/api.ts';
 import { parseLink } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, handOver, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
 
@@ -11,11 +11,10 @@ let service: Service;
 let account: NewAccountResponse;
 let connection: Connection;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   account = await service.account();
   connection = connect({ service: service.url, apiKey: account.apiKey });
 });
-afterAll(() => service.close());
 
 /** A connection with a key of the account that has these scopes. */
 async function keyWith(...scopes: string[]): Promise<Connection> {

@@ -1,6 +1,6 @@
 /** Signed URLs of the SDK, at the service. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startService, type Service } from '../../testkit/service.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, open, signUrl, type Connection } from '../index.ts';
 import { thrownBy } from './bytes.ts';
 
@@ -8,11 +8,10 @@ let service: Service;
 let apiKey: string;
 let connection: Connection;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   ({ apiKey } = await service.account());
   connection = connect({ service: service.url, apiKey });
 });
-afterAll(() => service.close());
 
 test('a URL for an upload stores a file of at most so many bytes', async () => {
   const url = await signUrl({ service: service.url, apiKey, expiresIn: 60, store: 'encrypted', maxBytes: 5 });

@@ -11,6 +11,7 @@ import { basename, delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { keptFile } from '../../cli/local/worker-code.ts';
 import { withProgram } from '../../testkit/programs.ts';
+import { ownCertificates } from '../../testkit/run-cache.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { packed } from './packed.ts';
@@ -25,7 +26,12 @@ const strange = 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH';
 
 function npm(argv: readonly string[], cwd: string): string {
   // A user's npm runs install scripts; ours does not in the checkout, and tells its children so.
-  const env = { ...process.env, npm_config_loglevel: 'error', npm_config_ignore_scripts: 'false' };
+  const env = {
+    ...process.env,
+    NODE_EXTRA_CA_CERTS: process.env[ownCertificates],
+    npm_config_loglevel: 'error',
+    npm_config_ignore_scripts: 'false',
+  };
   const ran = spawnSync('npm', argv, { cwd, encoding: 'utf8', env });
   if (ran.status !== 0) throw new Error(`npm ${argv.join(' ')}: ${ran.stdout}${ran.stderr}`);
   return ran.stdout.trim();

@@ -1,5 +1,5 @@
 /** Changes of what is known of a file: name, type, metadata, tags, expiry. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { AccountDetails, FileList, NewApiKeyResponse, Receipt, Scope, StoredFile } from '../../shared/api.ts';
 import {
   decodePem,
@@ -8,7 +8,7 @@ import {
   parseApiKey,
   unsealPrivateKey,
 } from '../../shared/crypto/index.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 
@@ -19,10 +19,9 @@ let service: Service;
 let owner: Owner;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   owner = await newOwner(service);
 });
-afterAll(() => service.close());
 
 function patch(fileId: string, change: unknown, headers: Record<string, string> = {}, by: Client = owner.call) {
   return by(`/v1/storage/${fileId}`, {

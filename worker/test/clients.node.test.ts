@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { withProgram } from '../../testkit/programs.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf } from './client.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
@@ -15,9 +15,8 @@ const folder = join(import.meta.dirname, '../../docs/clients');
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
 });
-afterAll(() => service.close());
 
 type Line = { url: string; seen: { method: string; key: string | undefined; status: number }[] };
 

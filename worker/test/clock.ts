@@ -1,14 +1,39 @@
 /** The Worker with objects that let a test advance their clock, ring their alarm, see their rows, and make their calls fail. */
-import { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
+import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
+import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
 import type { AccountEnv } from '../objects/delivery.ts';
 
-// oxlint-disable-next-line import/no-default-export -- workerd looks for it there
-export { default, Metrics } from '../index.ts';
+export { Metrics } from '../index.ts';
 
 /** A call that fails once, or hangs, before it does anything or after it has done everything; or one that is `late`, by a second. */
 export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late';
 type Row = Record<string, SqlStorageValue>;
+
+/** A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with bytes as `{ base64 }`. */
+export type ObjectCall = { binding: 'ACCOUNT' | 'PIN' | 'SHARE'; name: string; method: string; args: unknown[] };
+
+type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
+
+async function called(request: Request, env: Objects): Promise<Response> {
+  const { binding, name, method, args } = await request.json<ObjectCall>();
+  const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const value = await object[method]!(...args);
+  return new Response(
+    JSON.stringify({ value }, (_, each: unknown) =>
+      each instanceof ArrayBuffer ? { base64: new Uint8Array(each).toBase64() } : each,
+    ),
+  );
+}
+
+// oxlint-disable-next-line import/no-default-export -- workerd looks for it there
+export default {
+  async fetch(request: Request, env: Env & Objects, ctx: ExecutionContext): Promise<Response> {
+    if (new URL(request.url).pathname === '/test/object')
+      return await called(request, env).catch((error: unknown) => new Response(String(error), { status: 500 }));
+    return await worker.fetch(request, env, ctx);
+  },
+};
 
 export class Account extends RealAccount {
   #offsetMs = 0;

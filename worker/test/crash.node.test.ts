@@ -103,7 +103,7 @@ async function killAt(command: string, when: 'before' | 'after', work: () => Pro
   await lost;
   peer.onCommand = undefined;
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
 
 describe('S81 S82: the service dies', () => {
@@ -346,7 +346,7 @@ describe('the pinning service', () => {
 });
 
 it('a request for something that does not exist writes nothing', async () => {
-  const stranger = await accountObject(service, 'A'.repeat(22));
+  const stranger = accountObject(service, 'A'.repeat(22));
   expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
   expect(await stranger.tables()).toBe(0);
   const unknown = await cidOfBytes(Buffer.from('nowhere'));

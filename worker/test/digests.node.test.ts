@@ -1,8 +1,8 @@
 /** Integrity both ways: a body with another digest than it says is not stored, and a client learns what was received. */
 import { createHash, randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, NewlyStoredFile, StoredFile } from '../../shared/api.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import type { Client } from './client.ts';
 import { bytesOf, jsonOf, problemOf } from './client.ts';
 import { create, head, mib, modesInForm, offsetOf, patch } from './uploads/tus.ts';
@@ -14,9 +14,8 @@ function digest(bytes: Uint8Array | string, algorithm: 'sha256' | 'sha512' = 'sh
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
 });
-afterAll(() => service.close());
 
 /** Bytes of several leaves, the last of which is not full; of exactly one leaf; few, and none. */
 const contents = [randomBytes(mib + 1234), randomBytes(mib), Buffer.from('hello'), Buffer.alloc(0)];

@@ -38,7 +38,7 @@ async function again(change: () => void = () => undefined): Promise<void> {
   await service.close();
   change();
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
 
 const page = (query = '', by: Client = owner.call): Promise<EventList> => jsonOf<EventList>(by(`/v1/events${query}`));
@@ -189,7 +189,7 @@ describe('the opening of a share', () => {
     'is recorded once where the account fails %s it has recorded it',
     async (fault) => {
       const { id } = await newShare();
-      const object = await shareObject(service, id);
+      const object = shareObject(service, id);
       await object.wait(aheadMs);
       await owner.object.fail('shareOpened', fault);
       await open(id);
@@ -209,17 +209,17 @@ describe('the opening of a share', () => {
     const { id } = await newShare();
     await owner.object.fail('shareOpened', 'hangs before');
     await open(id);
-    expect(await (await shareObject(service, id)).rows('opening')).toHaveLength(1);
+    expect(await shareObject(service, id).rows('opening')).toHaveLength(1);
     await service.kill();
     service = await start();
-    owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
-    await (await shareObject(service, id)).ring(60_000);
+    owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+    await shareObject(service, id).ring(60_000);
     await expect.poll(() => openings(id)).toBe(1);
   });
 
   it('is told also when the share has long expired, and to no account that is deleted', async () => {
     const { id } = await newShare();
-    const object = await shareObject(service, id);
+    const object = shareObject(service, id);
     await object.wait(aheadMs);
     await owner.object.fail('shareOpened', 'before');
     await open(id);

@@ -56,7 +56,7 @@ describe.each(modes)('a file in %s mode that expires', (mode) => {
     await own.object.ring(2 * minuteMs);
     expect([await own.object.rows('file'), await own.object.rows('file_detail')]).toEqual([[], []]);
     expect(await pinned(service)).not.toContain(cid);
-    expect((await (await shareObject(service, share.id)).rows('share'))[0]?.['record']).toBeNull();
+    expect((await shareObject(service, share.id).rows('share'))[0]?.['record']).toBeNull();
     const { deletedAt, ...receipt } = await jsonOf<Receipt>(receiptOf(fileId, own));
     expect(receipt).toEqual({
       fileId,
@@ -208,7 +208,7 @@ it('files expire in an account from a version in which they did not', async () =
       db.close();
     }
     older = await start();
-    const own = { id, call: client(older.url, call.apiKey), object: await accountObject(older, id) };
+    const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
     expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
     const { fileId: expiring } = await store('encrypted', inMs(minuteMs), own);
     await own.object.ring(2 * minuteMs);

@@ -1,15 +1,14 @@
 /** What labels and ends of API keys may be, at the edges. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { ApiKeyList, NewApiKeyResponse, type ApiKeyRecord, type Scope } from '../../shared/api.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
 });
-afterAll(() => service.close());
 
 async function newAccount(): Promise<Client> {
   return client(service.url, (await service.account()).apiKey);

@@ -1,8 +1,8 @@
 /** Limits of API keys: how much may be stored with one, whatever the way. */
 import { request } from 'node:http';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountDetails, ApiKeyList, NewApiKeyResponse, ResumableUpload } from '../../shared/api.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 
@@ -11,9 +11,8 @@ type Limits = { files?: number; bytes?: number; fileBytes?: number };
 let service: Service;
 let owner: Owner;
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
 });
-afterAll(() => service.close());
 beforeEach(async () => {
   owner = await newOwner(service);
 });

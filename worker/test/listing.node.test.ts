@@ -1,7 +1,7 @@
 /** The list of files: filters, order, cursors. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 
@@ -12,7 +12,7 @@ let stored: StoredFile[];
 let writerId: string;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   owner = await newOwner(service);
   const made = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
   writerId = made.key.id;
@@ -25,7 +25,6 @@ beforeAll(async () => {
     await writer.store('plain', 'e', { filename: '100%_é.txt', type: 'text/plain' }),
   ];
 });
-afterAll(() => service.close());
 
 const ask = (query: Record<string, string>, by: Owner = owner): Promise<Response> =>
   by.call(`/v1/storage?${new URLSearchParams(query).toString()}`);

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import {
   AccountDetails,
@@ -24,13 +24,12 @@ import {
   type KeyPair,
 } from '../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, startService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
 });
-afterAll(() => service.close());
 
 type Recoverable = { pair: KeyPair; id: string; path: string; owner: Client };
 

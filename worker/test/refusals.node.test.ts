@@ -1,23 +1,22 @@
 /** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { Problem, type FileList } from '../../shared/api.ts';
 import { codesOf } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { problemType } from '../../shared/problem-object.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let call: Client;
 let ownKey: string;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   const { apiKey, key } = await service.account();
   call = client(service.url, apiKey);
   ownKey = key.id;
 });
-afterAll(() => service.close());
 
 describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
   const post = (headers: Record<string, string>, body: BodyInit = 'x'): Promise<Response> =>

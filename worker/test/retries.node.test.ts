@@ -200,7 +200,7 @@ describe('a claim', () => {
       owner = {
         ...owner,
         call: client(service.url, owner.call.apiKey),
-        object: await accountObject(service, owner.id),
+        object: accountObject(service, owner.id),
       };
       const early = await post(bytes);
       expect(Number(early.headers.get('Retry-After'))).toBeGreaterThan(0);

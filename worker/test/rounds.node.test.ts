@@ -62,7 +62,7 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
     await service.kill();
     service = await start();
     const { apiKey } = owner.call;
-    owner = { ...owner, call: client(service.url, apiKey), object: await accountObject(service, owner.id) };
+    owner = { ...owner, call: client(service.url, apiKey), object: accountObject(service, owner.id) };
     await owner.object.lease(leaseMs);
   }
 

@@ -53,7 +53,7 @@ const listed = async (): Promise<string[]> =>
 const outbox = async (): Promise<string[]> =>
   (await owner.object.rows('outbox')).filter((row) => row['op'] === 'unshare').map((row) => String(row['target']));
 const record = async (id: string): Promise<unknown> =>
-  (await (await shareObject(service, id)).rows('share'))[0]?.['record'] ?? undefined;
+  (await shareObject(service, id).rows('share'))[0]?.['record'] ?? undefined;
 
 /** The ID of the share that is being made. */
 async function making(): Promise<string> {
@@ -68,7 +68,7 @@ async function crash(lost: Promise<unknown>): Promise<void> {
   await service.kill();
   await ended;
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
 
 /** Nothing is listed, opens, or waits. */

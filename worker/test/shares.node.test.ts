@@ -1,5 +1,5 @@
 /** Shares: who opens them, how often and how long, and what is left of their records. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type {
   NewApiKeyResponse,
   OpenedShare,
@@ -12,7 +12,7 @@ import type {
   ShareStatus,
 } from '../../shared/api.ts';
 import { maxRecordBytes, newShareId, openParcel, sealParcel } from '../../shared/link/index.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, shareObject, type Owner } from './stored-state.ts';
 
@@ -25,10 +25,9 @@ let anybody: Client;
 let fileId: string;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   anybody = client(service.url, '');
 });
-afterAll(() => service.close());
 beforeEach(async () => {
   owner = await newOwner(service);
   ({ fileId } = await owner.call.store('encrypted', 'shared'));
@@ -47,8 +46,7 @@ const look = (id: string): Promise<ShareStatus> => jsonOf<ShareStatus>(anybody(`
 const revoke = (id: string): Promise<Response> => owner.call(`/v1/shares/${id}`, { method: 'DELETE' });
 const newKey = (o: Record<string, unknown>): Promise<NewApiKeyResponse> =>
   jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', ...o }), 201);
-const recordOf = async (id: string): Promise<unknown> =>
-  (await (await shareObject(service, id)).rows('share'))[0]?.['record'];
+const recordOf = async (id: string): Promise<unknown> => (await shareObject(service, id).rows('share'))[0]?.['record'];
 
 describe('a share', () => {
   it('hands its record out as often as it may, and then no more', async () => {
@@ -110,7 +108,7 @@ describe('a share', () => {
   it('expires with the clock, before its alarm and with it', async () => {
     for (const pass of ['wait', 'ring'] as const) {
       const { id } = await share({ expiresAt: new Date(Date.now() + 10 * minuteMs).toISOString() });
-      const object = await shareObject(service, id);
+      const object = shareObject(service, id);
       await object[pass](9 * minuteMs);
       expect((await open(id)).status).toBe(200);
       await object[pass](2 * minuteMs);
@@ -213,7 +211,7 @@ it('an unknown share is not found, and asking for it writes nothing', async () =
     expect(await problemOf(anybody(`/v1/shares/${id}`))).toEqual([404, 'not_found']);
     expect(await problemOf(open(id))).toEqual([404, 'not_found']);
     expect(await problemOf(revoke(id))).toEqual([404, 'not_found']);
-    expect(await (await shareObject(service, id)).tables()).toBe(0);
+    expect(await shareObject(service, id).tables()).toBe(0);
   }
 });
 

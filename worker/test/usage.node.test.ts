@@ -1,8 +1,8 @@
 /** What API keys use by day: counted in the isolate, kept in the account's object. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { KeyUsage, NewApiKeyResponse, Scope, UsageList } from '../../shared/api.ts';
 import { newApiKey } from '../../shared/crypto/index.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 
@@ -13,9 +13,8 @@ let owner: Owner;
 let keyId: string;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
 });
-afterAll(() => service.close());
 beforeEach(async () => {
   owner = await newOwner(service);
   keyId = (await jsonOf<{ key: { id: string } }>(owner.call('/v1/account'))).key.id;

@@ -67,7 +67,7 @@ export async function startTwoHomes(
       await world.service.kill();
       world.service = await start();
       const { id, call } = world.owner;
-      const object = await accountObject(world.service, id);
+      const object = accountObject(world.service, id);
       world.owner = { id, call: client(world.service.url, call.apiKey), object };
     },
     async close() {

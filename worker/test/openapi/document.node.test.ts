@@ -1,7 +1,7 @@
 /** The API's description, compared with the service itself. The client of the other tests compares every response with it, too. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import {
   scopes,
   type NewAccountResponse,
@@ -12,7 +12,7 @@ import {
 import { codes, describe as describeCode } from '../../../shared/errors.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 
 type Schema = { [key: string]: unknown };
 type Content = Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, unknown> }>;
@@ -41,11 +41,10 @@ let service: Service;
 let document: Document;
 let operations: Described[];
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   document = await jsonOf<Document>(fetch(`${service.url}/v1/openapi.json`));
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 });
-afterAll(() => service.close());
 
 /** What is wrong with a value, by a JSON Schema: as much of it as the description uses. */
 function faults(schema: Schema, value: unknown, at = ''): string[] {

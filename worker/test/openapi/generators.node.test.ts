@@ -6,7 +6,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -18,13 +18,12 @@ let service: Service;
 let directory: string;
 let description: string;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   directory = await mkdtemp(join(tmpdir(), 'sealpin-openapi-'));
   description = join(directory, 'openapi.json');
   await writeFile(description, await (await fetch(`${service.url}/v1/openapi.json`)).text());
 });
 afterAll(async () => {
-  await service.close();
   await rm(directory, { recursive: true, force: true });
 });
 

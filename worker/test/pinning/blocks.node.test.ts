@@ -1,6 +1,6 @@
 /** `/ipfs/:cid` for clients that read a file block by block, each by its own CID. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   cidOf,
   decodeNode,
@@ -11,16 +11,15 @@ import {
   type BlockSource,
 } from '../../../shared/ipfs/index.ts';
 import { bytesOf, problemOf } from '../client.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { newOwner, sweep, type Owner } from '../stored-state.ts';
 
 let service: Service;
 let owner: Owner;
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   owner = await newOwner(service);
 });
-afterAll(async () => service.close());
 
 const get = (cid: string, query = 'format=raw', headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${service.url}/ipfs/${cid}?${query}`, { headers });

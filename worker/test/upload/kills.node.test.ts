@@ -54,7 +54,7 @@ afterAll(async () => {
 async function killService(): Promise<void> {
   await service.kill();
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: await accountObject(service, owner.id) };
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');

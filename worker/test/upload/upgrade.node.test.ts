@@ -32,7 +32,7 @@ test('an account of the first version gets the tables that it lacks, and takes u
     }
     expect(changed).toBe(1);
     service = await start();
-    const owner = { id, call: client(service.url, before.apiKey), object: await accountObject(service, id) };
+    const owner = { id, call: client(service.url, before.apiKey), object: accountObject(service, id) };
     const bytes = randomBytes(17 * leafBytes);
     const file = await owner.call.store('plain', bytes);
     await sweep(service, [owner], [file.cid, old.cid]);

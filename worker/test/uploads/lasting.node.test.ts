@@ -90,7 +90,7 @@ it.each(modesInForm)('%s: goes on after the service was killed, and a day later'
   await service.kill();
   service = await start();
   const call = client(service.url, apiKey);
-  await (await accountObject(service, account.id)).ring(dayMs);
+  await accountObject(service, account.id).ring(dayMs);
   expect(await offsetOf(call, path)).toBe(1_300_000);
   await expectStored(call, await send(call, path, bytes, mib, 1_300_000), bytes);
 });

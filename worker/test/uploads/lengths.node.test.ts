@@ -1,7 +1,7 @@
 /** Files in several requests, of every length and cut: what is stored is what was sent. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { client, type Client } from '../client.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { sharedService, type Service } from '../../../testkit/service.ts';
 import { create, expectStored, mib, modes, modesInForm, patch, random, send, stateOf } from './tus.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -9,11 +9,8 @@ const long = process.env['SEALPIN_LONG'] === '1';
 let service: Service;
 let call: Client;
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   call = client(service.url, (await service.account()).apiKey);
-});
-afterAll(() => {
-  return service.close();
 });
 
 describe.each(modes)('%s', (mode) => {

@@ -65,7 +65,7 @@ async function kill(): Promise<void> {
   await service.kill();
   await startAgain();
   proxy.target = service.url;
-  owner.object = await accountObject(service, owner.id);
+  owner.object = accountObject(service, owner.id);
 }
 
 describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
