@@ -26,8 +26,9 @@ export function parseSize(text: string, what: string): number {
  * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`, and not `954 MiB`. Others are rounded.
  */
 export function chosenSizeText(bytes: number): string {
-  const exact = [binaryUnits, decimalUnits]
-    .flatMap((units, kind) => units.map((unit, power) => ({ unit, count: bytes / [1024, 1000][kind]! ** power })))
+  const counts = (units: readonly string[], base: number) =>
+    units.map((unit, power) => ({ unit, count: bytes / base ** power }));
+  const exact = [...counts(binaryUnits, 1024), ...counts(decimalUnits, 1000)]
     .filter(({ count }) => Number.isSafeInteger(count) && count > 0 && count < 10_000)
     .toSorted((one, other) => one.count - other.count)[0];
   return exact === undefined ? sizeText(bytes) : `${exact.count} ${exact.unit}`;
