@@ -4,9 +4,12 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { wrap } from './terminal/wrap.ts';
 
 const entry = join(import.meta.dirname, 'index.ts');
 const original = createRequire(import.meta.url).resolve('miniflare');
+/** What stands before the second and later lines of a step. */
+const indent = ' '.repeat(17);
 const password = 'correct horse battery staple and a demo';
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interruption.abort());
@@ -129,7 +132,7 @@ async function byLink(): Promise<void> {
   let started = performance.now();
   const { stdout } = await sealpin('send', original, '--opens=1', '--note=From the demo');
   const link = stdout.trim();
-  report('send', `by a link that opens once, ${seconds(started)}\n${' '.repeat(17)}→ ${link.slice(0, 44)}…`);
+  report('send', `by a link that opens once, ${seconds(started)}`, `→ ${link.slice(0, 44)}…`);
   started = performance.now();
   const folder = join(dir, 'Ann');
   await sealpin('receive', link, folder, `--data-dir=${join(dir, 'home-of-Ann')}`);
@@ -177,7 +180,7 @@ async function store(command: string, how: string, ...args: string[]): Promise<s
   const started = performance.now();
   const { stdout } = await sealpin(command, ...args);
   const blob = stdout.trim();
-  report(command, `${how}, ${seconds(started)}\n${' '.repeat(17)}→ ${blob}`);
+  report(command, `${how}, ${seconds(started)}`, `→ ${blob}`);
   return blob;
 }
 
@@ -210,8 +213,10 @@ function assertSame(got: Buffer, wanted: Buffer): void {
   if (!got.equals(wanted)) throw new Error('the restored file differs from the original');
 }
 
-function report(step: string, text: string): void {
-  console.log(`✓ ${step.padEnd(14)} ${text}`);
+/** Prints a step that is done, and what came of it, in lines that fit 80 columns. */
+function report(step: string, ...paragraphs: string[]): void {
+  const [first = '', ...others] = paragraphs.flatMap((text) => wrap(text, 80 - indent.length));
+  console.log([`✓ ${step.padEnd(14)} ${first}`, ...others.map((line) => indent + line)].join('\n'));
 }
 
 function mib(bytes: number): string {

@@ -1,6 +1,7 @@
 /** The key pair of an account, to which the service encrypts. An API key with `read` has the private key, sealed to it. */
 import { AccountDetails } from '../shared/api.ts';
 import {
+  apiKeyHint,
   decodePem,
   identityFromPkcs8,
   parseApiKey,
@@ -30,7 +31,9 @@ export function recipientOf({ account }: AccountDetails): string {
 export async function privateKeyOf({ account, key }: AccountDetails, apiKey: string): Promise<Uint8Array> {
   const parsed = await parseApiKey(apiKey);
   if (parsed === undefined)
-    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
+    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
+      hint: 'copy all of it again',
+    });
   if (key.sealed === undefined)
     throw new SealpinError(
       'insufficient_scope',
@@ -46,7 +49,7 @@ export async function accountIdentities(
   apiKey: string | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Identity[]> {
-  if (apiKey === undefined) throw new SealpinError('unauthorized', 'An API key is needed');
+  if (apiKey === undefined) throw new SealpinError('unauthorized', 'An API key is needed', { hint: apiKeyHint });
   return [identityFromPkcs8(await privateKeyOf(await accountOf(http, signal), apiKey))];
 }
 

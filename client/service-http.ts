@@ -1,6 +1,6 @@
 /** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
 import { parseResponse } from '../shared/api.ts';
-import { isApiKeyText } from '../shared/crypto/index.ts';
+import { apiKeyHint, isApiKeyText } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
@@ -63,7 +63,7 @@ export function serviceHttp({
   const root = parseService(service);
   const { host } = root;
   if (apiKey !== undefined && !isApiKeyText(apiKey))
-    throw new SealpinError('unauthorized', 'The text is not an API key');
+    throw new SealpinError('unauthorized', 'The text is not an API key', { hint: apiKeyHint });
   if (apiKey !== undefined && root.protocol === 'http:' && !isLoopback(root))
     throw new SealpinError('invalid_request', `The API key would be sent to ${host} unencrypted`, {
       hint: 'use https:',
@@ -136,7 +136,11 @@ export function serviceHttp({
 
   function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
     const problem = parseProblem(problemText);
-    if (problem !== undefined) return problemError(problem, { retryAfter });
+    if (problem !== undefined) {
+      // The service's hint is for who writes the HTTP request.
+      const hint = problem.code === 'unauthorized' ? 'check the API key' : undefined;
+      return problemError(problem, { retryAfter, hint });
+    }
     const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
     return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
   }

@@ -1,6 +1,6 @@
 /** Signed URLs: one download or one upload for who has no API key. */
 import { maxSignedSeconds, type SignedClaims } from '../shared/api.ts';
-import { parseApiKey, signToken } from '../shared/crypto/index.ts';
+import { apiKeyHint, parseApiKey, signToken } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseService } from './service-http.ts';
 
@@ -24,7 +24,7 @@ export async function signUrl(
   o: { service: string | URL; apiKey: string; expiresIn: number } & (SignedDownload | SignedUpload),
 ): Promise<string> {
   const key = await parseApiKey(o.apiKey);
-  if (key === undefined) throw new SealpinError('unauthorized', 'The text is not an API key');
+  if (key === undefined) throw new SealpinError('unauthorized', 'The text is not an API key', { hint: apiKeyHint });
   if (!(o.expiresIn > 0 && o.expiresIn <= maxSignedSeconds))
     throw new SealpinError('invalid_request', `A signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
   const exp = Math.floor(Date.now() / 1000 + o.expiresIn);

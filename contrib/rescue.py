@@ -68,20 +68,27 @@ def file_key_of_text(text):
         raise Refused("that is not a file key") from None
 
 
-def bech32_bytes(text):
-    """The bytes of a Bech32 text (BIP 173, without its length limit)."""
-    alphabet = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-    prefix, _, rest = text.lower().rpartition("1")
-    values = [alphabet.find(letter) for letter in rest]
-    if prefix == "" or len(values) < 6 or -1 in values:
-        raise Refused("a key is mistyped")
+BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+
+
+def bech32_check(prefix, values):
+    """The checksum over a prefix and values of 5 bits; 1 if the last six of them are the right one."""
     check = 1
     for value in [ord(c) >> 5 for c in prefix] + [0] + [ord(c) & 31 for c in prefix] + values:
         top = check >> 25
         check = (check & 0x1FFFFFF) << 5 ^ value
         for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
             check ^= generator if top >> bit & 1 else 0
-    if check != 1:
+    return check
+
+
+def bech32_bytes(text):
+    """The bytes of a Bech32 text (BIP 173, without its length limit)."""
+    prefix, _, rest = text.lower().rpartition("1")
+    values = [BECH32.find(letter) for letter in rest]
+    if prefix == "" or len(values) < 6 or -1 in values:
+        raise Refused("a key is mistyped")
+    if bech32_check(prefix, values) != 1:
         raise Refused("a key is mistyped: its checksum does not match")
     number, bits = 0, 5 * (len(values) - 6)
     for value in values[:-6]:
@@ -192,6 +199,7 @@ class HybridKey:
             self.curve = ec.derive_private_key(next(n for n in numbers if 0 < n < P256_ORDER), ec.SECP256R1())
         else:
             self.curve = x25519.X25519PrivateKey.from_private_bytes(expanded[64:])
+        self.seed = seed
         self.name = "mlkem768p256tag" if with_p256 else "mlkem768x25519"
         self.with_p256 = with_p256
 
@@ -268,6 +276,19 @@ def keys_in(text, ask):
 # The header.
 
 
+def read_stanza(first, source):
+    """The stanza that begins with the line `first`: name, arguments and body; and all its lines as they are."""
+    lines = bytearray(first)
+    name, *arguments = first[3:-1].decode().split(" ")
+    body = ""
+    while True:
+        part = source.readline(MAX_HEADER)
+        lines += part
+        body += part[:-1].decode()
+        if len(part) != 65:
+            return (name, arguments, unbase64(body)), lines
+
+
 def read_header(source, version):
     """The stanzas, the bytes that the MAC covers, and the MAC."""
     covered = bytearray(version)
@@ -280,16 +301,9 @@ def read_header(source, version):
             return stanzas, bytes(covered) + b"---", unbase64(line[4:-1].decode())
         if not line.startswith(b"-> "):
             raise Refused("the header is damaged")
-        covered += line
-        name, *arguments = line[3:-1].decode().split(" ")
-        body = ""
-        while True:
-            part = source.readline(MAX_HEADER)
-            covered += part
-            body += part[:-1].decode()
-            if len(part) != 65:
-                break
-        stanzas.append((name, arguments, unbase64(body)))
+        stanza, lines = read_stanza(line, source)
+        stanzas.append(stanza)
+        covered += lines
 
 
 def file_key_in(source, version, identities, file_key):

@@ -73,9 +73,12 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   };
 }
 
-function addressOf(flag: string, value: string): URL {
+/** The address in a flag or an answer. @param what it is, for the message @throws usage */
+export function addressOf(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
-    throw new SealpinError('usage', `${flag} is not an https: address without a password`, { hint: usage });
+    throw new SealpinError('usage', `${what} is not an https: address without a password`, {
+      hint: 'write all of it, such as https://kubo.example.com',
+    });
   return url;
 }

@@ -29,11 +29,11 @@ export async function backup(api: OperatorApi, service: string, dir: string, { p
   const accounts = await accountIds(api);
   for (const account of accounts) {
     const pages = await backUpAccount(api, account, dir);
-    print(`✓ ${account}: ${pages} pages`);
+    print(`✓ ${account}: ${pages} ${pages === 1 ? 'page' : 'pages'}`);
   }
   const manifest: Manifest = { format: 'sealpin-backup/v1', service, createdAt: new Date().toISOString(), accounts };
   await writeFile(join(dir, manifestName), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
-  print(`${accounts.length} accounts are in ${dir}; the bytes of their files are at the pinning services`);
+  print(`accounts in ${dir}: ${accounts.length}; the bytes of their files are at the pinning services`);
   return 0;
 }
 

@@ -10,7 +10,7 @@ import { firstAccount } from './first-account.ts';
 import { linesOf } from './finding.ts';
 import { newConfiguration } from './new-configuration.ts';
 import { operatorApi } from './operator-api.ts';
-import type { Options } from './options.ts';
+import { addressOf, type Options } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
 import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
 
@@ -27,6 +27,7 @@ export async function setup(options: Options, context: Context): Promise<number>
   if (await newConfiguration(options)) print(`✓ wrote ${options.config}: the configuration of ${options.name}`);
   const before = readConfiguration(options.config);
   const wrangler = wranglerWith(options.config, env);
+  print('  wrangler looks at the Cloudflare account …');
   await chooseAccount(wrangler, before, env);
   const changes = await changesFor(options, before, context);
   const wanted: Configuration = {
@@ -113,7 +114,8 @@ async function changesFor(
     throw new SealpinError('misconfigured', 'PINNING_SERVICES has other services than one Kubo', {
       hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
     });
-  const url = kuboUrl ?? (await askFor('The https: address of your Kubo', '--kubo-url', context));
+  const url =
+    kuboUrl ?? addressOf('the answer', await askFor('The https: address of your Kubo', '--kubo-url', context)).href;
   return { ...changes, pinningServices: [{ id: 'kubo', type: 'kubo', ...first, url, tokenSecret: kuboSecret }] };
 }
 

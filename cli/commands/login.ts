@@ -1,4 +1,4 @@
-import { isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
+import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { defineCommand } from '../command.ts';
@@ -56,7 +56,7 @@ async function readApiKey(url: URL, context: Context): Promise<string> {
   const apiKey = text.trim();
   if (isApiKeyText(apiKey)) return apiKey;
   throw new SealpinError('unauthorized', apiKey === '' ? 'no API key was given' : 'that is not an API key', {
-    hint: 'an API key is sp_ followed by 71 letters and digits: type it at the terminal, or pass it on standard input',
+    hint: `${apiKeyHint}: type it at the terminal, or pass it on standard input`,
   });
 }
 

@@ -9,7 +9,7 @@ import { operator, type Operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { parseSize } from '../terminal/size.ts';
+import { chosenSizeText, parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
 
 const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;
@@ -23,7 +23,7 @@ function accountLines(
   { stdout }: Context,
 ): string[] {
   const day = createdAt.slice(0, 10);
-  const size = `${sizeText(usage.bytes)}${quotaBytes === undefined ? '' : ` of ${sizeText(quotaBytes)}`}`;
+  const size = `${sizeText(usage.bytes)}${quotaBytes === undefined ? '' : ` of ${chosenSizeText(quotaBytes)}`}`;
   const state = disabled ? '  (disabled)' : '';
   if (stdout.isTTY !== true) return [`${id}  ${day}  ${size.padEnd(20)}  ${visible(label)}${state}`];
   const below = [`${id}${state}`];

@@ -1,5 +1,5 @@
 /** Which service a command uses, and with which API key: the one place that decides (the manual's "Which service"). */
-import { isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
+import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { type Config, readConfig } from './config.ts';
@@ -101,10 +101,7 @@ function urlOf({ name, service }: Profile): URL {
 
 /** Checks the shape of an API key; the service checks its checksum. The text is never repeated. */
 function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: KeyFrom } {
-  if (!isApiKeyText(text))
-    throw new SealpinError('unauthorized', `${where} is not an API key`, {
-      hint: 'an API key is sp_ followed by 71 letters and digits',
-    });
+  if (!isApiKeyText(text)) throw new SealpinError('unauthorized', `${where} is not an API key`, { hint: apiKeyHint });
   return { apiKey: text, keyFrom: where };
 }
 

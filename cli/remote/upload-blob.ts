@@ -143,7 +143,10 @@ async function opens(spool: Spool, state: SpoolState, identity: Identity, { outp
 /** Seals a file key for its upload, as the service seals those of its own. @throws unauthorized for a mistyped API key */
 async function keySeal({ id, service }: Uploading): Promise<UploadSeal> {
   const key = await parseApiKey(service.apiKey ?? '');
-  if (key === undefined) throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match');
+  if (key === undefined)
+    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
+      hint: 'copy all of it again',
+    });
   return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
 }
 

@@ -1,6 +1,6 @@
 /** Sizes as people write them. */
 import { SealpinError } from '../../shared/errors.ts';
-import { binaryUnits } from './progress.ts';
+import { binaryUnits, sizeText } from './progress.ts';
 
 /** Units of powers of 1000 (SI), beside those of 1024. */
 const decimalUnits = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -20,4 +20,16 @@ export function parseSize(text: string, what: string): number {
   if (number === '' || !isKnown || !Number.isSafeInteger(bytes))
     throw new SealpinError('usage', `${what} is not a size`, { hint: 'write bytes, or a unit: 500MB, 1.5GiB' });
   return bytes;
+}
+
+/**
+ * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`, and not `954 MiB`. Others are rounded.
+ */
+export function chosenSizeText(bytes: number): string {
+  const counts = (units: readonly string[], base: number) =>
+    units.map((unit, power) => ({ unit, count: bytes / base ** power }));
+  const exact = [...counts(binaryUnits, 1024), ...counts(decimalUnits, 1000)]
+    .filter(({ count }) => Number.isSafeInteger(count) && count > 0 && count < 10_000)
+    .toSorted((one, other) => one.count - other.count)[0];
+  return exact === undefined ? sizeText(bytes) : `${exact.count} ${exact.unit}`;
 }

@@ -33,6 +33,7 @@ test('the demo does the main job and leaves nothing behind', async () => {
   const { code, stdout } = await demo(() => undefined);
   expect(stdout).toMatch(/\nEverything is stopped and removed\. .*: \.\/sealpin start\n$/);
   expect(code).toBe(0);
+  expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
   const steps = stdout
     .split('\n')
     .filter((line) => line.startsWith('✓'))

@@ -6,7 +6,7 @@ import { headings } from '../commands/index.ts';
 import { localService } from './local.ts';
 import { here } from './local/harness.ts';
 import { missingTerminal } from './pty.ts';
-import { Player } from './transcript.ts';
+import { Player, sessionPattern } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -62,5 +62,17 @@ test('there is a transcript for every error that the command line itself throws'
   for (const code of codes) {
     expect(isCode(code)).toBe(true);
     expect(scripts.map((script) => script.name)).toContain(`error-${code}`);
+  }
+});
+
+test('README.md shows the sessions as they are, in 80 columns', () => {
+  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+  const shown = Array.from(readme.matchAll(/^```console\n([^]*?)\n```$/gm), ([, block]) => block!);
+  expect(shown.length).toBe(2);
+  for (const [index, name] of ['session', 'session-link'].entries()) {
+    for (const line of shown[index]!.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    // A terminal goes on in the next line after 80 columns; what the command line breaks itself is indented.
+    const lines = shown[index]!.replaceAll(/^(.{80})\n(?! )/gm, '$1');
+    expect(lines).toMatch(sessionPattern(scripts.find((script) => script.name === name)!.text));
   }
 });

@@ -29,6 +29,7 @@ const marks: Readonly<Record<string, string>> = {
   link: 'http://127\\.0\\.0\\.1:\\d+/s#1[0-9A-Za-z]{71}',
   inbox: 'http://127\\.0\\.0\\.1:\\d+/drop#sp_[0-9A-Za-z]{71}\\.age1tag1[0-9a-z]+',
   share: '[0-9A-Za-z]{22}',
+  qr: '[█▀▄ ]+',
   any: '.*',
 };
 
@@ -216,4 +217,22 @@ function redirection(words: string[], arrow: '<' | '>'): string | undefined {
 /** Words as a shell cuts them, with single quotes. */
 function split(line: string): string[] {
   return Array.from(line.matchAll(/(?:'([^']*)'|(\S+))(?:\s+|$)/g), ([, quoted, bare]) => quoted ?? bare ?? '');
+}
+
+/**
+ * What a session at a terminal looks like, as a pattern for a document that shows it: its commands after `$`, and what was on the screen.
+ * The port of a service that a test starts is left out.
+ */
+export function sessionPattern(script: string): RegExp {
+  const lines = script.split('\n').flatMap((line) => {
+    if (line.startsWith('% ')) return [`$ ${line.slice(2).replace(' --port 0', '')}`];
+    return line.startsWith(': ') ? [line.slice(2).trimEnd()] : [];
+  });
+  const pattern = escaped(lines.join('\n'))
+    .replaceAll(/<([a-z]+)(?:=([A-Z]+))?>/g, (whole, kind: string, name: string | undefined) => {
+      const mark = marks[kind] ?? whole;
+      return name === undefined ? mark : `(?<${name}>${mark})`;
+    })
+    .replaceAll(/\\\$([A-Z]+)\b/g, String.raw`\k<$1>`);
+  return new RegExp(`^${pattern}$`);
 }

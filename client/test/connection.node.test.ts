@@ -138,7 +138,9 @@ describe('what the service refuses', () => {
     });
     const error = await thrownBy(() => stranger.list());
     expect(error).toBeInstanceOf(SealpinError);
-    expect(error).toMatchObject({ code: 'unauthorized', hint: expect.any(String) });
+    expect(error).toMatchObject({ code: 'unauthorized', hint: 'check the API key' });
+    const empty = await thrownBy(() => connect({ service: service.url, apiKey: '' }).list());
+    expect(empty).toMatchObject({ code: 'unauthorized', hint: expect.stringContaining('an API key is sp_') });
     await expect(connection.get(crypto.randomUUID())).rejects.toMatchObject({ code: 'not_found' });
     await expect(connection.list({ limit: 1000 })).rejects.toMatchObject({ code: 'invalid_request' });
     await expect(connection.put('x')).rejects.toMatchObject({ code: 'invalid_filename' });

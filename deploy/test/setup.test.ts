@@ -228,6 +228,16 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
           ],
         });
         expect({ exit, screen }).toMatchObject({ exit: 0 });
+        const wrong = [{ after: 'The https: address of your Kubo', type: 'kubo.acme.org\r' }];
+        const fresh = (await newFolder()).config;
+        const mistyped = await runAtTerminal([process.execPath, entry, 'setup', '--config', fresh], {
+          cwd: folder.dir,
+          env: cloudflare.env,
+          steps: wrong,
+        });
+        expect(mistyped.exit).toBe(2);
+        expect(mistyped.screen).toContain('the answer is not an https: address');
+        expect(mistyped.screen).toContain('such as https://kubo.example.com');
         const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
         for (const secret of [kubo.token, admin, apiKey]) expect(screen).not.toContain(secret);
         expect(cloudflare.workers.get('asked')?.secrets.get('KUBO_TOKEN')).toBe(kubo.token);

@@ -14,7 +14,7 @@ export {
 } from './keys/api-key.ts';
 export { isSignedBy, parseSignedToken, signToken, type SignedToken } from './keys/signed-token.ts';
 export { uploadSeal, type UploadSeal } from './keys/upload-seal.ts';
-export { apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
+export { apiKeyHint, apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
 export { timingSafeEqual } from './bytes.ts';
 export type { Aead, Backend, CompressibleCurve, Curve, HybridKem, ScryptCost } from './backends/backend.ts';
 export { encrypt, open, type Again, type EncryptOptions, type Opened } from './container.ts';

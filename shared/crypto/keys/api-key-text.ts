@@ -16,6 +16,9 @@ const apiKeyPattern = new RegExp(
   `^${apiKeyPrefix}[0-9A-Za-z]{${accountCharacters + secretCharacters + checksumCharacters}}$`,
 );
 
+/** What to tell somebody whose text is no API key. */
+export const apiKeyHint = `an API key is ${apiKeyPrefix} followed by ${accountCharacters + secretCharacters + checksumCharacters} letters and digits`;
+
 /** Whether text has the form of an account id: 128 bits as 22 base62 characters. */
 export function isAccountId(text: string): boolean {
   return decodeBase62(text, accountBytes) !== undefined;
