@@ -25,6 +25,7 @@ import { wycheproof } from './crypto/suites/wycheproof.ts';
 import { cars } from './ipfs/suites/cars.ts';
 import { cids } from './ipfs/suites/cids.ts';
 import { files } from './ipfs/suites/files.ts';
+import { hashingStreams } from './ipfs/suites/hashing-streams.ts';
 import { trees } from './ipfs/suites/trees.ts';
 import { writtenCars } from './ipfs/suites/written-cars.ts';
 import { links } from './link/suites/links.ts';
@@ -40,6 +41,7 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   files,
   flow,
   golden,
+  hashingStreams,
   hostileHeaders,
   hostilePayloads,
   hostileStanzas,
