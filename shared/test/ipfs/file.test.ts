@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
 import { cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
-import { bytesOf, identical, randomBytes, stored, streamOf } from './source.ts';
+import { bytesOf, identical, randomBytes, stored } from './source.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const small = await stored(randomBytes(777));
@@ -16,88 +16,7 @@ async function read(
   return bytesOf(file.read(...range));
 }
 
-const leaf = (index: number) => [...big.blocks.keys()][index]!;
-
 describe('openFile', () => {
-  for (const kind of ['single', 'ranged'] as const) {
-    it(`reads a file, and each range of it, from ${kind} blocks`, async () => {
-      const file = await openFile(big.cid, [big[kind]]);
-      expect(file.size).toBe(big.file.length);
-      expect(identical(await bytesOf(file.read()), big.file)).toBe(true);
-      const { length } = big.file;
-      for (const [start, end] of [
-        [0, 1],
-        [5, 5],
-        [leafBytes - 1, leafBytes + 1],
-        [leafBytes, 2 * leafBytes],
-        [length - 1, length],
-        [length, length],
-        [1, length - 1],
-      ] as const) {
-        expect(
-          identical(await bytesOf(file.read(start, end)), big.file.subarray(start, end)),
-          `${start} to ${end}`,
-        ).toBe(true);
-      }
-      expect(() => file.read(0, length + 1)).toThrow(TypeError);
-      expect(() => file.read(2, 1)).toThrow(TypeError);
-      expect(() => file.read(-1)).toThrow(TypeError);
-    });
-  }
-
-  it.each([0, 1, 777, leafBytes])('reads a file of one leaf of %i bytes', async (bytes) => {
-    const one = await stored(randomBytes(bytes));
-    expect(identical(await read(one.cid, [one.ranged]), one.file)).toBe(true);
-  });
-
-  it('asks for the blocks of a range only, and twice for a whole file', async () => {
-    const { cid, ranged, asked, file } = await stored(randomBytes(3 * leafBytes + 1234));
-    await read(cid, [ranged], [leafBytes + 5, leafBytes + 6]);
-    expect(asked).toEqual([`block ${cid}`, `read ${cid} ${leafBytes} ${leafBytes}`]);
-    asked.length = 0;
-    await read(cid, [ranged]);
-    expect(asked).toEqual([`block ${cid}`, `read ${cid} 0 ${file.length}`]);
-  });
-
-  const html = new TextEncoder().encode('<html><body>502 Bad Gateway</body></html>');
-  const wrongBlocks: [string, (honest: Uint8Array) => Uint8Array][] = [
-    ['another file', () => small.file],
-    ['an HTML page', () => html],
-    ['nothing', () => new Uint8Array()],
-    ['one flipped bit', (honest) => honest.map((byte, i) => (i === honest.length >> 1 ? byte ^ 1 : byte))],
-    ['a byte more', (honest) => Uint8Array.of(...honest.subarray(0, 10), 0)],
-    ['a block of 3 MiB', () => new Uint8Array(3 * leafBytes)],
-  ];
-  for (const [what, change] of wrongBlocks) {
-    it(`S62: skips a source that gives ${what}, for the root and for a leaf`, async () => {
-      for (const wrong of [big.cid, leaf(1)]) {
-        const dishonest: BlockSource = {
-          id: 'dishonest',
-          block: async (cid, signal) =>
-            cid === wrong ? change(await big.single.block(cid, signal)) : big.single.block(cid, signal),
-        };
-        expect(identical(await read(big.cid, [dishonest, big.single]), big.file)).toBe(true);
-        await expect(read(big.cid, [dishonest])).rejects.toMatchObject({
-          code: 'content_mismatch',
-          message: expect.stringContaining('dishonest'),
-        });
-      }
-    });
-  }
-
-  it('S62: lets no byte of a wrong leaf out', async () => {
-    const wrong = big.file.slice();
-    wrong[leafBytes + 1]! ^= 1;
-    const dishonest: BlockSource = {
-      id: 'dishonest',
-      block: big.single.block,
-      read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)),
-    };
-    const reader = (await openFile(big.cid, [dishonest])).read().getReader();
-    expect(identical((await reader.read()).value!, big.file.subarray(0, leafBytes))).toBe(true);
-    await expect(reader.read()).rejects.toMatchObject({ code: 'content_mismatch' });
-  });
-
   function cutting(after: number, end: (controller: ReadableStreamDefaultController<Uint8Array>) => void): BlockSource {
     return {
       id: 'cutting',
@@ -213,7 +132,7 @@ describe('openFile', () => {
   });
 
   it('reports the failures of all sources, wrong bytes first', async () => {
-    const dishonest: BlockSource = { id: 'dishonest', block: async () => html };
+    const dishonest: BlockSource = { id: 'dishonest', block: async () => new Uint8Array(10) };
     const gone: BlockSource = {
       id: 'gone',
       block: () => Promise.reject(new SealpinError('rate_limited', 'later', { retryAfterSeconds: 7 })),

@@ -1,7 +1,11 @@
 /** Bytes and sources for the tests of the IPFS room. */
 import { chacha20 } from '@noble/ciphers/chacha.js';
 import { sha256 } from '@noble/hashes/sha2.js';
+import { CarWriter } from '@ipld/car/writer';
+import { CID } from 'multiformats/cid';
 import { cidBuilder, leafBytes, type BlockSource } from '../../ipfs/index.ts';
+import { concat } from '../../streams/concat.ts';
+import { chunksOf } from '../../streams/read-all.ts';
 
 /** Kubo's deterministic bytes: ChaCha20 over zeros, key SHA-256(seed), nonce 0 (kubo test/cli/testutils/random_deterministic.go). */
 export function* deterministic(seed: string, bytes: number, pieceBytes = leafBytes): Generator<Uint8Array> {
@@ -33,8 +37,35 @@ export function streamOf(...chunks: Uint8Array[]): ReadableStream<Uint8Array> {
   });
 }
 
+/** All bytes of a stream. A `Response` of it would not do: in a page it hides the error that the stream fails with. */
 export async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
-  return new Uint8Array(await new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer());
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of chunksOf(stream)) chunks.push(chunk);
+  return concat(...chunks);
+}
+
+/** The CID of a file, by the builder. */
+export async function cidOfChunks(chunks: Iterable<Uint8Array>): Promise<string> {
+  const builder = cidBuilder();
+  for (const chunk of chunks) await builder.write(chunk);
+  return (await builder.finish()).cid;
+}
+
+/** A CAR as the library of the format writes it. */
+export async function carByLibrary(
+  root: string,
+  cids: readonly string[],
+  blocks: ReadonlyMap<string, Uint8Array>,
+): Promise<Uint8Array> {
+  const { writer, out } = CarWriter.create([CID.parse(root)]);
+  const chunks: Uint8Array[] = [];
+  const reading = (async () => {
+    for await (const chunk of out) chunks.push(chunk);
+  })();
+  for (const cid of cids) await writer.put({ cid: CID.parse(cid), bytes: blocks.get(cid)! });
+  await writer.close();
+  await reading;
+  return bytesOf(streamOf(...chunks));
 }
 
 /** A file in memory: its blocks by CID, and honest sources over it that count what they are asked for. */

@@ -1,17 +1,21 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Outcome } from '../../../testkit/page-suites.ts';
-import { inEveryBrowser } from '../../../testkit/browsers.ts';
-import { startPage, type RunningPage } from '../../../testkit/page.ts';
+import type { Outcome } from '../../testkit/page-suites.ts';
+import { inEveryBrowser } from '../../testkit/browsers.ts';
+import { startPage, type RunningPage } from '../../testkit/page.ts';
 
 const suites = [
   'apiKeys',
+  'cars',
+  'cids',
   'containers',
   'detached',
   'fileKeys',
+  'files',
   'flow',
   'golden',
+  'hashingStreams',
   'hostileHeaders',
   'hostilePayloads',
   'hostileStanzas',
@@ -27,11 +31,26 @@ const suites = [
   'resumedPayloads',
   'rewrapping',
   'testkit',
+  'trees',
+  'writtenCars',
   'wycheproof',
 ];
 
-/** In the short form Node and workerd run these alone: they are long, and say little about an engine. */
-const longSuites = new Set(['containers', 'hostilePayloads', 'links', 'properties', 'testkit', 'wycheproof']);
+/** In the short form Node and workerd run these alone: they are long, or say little about an engine. */
+const longSuites = new Set([
+  'cars',
+  'cids',
+  'containers',
+  'files',
+  'hashingStreams',
+  'hostilePayloads',
+  'links',
+  'properties',
+  'testkit',
+  'trees',
+  'writtenCars',
+  'wycheproof',
+]);
 const long = process.env['SEALPIN_LONG'] === '1';
 
 /** How long a browser may take to start beside other tests. */
@@ -45,7 +64,9 @@ inEveryBrowser((browser) => {
   afterAll(() => running.close());
 
   test('every suite of the folders is in the page', async () => {
-    const folders = ['suites/', '../link/suites/'].map((folder) => readdir(new URL(folder, import.meta.url)));
+    const folders = ['crypto/suites/', 'ipfs/suites/', 'link/suites/'].map((folder) =>
+      readdir(new URL(folder, import.meta.url)),
+    );
     const names = (await Promise.all(folders))
       .flat()
       .map((file) => file.replace('.ts', '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()));
