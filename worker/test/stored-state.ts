@@ -43,7 +43,7 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'fill'];
+  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'fill', 'refer'];
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),

@@ -91,12 +91,13 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     const leaves = long ? 20 : 10;
     bytes = randomBytes(leaves * 1_048_576);
     let imports = 0;
+    let isKilled = false;
     let sent = 0;
     const killed = new Promise<void>((resolve) => {
       world.b.peer.onBody = (n, cut) => {
         sent = n;
-        if (imports === 1 && n > 1_048_576) {
-          imports = 2;
+        if (imports > 0 && !isKilled && n > 1_048_576) {
+          isKilled = true;
           void world.b.kubo.kill().then(resolve);
           cut();
         }
