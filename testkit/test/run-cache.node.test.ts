@@ -21,8 +21,15 @@ test('what several ask for at once is made by one of them, and its folder stays'
 
 test('what could not be made is made by the next', async () => {
   const name = randomUUID();
-  const failing = madeOnce(name, () => Promise.reject(new Error('the first fails')));
+  const begun = Promise.withResolvers<void>();
+  const first = Promise.withResolvers<string>();
+  const failing = madeOnce(name, () => {
+    begun.resolve();
+    return first.promise;
+  });
+  await begun.promise;
   const waiting = madeOnce(name, () => Promise.resolve('made'));
+  first.reject(new Error('the first fails'));
   await expect(failing).rejects.toThrow('the first fails');
   expect(await waiting).toBe('made');
 });
