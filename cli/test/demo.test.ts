@@ -78,7 +78,7 @@ test.each(long ? ['keygen', 'encrypt', 'send'] : ['keygen'])(
     expect(stdout).toContain('Interrupted; cleaning up.');
     expect(code).toBe(130);
     const { service, workerd } = (await run)!;
-    expect([service, ...workerd].filter(isRunning)).toEqual([]);
+    await expect.poll(() => [service, ...workerd].filter(isRunning)).toEqual([]);
     expect(await readdir(folder)).toEqual([]);
   },
 );
