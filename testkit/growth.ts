@@ -21,15 +21,15 @@ const pauseMs = 250;
  *
  * @param input makes an input of so many characters
  * @param work may throw or reject
- * @param o.floorMs a shorter time of the small input counts as this, in ms
+ * @param o.floorMs a shorter time of the small input counts as this, in ms @param o.attempts the most that are made
  */
 export async function growth<T>(
   input: (characters: number) => T,
   work: (input: T) => unknown,
-  o: { floorMs?: number } = {},
+  o: { floorMs?: number; attempts?: number } = {},
 ): Promise<number> {
   let ratio = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < attempts && ratio >= linear; attempt += 1) {
+  for (let attempt = 0; attempt < (o.attempts ?? attempts) && ratio >= linear; attempt += 1) {
     if (attempt > 0) await sleep(pauseMs * attempt);
     const smallMs = Math.max(await best(input(small), work), o.floorMs ?? floorMs);
     ratio = Math.min(ratio, (await best(input(large), work)) / smallMs);

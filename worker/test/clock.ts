@@ -35,29 +35,35 @@ export default {
   },
 };
 
+/** How far the clock of an object is ahead of the machine's. */
+type Ahead = { ms: number };
+
 export class Account extends RealAccount {
-  #offsetMs = 0;
+  readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
 
   constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
+    const ahead = { ms: 0 };
+    setByClock(ctx, ahead);
     super(ctx, { ...env, PIN: failing(env.PIN, faults), SHARE: failing(env.SHARE, faults) });
+    this.#ahead = ahead;
     this.#faults = faults;
   }
 
   protected override now(): number {
-    return Date.now() + this.#offsetMs;
+    return Date.now() + this.#ahead.ms;
   }
 
   /** Lets that much time pass, and rings the alarm. */
   async ring(ms: number): Promise<void> {
-    this.#offsetMs += ms;
+    this.#ahead.ms += ms;
     await this.alarm();
   }
 
   /** Lets that much time pass, without the alarm. */
   wait(ms: number): void {
-    this.#offsetMs += ms;
+    this.#ahead.ms += ms;
   }
 
   /** Adds rows of ready plain files, beside which others are few. */
@@ -122,14 +128,21 @@ export class Account extends RealAccount {
 }
 
 export class Pin extends RealPin {
-  #offsetMs = 0;
+  readonly #ahead: Ahead;
+
+  constructor(ctx: DurableObjectState, env: ConstructorParameters<typeof RealPin>[1]) {
+    const ahead = { ms: 0 };
+    setByClock(ctx, ahead);
+    super(ctx, env);
+    this.#ahead = ahead;
+  }
 
   protected override now(): number {
-    return Date.now() + this.#offsetMs;
+    return Date.now() + this.#ahead.ms;
   }
 
   async ring(ms: number): Promise<void> {
-    this.#offsetMs += ms;
+    this.#ahead.ms += ms;
     await this.alarm();
   }
 
@@ -165,21 +178,28 @@ export class Pin extends RealPin {
 }
 
 export class Share extends RealShare {
-  #offsetMs = 0;
+  readonly #ahead: Ahead;
+
+  constructor(ctx: DurableObjectState, env: ConstructorParameters<typeof RealShare>[1]) {
+    const ahead = { ms: 0 };
+    setByClock(ctx, ahead);
+    super(ctx, env);
+    this.#ahead = ahead;
+  }
 
   protected override now(): number {
-    return Date.now() + this.#offsetMs;
+    return Date.now() + this.#ahead.ms;
   }
 
   /** Lets that much time pass, and rings the alarm. */
   async ring(ms: number): Promise<void> {
-    this.#offsetMs += ms;
+    this.#ahead.ms += ms;
     await this.alarm();
   }
 
   /** Lets that much time pass, without the alarm. */
   wait(ms: number): void {
-    this.#offsetMs += ms;
+    this.#ahead.ms += ms;
   }
 
   rows(table: 'share' | 'opening'): Row[] {
@@ -189,6 +209,17 @@ export class Share extends RealShare {
   tables(): number {
     return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE name = 'share'`).toArray().length;
   }
+}
+
+/** Lets an object set its alarms by its own clock: otherwise one that is a week ahead rings in a week. */
+function setByClock({ storage }: DurableObjectState, ahead: Ahead): void {
+  const get = storage.getAlarm.bind(storage);
+  const set = storage.setAlarm.bind(storage);
+  storage.getAlarm = async () => {
+    const ms = await get();
+    return ms === null ? null : ms + ahead.ms;
+  };
+  storage.setAlarm = (time) => set(Number(time) - ahead.ms);
 }
 
 async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => Promise<T>): Promise<T> {
