@@ -251,6 +251,15 @@ describe('a restoration', () => {
     expect(await jsonOf(put(page, lost.id))).toMatchObject({ unpinned: [file.fileId], files: 1, next: null });
   });
 
+  it('takes its last page twice at once, as after a response that was late', async () => {
+    const { id, call } = await newOwner(before);
+    await call.store('plain', 'bytes of two requests');
+    const [page] = await backUp(before, id, 100);
+    const restored = await Promise.all([1, 2].map(() => jsonOf<RestoredPage>(put(page, id))));
+    expect(restored).toEqual([1, 2].map(() => expect.objectContaining({ next: null, files: 1, unpinned: [] })));
+    expect((await client(after.url, call.apiKey)('/v1/account')).status).toBe(200);
+  });
+
   it('of files at a service that is not configured fails, and leaves the keys disabled', async () => {
     const { id, call } = await newOwner(before);
     await call.store('plain', 'bytes of elsewhere');
