@@ -1,8 +1,10 @@
 /** The first lines of the command line. What is imported here runs nothing, so that they run first. */
 import packageJson from '../package.json' with { type: 'json' };
 import { versionFlags } from './argv.ts';
+import type * as RunProcess from './run-process.ts';
 
-type Program = typeof import('./run-process.ts');
+/** What begins with it: `run-process.ts`. */
+export type Program = Pick<typeof RunProcess, 'runProcess'>;
 
 /**
  * Begins the command line of this process: answers what needs no more than the version, and runs the program for the rest.

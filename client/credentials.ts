@@ -22,7 +22,9 @@ export type With = Credentials | { readonly fileKey: Uint8Array };
 
 /** Throws `password_invalid`, `key_invalid`. */
 export function recipientsOf(to: To): Recipient[] {
-  return 'password' in to ? [passwordRecipient(to.password)] : [to.keys].flat().flatMap((text) => parseRecipients(text));
+  return 'password' in to
+    ? [passwordRecipient(to.password)]
+    : [to.keys].flat().flatMap((text) => parseRecipients(text));
 }
 
 /** Throws `password_invalid`, `key_invalid`. */

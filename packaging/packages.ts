@@ -47,10 +47,7 @@ export async function buildPackages(folder: string): Promise<readonly BuiltPacka
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {
   await copy(documents, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
-  const bundles = [
-    await bundleCommand(join(path, 'bin')),
-    await bundleSdk(join(path, 'lib')),
-  ];
+  const bundles = [await bundleCommand(join(path, 'bin')), await bundleSdk(join(path, 'lib'))];
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
   await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);

@@ -43,7 +43,8 @@ export async function readRecipients(
   for (const file of names) {
     refusePasted(file, 'expected public keys, got a private key');
     const contact = contacts.get(file.normalize('NFC'));
-    if (recipientText.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file, nodeBackend)));
+    if (recipientText.test(file))
+      recipients.push(...parsing(shortened(file), () => parseRecipients(file, nodeBackend)));
     else if (contact !== undefined) {
       await refuseFileOfThatName(file, context);
       recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text, nodeBackend))));

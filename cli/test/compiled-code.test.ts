@@ -118,7 +118,7 @@ test.runIf(process.geteuid?.() === 0)(
     run(completions);
     const [path = ''] = await kept();
     await writeFile(path, await foreignCode(true));
-    await chown(home, 65_534, 65_534); // the user owns the home alone, and can put another folder in the place of .cache
+    await chown(home, 65_534, 65_534); // the user owns the home alone, and can exchange .cache for another folder
     expect(run(completions).stdout).toContain(firstLine);
     await chown(home, 0, 0);
     await chown(folder, 65_534, 65_534);
