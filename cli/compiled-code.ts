@@ -4,6 +4,7 @@
  */
 import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire, wrap } from 'node:module';
+import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Script } from 'node:vm';
 import { restoreYoungGeneration } from './young-generation.ts';
@@ -34,7 +35,7 @@ export function runCompiled(path: string): unknown {
 /** Where the compiled code of this command is, for this V8 with its flags; undefined where none is kept. */
 function keptPath(): string | undefined {
   const [command = ''] = process.argv.slice(2);
-  const folder = /^[a-z][a-z-]*$/.test(command) ? privateFolder(process.env, process.platform) : undefined;
+  const folder = /^[a-z][a-z-]*$/.test(command) ? privateFolder(process) : undefined;
   return folder && join(folder, `${command}-${versionTag()}`);
 }
 
@@ -46,36 +47,35 @@ function versionTag(): string {
  * The folder of compiled code in the user's cache directory, if there is one. V8 does not check that such code was made of the source: it
  * runs as if it were this program's own. So the folder is used only if nobody but this user, and root, can put files there.
  */
-function privateFolder(
-  { HOME: home, XDG_CACHE_HOME: xdg }: NodeJS.ProcessEnv,
-  platform: NodeJS.Platform,
-): string | undefined {
-  const user = process.geteuid?.();
-  const macos = platform === 'darwin' ? 'Library/Caches' : undefined;
-  // XDG Base Directory Specification 0.8, which demands that a relative path is ignored.
-  const caches = xdg !== undefined && isAbsolute(xdg) ? xdg : home && join(home, macos ?? '.cache');
-  if (user === undefined || !caches) return undefined;
+function privateFolder({ env, platform, geteuid }: NodeJS.Process): string | undefined {
+  const user = geteuid?.();
+  if (user === undefined) return undefined;
   try {
-    if (!statSync(caches).isDirectory()) return undefined;
-    const folder = join(caches, 'sealpin', 'compiled');
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const real = realpathSync.native(folder);
-    return isPrivate(real, user) ? real : undefined;
+    // XDG Base Directory Specification 0.8, which demands that a relative path is ignored.
+    const xdg = env['XDG_CACHE_HOME'];
+    const caches =
+      xdg !== undefined && isAbsolute(xdg) ? xdg : join(homedir(), platform === 'darwin' ? 'Library/Caches' : '.cache');
+    if (!isOutOfReach(realpathSync.native(caches), user)) return undefined;
+    const made = join(caches, 'sealpin', 'compiled');
+    mkdirSync(made, { recursive: true, mode: 0o700 });
+    const folder = realpathSync.native(made);
+    const { uid, mode } = statSync(folder);
+    return uid === user && (mode & 0o077) === 0 && isOutOfReach(dirname(folder), user) ? folder : undefined;
   } catch {
     return undefined; // a command needs no compiled code
   }
 }
 
-/** @param folder without symbolic links */
-function isPrivate(folder: string, user: number): boolean {
-  const { uid, mode } = statSync(folder);
-  if (uid !== user || (mode & 0o077) !== 0) return false;
-  for (let child = folder, parent = dirname(child); parent !== child; child = parent, parent = dirname(child)) {
-    const { uid, mode } = statSync(parent);
-    const isSticky = (mode & 0o1000) !== 0; // there, only its owner can move an entry
-    if ((uid !== user && uid !== 0) || ((mode & 0o022) !== 0 && !isSticky)) return false;
-  }
-  return true;
+/**
+ * Whether other users can change nothing in a folder, and put no other one there.
+ *
+ * @param path absolute, without symbolic links
+ */
+function isOutOfReach(path: string, user: number): boolean {
+  const { uid, mode } = statSync(path);
+  const isSticky = (mode & 0o1000) !== 0; // there, only its owner can move an entry
+  if ((uid !== user && uid !== 0) || ((mode & 0o022) !== 0 && !isSticky)) return false;
+  return path === dirname(path) || isOutOfReach(dirname(path), user);
 }
 
 /** V8 checks neither that the code is undamaged nor that the source is the same, apart from its length. */

@@ -123,6 +123,10 @@ test.runIf(process.geteuid?.() === 0)(
     await chown(home, 0, 0);
     await chown(folder, 65_534, 65_534);
     expect(run(completions).stdout).toContain(firstLine);
+    const other = await setUp();
+    await chown(other.home, 65_534, 65_534);
+    expect(other.run(completions).status).toBe(0);
+    expect(await readdir(join(other.home, '.cache')), 'nor makes any there').toEqual([]);
   },
 );
 
