@@ -15,11 +15,17 @@ export async function pinOf(env: PinBinding, cid: string): Promise<DurableObject
  * found by it.
  */
 export async function shardName(cid: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid));
-  return hex(new DataView(digest).getUint8(0));
+  return hex(await firstByte(cid));
 }
 
-function hex(byte: number): string {
+/** The first byte of SHA-256 of a CID's text. */
+export async function firstByte(cid: string): Promise<number> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid));
+  return new DataView(digest).getUint8(0);
+}
+
+/** The name of the object for a byte. */
+export function hex(byte: number): string {
   return byte.toString(16).padStart(2, '0');
 }
 

@@ -8,7 +8,7 @@ import { fileFromCar, gateway, openFile, leafBytes } from '../../../shared/ipfs/
 import { bytesOf, problemOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { newOwner, sweep, type Owner } from '../stored-state.ts';
+import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';
 
 const bytes = randomBytes(2 * leafBytes + 500);
 let service: Service;
@@ -27,6 +27,7 @@ beforeAll(async () => {
   });
   owner = await newOwner(service);
   ({ cid } = await owner.call.store('plain', bytes));
+  await settle(service, cid);
   ({ cid: small } = await owner.call.store('plain', 'hello world'));
 });
 afterAll(async () => {
@@ -192,6 +193,7 @@ test('a requested filename is that of the attachment, or refused', async () => {
 
 test('a condition, a HEAD and a range outside a known file send nothing to the pinning service', async () => {
   const file = await owner.call.store('plain', randomBytes(leafBytes + 1));
+  await settle(service, file.cid);
   const queries = ['', '?format=raw', '?format=car'];
   for (const query of queries) await (await get(`${file.cid}${query}`, {}, 'HEAD')).arrayBuffer();
   peer.seen.length = 0;
