@@ -8,7 +8,7 @@ import { fileFromCar, gateway, openFile, leafBytes } from '../../../shared/ipfs/
 import { bytesOf, problemOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';
+import { newOwner, pinObject, settle, sweep, type Owner } from '../stored-state.ts';
 
 const bytes = randomBytes(2 * leafBytes + 500);
 let service: Service;
@@ -343,6 +343,24 @@ describe('faults', () => {
     await expect(new Response(fileFromCar(cid, car) as never).arrayBuffer()).rejects.toMatchObject({
       code: expect.stringMatching(/content_mismatch|pinning_unavailable/),
     });
+    peer.onCommand = undefined;
+  });
+
+  test('what a reader finds damaged in a CAR, of which nothing is hashed here, is found here by its next request', async () => {
+    const file = await owner.call.store('plain', randomBytes(2 * leafBytes));
+    await settle(service, file.cid);
+    peer.onCommand = async (turn) => {
+      const { body, deliver } = await turn.pass();
+      const isLeaf = turn.command === 'cat' || (turn.command === 'block/get' && turn.cid !== file.cid);
+      deliver(isLeaf ? Buffer.concat([body.subarray(0, -1), Buffer.from([body.at(-1)! ^ 1])]) : body);
+    };
+    const source = gateway({ url: service.url });
+    const read = async () => new Response((await openFile(file.cid, [source])).read() as never).arrayBuffer();
+    await expect(read()).rejects.toMatchObject({ code: 'content_mismatch' });
+    const rows = async () => (await pinObject(service, file.cid)).rows('pin');
+    await expect
+      .poll(async () => (await rows()).find(({ cid: each }) => each === file.cid), { timeout: 10_000 })
+      .toMatchObject({ state: 'lost', reason: 'content_mismatch' });
     peer.onCommand = undefined;
   });
 
