@@ -1,5 +1,6 @@
 /** The whole service before an IPFS Cluster of three peers, two of which hold each file, and peers that are killed. */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, type ClusterPeer } from '../../../testkit/cluster.ts';
@@ -87,11 +88,12 @@ function survival(): void {
     const post = () =>
       owner.call('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: bytes });
     const first = post();
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await sleep(300);
     await without(honest.real.peers[index]!, async () => {
       let response = await first;
-      for (let retry = 0; retry < 2 && response.status !== 201; retry += 1) {
+      for (let retry = 0; retry < 4 && response.status !== 201; retry += 1) {
         expect([503, 504]).toContain(response.status);
+        await sleep(1000 * Number(response.headers.get('Retry-After')));
         response = await post();
       }
       const file = await jsonOf<StoredFile>(response, 201);
