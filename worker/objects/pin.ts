@@ -26,7 +26,7 @@ import { homeOf, trust, type Home, type RemovedHome } from './pin-homes.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Result } from './result.ts';
+import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
 
 /** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
@@ -101,16 +101,18 @@ export class Pin extends DurableObject<Env & PinObjects> {
       if (row?.state === 'unpinning') {
         await this.#work.remove(row);
         row = this.#rows.find(cid, service);
-        if (row !== undefined) return err('overloaded', 'the same bytes are being removed', 5);
       }
       let held: Held;
       try {
+        const home = blockServiceOf(this.env, service, reference.requestId);
+        if (row?.state === 'unpinning' && home.ordersRequests !== true) return beingRemoved();
         if (row?.state === 'lost' && row.damaged !== null) {
           // The service has kept it instead of the one that was sent.
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await blockServiceOf(this.env, service, reference.requestId).stat(cid, AbortSignal.timeout(requestMs));
+        held = await home.stat(cid, AbortSignal.timeout(requestMs));
+        if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
       } catch (error) {
         log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
@@ -378,4 +380,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (!done.ok) this.#index.postpone(root, waitMs);
     return requests;
   }
+}
+
+/** A request to remove a pin could arrive after one that makes it again. */
+function beingRemoved(): Failure {
+  return err('overloaded', 'the same bytes are being removed', 5);
 }

@@ -100,6 +100,8 @@ export function cluster(o: ClusterOptions): PinningService {
     takes: 'blocks',
     // The Kubo of the peer does.
     verifiesImports: true,
+    // The peers agree on pins and removals, and carry out what was agreed last; a removal is confirmed by peers one by one.
+    ordersRequests: true,
 
     importBlocks,
     unpin,

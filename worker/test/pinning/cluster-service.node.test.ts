@@ -6,7 +6,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, type ClusterPeer } from '../../../testkit/cluster.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../client.ts';
-import { newOwner, type Owner } from '../stored-state.ts';
+import { newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from './scenario.ts';
 
@@ -107,6 +107,27 @@ function survival(): void {
     const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
     expect(await without(holder, () => remove(file))).toBe('scheduled');
   });
+
+  test(
+    'a file is deleted while a peer is down, and the same bytes are stored meanwhile: they stay',
+    { timeout },
+    async () => {
+      const bytes = randomBytes(3_000_000);
+      const file = await store(bytes);
+      const pins = await honest.real.pins();
+      const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
+      const again = await without(holder, async () => {
+        expect(await remove(file)).toBe('scheduled');
+        const stored = await store(bytes);
+        expect((await read(stored)).equals(bytes)).toBe(true);
+        return stored;
+      });
+      await (await pinObject(service, file.cid)).ring(2 * 3_600_000);
+      expect(await holders(again)).toBeGreaterThanOrEqual(2);
+      expect((await read(again)).equals(bytes)).toBe(true);
+      expect(await remove(again)).toBe('unpinned');
+    },
+  );
 
   test.each([174, 175])('a file of %i MiB has our CID', { timeout }, async (mebibytes) => {
     const { url, token, cluster } = honest;
