@@ -366,7 +366,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   async #step({ cid, service }: PinRow): Promise<void> {
     const done = await this.#queue.inBackground(cid, async (signal) => {
       const row = this.#rows.find(cid, service);
-      if (row?.due != null && row.due <= this.now()) await this.#work.next(row, signal);
+      if (row === undefined || row.due === null || row.due > this.now()) return;
+      await this.#work.next(row, signal);
     });
     if (!done.ok) this.#rows.change({ cid, service }, { due: this.now() + waitMs });
   }
