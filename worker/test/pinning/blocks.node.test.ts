@@ -19,7 +19,7 @@ import {
 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import { blockShardName, blockShardNames } from '../../objects/block-roots.ts';
-import { shardName } from '../../objects/shard.ts';
+import { shardName } from '../../objects/shard-names.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { newOwner, pinObject, settle, shardObject, sweep, type Owner } from '../stored-state.ts';
