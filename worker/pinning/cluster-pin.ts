@@ -100,10 +100,13 @@ export async function pinAtPeers(
   }
 }
 
-/** Waits until no Kubo holds a pin that the peers agreed to remove. @throws pinning_unavailable while one peer cannot be asked */
+/**
+ * Waits until no Kubo holds a pin of that name, which the peers agreed to remove. A peer that was killed may have answered before it
+ * learned of the pin, for a minute: so it is removed at each that knows it. @throws pinning_unavailable while one peer cannot be asked
+ */
 export async function unpinnedAtPeers(
   peers: Failover<ClusterPeer>,
-  { cid, unpinMs, signal }: { cid: string; unpinMs: number; signal: AbortSignal },
+  { cid, name, unpinMs, signal }: { cid: string; name: string; unpinMs: number; signal: AbortSignal },
 ): Promise<void> {
   const deadline = Date.now() + unpinMs;
   await Promise.all(
@@ -111,6 +114,9 @@ export async function unpinnedAtPeers(
       for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
         const statuses = await rest.statuses(cid, true, signal);
         if (statuses.every(({ status }) => status === 'unpinned')) return;
+        const pin = await rest.agreed(cid, signal);
+        if (pin !== undefined && pin.name !== name) return;
+        if (pin !== undefined) await rest.unpin(cid, signal);
         if (Date.now() > deadline)
           throw new SealpinError('pinning_timeout', `${cid} was not unpinned in time: ${summary(statuses)}`);
         await sleep(waitMs, signal);
