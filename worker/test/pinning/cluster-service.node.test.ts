@@ -53,6 +53,11 @@ function survival(): void {
       return await work();
     } finally {
       await peer.start();
+      // Peers are chosen for a pin by what each has told the others.
+      for (const metric of ['freespace', 'tag:group'])
+        await expect
+          .poll(() => honest.real.ask('GET', `/monitor/metrics/${metric}`), { timeout: 60_000 })
+          .toHaveLength(3);
     }
   };
 
