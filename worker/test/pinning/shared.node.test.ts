@@ -10,7 +10,7 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { shardName } from '../../objects/shard.ts';
+import { shardName } from '../../objects/shard-names.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
