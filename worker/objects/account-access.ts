@@ -25,7 +25,7 @@ export class AccountAccess {
     this.#isListed = options.row.open === undefined || options.settings.isListed;
   }
 
-  /** Finds the key with a hash. @returns unauthorized, forbidden, account_disabled where it may not do this */
+  /** Finds the key with a hash. @returns unauthorized, insufficient_scope, account_disabled where it may not be used */
   authorize(hash: string, scope: Scope | undefined): Result<Authorized> {
     const account = this.#o.row.open;
     if (account === undefined) return err('unauthorized');

@@ -324,7 +324,7 @@ describe('a CID on the denylist', () => {
   });
 });
 
-test('a service of an earlier version: its accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
+test('of an earlier version, accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
   const [used, asked] = [await newOwner(service), await newOwner(service)];
   const file = await used.call.store('plain', 'stored before');
   await service.close();
