@@ -62,7 +62,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       operationId: `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`,
       summary:
         'Begins an upload that may be continued, ' +
-        `${mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'}`,
+        (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
       who: 'key',
       scope: 'write',
       requiredHeaders: version,

@@ -243,7 +243,7 @@ const earlier: Earlier[] = [
   ...[false, true].map((again): Earlier => ({
     title:
       'a name that an earlier version overwrote is given back with the removal, ' +
-      `${again ? 'after the same bytes were stored again' : 'at once'}`,
+      (again ? 'after the same bytes were stored again' : 'at once'),
     before: (user, bytes) => addByHand(user, bytes, 'my-backup'),
     sql: [`UPDATE pin SET other = 'my-backup'`],
     async now(user, file, bytes, others) {
