@@ -78,7 +78,7 @@ describe('output', () => {
     expect(stderr.text).not.toContain('    at ');
   });
 
-  test.each([40, 80])('a terminal of %i columns gets lines broken between words, and commands whole', (columns) => {
+  test.each([40, 70, 80])('a terminal of %i columns gets lines broken between words, and commands whole', (columns) => {
     const { stderr, out } = collect({ tty: true });
     stderr.columns = columns;
     const command = 'sealpin inbox revoke 9f2c0d6be1a74583';

@@ -128,6 +128,9 @@ describe('the configuration of a further service', () => {
     expect(await newConfiguration({ config, name: 'sealpin-staging' })).toBe(true);
     const text = await readFile(config, 'utf8');
     for (const each of shared) expect(text).not.toContain(each);
+    // Its two rate limits share no counters, either.
+    const namespaces = Array.from(text.matchAll(/^namespace_id = "(\d+)"$/gm), ([, id]) => id);
+    expect([namespaces.length, new Set(namespaces).size]).toEqual([2, 2]);
     const { name, kvId, domain, vars } = readConfiguration(config);
     expect({ name, kvId, domain, services: vars['PINNING_SERVICES'] }).toEqual({
       name: 'sealpin-staging',

@@ -9,8 +9,8 @@ const MiB = 1024 * 1024;
 const bytes = new Uint8Array(130 * MiB);
 for (let at = 0; at < bytes.length; at += 65_536) bytes[at] = at >>> 16;
 
-/** A file whose reads are counted; `failures` are those of the first reads, each after a byte. */
-function source(failures: readonly Code[] = []) {
+/** A file whose reads are counted; `failures` are those of the first reads, each after so many bytes. */
+function source(failures: readonly Code[] = [], bytesBefore = 1) {
   const starts: number[] = [];
   let opened = 0;
   const open = async (): Promise<OpenedFile> => {
@@ -18,14 +18,15 @@ function source(failures: readonly Code[] = []) {
     return {
       size: bytes.length,
       async read({ start, end }) {
+        if (end > bytes.length) throw new RangeError('the file is not that long');
         const failure = failures[starts.length];
         starts.push(start);
         if (failure === undefined) return streamOf(bytes.subarray(start, end));
-        let isFirst = true;
+        let left = bytesBefore;
         return new ReadableStream({
           pull(controller) {
-            if (!isFirst) throw new SealpinError(failure, 'it broke', { retryAfterSeconds: 0 });
-            isFirst = false;
+            if (left === 0) throw new SealpinError(failure, 'it broke', { retryAfterSeconds: 0 });
+            left -= 1;
             controller.enqueue(bytes.subarray(start, start + 1));
           },
         });
@@ -64,4 +65,35 @@ test('what will not pass ends it', async () => {
   const file = source(['content_mismatch']);
   await expect(read(file)).rejects.toMatchObject({ code: 'content_mismatch' });
   expect(file.opened()).toBe(1);
+});
+
+test('one that breaks again and again is given up where no byte comes in between', async () => {
+  const failures = Array.from({ length: 9 }, (): Code => 'service_unreachable');
+  const file = source(failures, 0);
+  await expect(read(file)).rejects.toMatchObject({ code: 'service_unreachable' });
+  expect(file.opened()).toBe(7);
+  const slow = source(failures);
+  expect(Buffer.compare(await read(slow), bytes)).toBe(0);
+  expect(slow.opened()).toBe(10);
+});
+
+test('an abort ends it, before the pause after a break and in it', async () => {
+  for (const seconds of [0, 60]) {
+    const stop = new AbortController();
+    let opened = 0;
+    const open = async (): Promise<OpenedFile> => {
+      opened += 1;
+      return {
+        size: bytes.length,
+        async read() {
+          if (seconds === 0) stop.abort(new SealpinError('interrupted'));
+          else setTimeout(() => stop.abort(new SealpinError('interrupted')), 10);
+          throw new SealpinError('overloaded', 'it is busy', { retryAfterSeconds: seconds });
+        },
+      };
+    };
+    const reading = readInWindows(open, bytes.length, stop.signal).next();
+    await expect(reading).rejects.toMatchObject({ code: 'interrupted' });
+    expect(opened).toBe(1);
+  }
 });

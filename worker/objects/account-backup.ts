@@ -107,10 +107,14 @@ export function restorePage({ sql, row, settings }: Options, page: RowPage): Fai
   return undefined;
 }
 
-/** Ends a restoration whose last page is written, in a transaction of the caller's: from now on the keys work. */
+/**
+ * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the keys work. Another request with
+ * that page may have ended it.
+ */
 export function endRestore({ sql, settings }: Pick<Options, 'sql' | 'settings'>): void {
-  const { disabled = 0 } = progressOf(sql) ?? {};
-  settings.set({ ...settings.get(), disabled: disabled === 1 });
+  const progress = progressOf(sql);
+  if (progress === undefined) return;
+  settings.set({ ...settings.get(), disabled: progress.disabled === 1 });
   sql.exec('DROP TABLE restore');
 }
 

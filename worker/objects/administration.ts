@@ -11,6 +11,7 @@ import type { Files } from './file-rows.ts';
 import type { KeyRecord, KeyRegistry } from './key-registry.ts';
 import { KeyUsage, type UsagePage } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
+import { restoreCopies } from './restore-copies.ts';
 import { restoreReferences } from './restore-references.ts';
 import { err, type Failure, type Result } from './result.ts';
 import { restoreRecords, withRecords } from './share-records.ts';
@@ -111,7 +112,7 @@ export class Administration extends RpcTarget {
 
   /**
    * Restores a page of a backup where there was no account; a page may be repeated. With the last one its keys work.
-   * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, and what `Pin` fails with
+   * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, `overloaded`, and what `Pin` fails with
    */
   async restore(
     page: AccountPage,
@@ -126,6 +127,8 @@ export class Administration extends RpcTarget {
     if (!restored.ok) return restored;
     const records = await restoreRecords(env, page);
     if (!records.ok) return records;
+    const copies = await restoreCopies(env.API_KEYS, page);
+    if (!copies.ok) return copies;
     const { keys } = sql.exec<{ keys: number }>('SELECT count(*) AS keys FROM api_key').one();
     if (page.next === null) {
       storage.transactionSync(() => endRestore({ sql, settings }));

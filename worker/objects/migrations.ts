@@ -2,7 +2,7 @@
  * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that no
  * progress has to be reported, and a rule also holds for uploads that end at the old service later.
  */
-import type { PinRows } from './pin-table.ts';
+import { wholeFile, type PinRows } from './pin-table.ts';
 
 /** How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began; `startedAt` in ms. */
 export type Migration = {
@@ -63,8 +63,11 @@ export class Migrations {
     rows.add(cid, to, 'wanted', now());
     const target = { cid, service: to };
     if (existing === undefined) rows.change(target, { moved_from: from });
-    // What it holds already has to be read as a whole before it is the only copy.
-    else rows.change(target, { wanted: 1, verified_at: null, due: now() });
+    else {
+      // What it holds already has to be read as a whole before it is the only copy: its next check may be of the last part.
+      const read = existing.state === 'live' ? wholeFile : {};
+      rows.change(target, { wanted: 1, verified_at: null, due: now(), ...read });
+    }
   }
 
   /** Ends a migration: what has not moved stays, and is removed from where it was moving to. @returns whether there was one */

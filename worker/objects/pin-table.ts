@@ -50,7 +50,7 @@ export type PinRow = {
   verified_at: number | null;
   /** How often in a row the service said that it has no such pin. */
   absences: number;
-  /** The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive); null: none. */
+  /** The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; null: none. */
   read_from: number | null;
   read_to: number | null;
   /** Which of the parts that a check reads comes next. */
@@ -66,6 +66,9 @@ export type PinRow = {
   /** Of the request from which the work on it follows, or that of the work itself; null where nothing is done. */
   request_id: string | null;
 };
+
+/** The bytes of a file whose length need not be known. */
+export const wholeFile = { read_from: 0, read_to: Number.MAX_SAFE_INTEGER } as const;
 
 /** Which accounts to list: at most `limit`, from the one after `after` on. */
 export type AccountsPage = { after?: string | undefined; limit: number };

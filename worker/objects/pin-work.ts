@@ -13,7 +13,7 @@ import { copyBlocks, drain } from './copy-blocks.ts';
 import type { Migrations } from './migrations.ts';
 import { isLost, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership } from './pin-ownership.ts';
-import type { PinRow, PinRows } from './pin-table.ts';
+import { wholeFile, type PinRow, type PinRows } from './pin-table.ts';
 
 /** How long one request to a pinning service may take here, in ms. */
 export const requestMs = 8_000;
@@ -33,8 +33,6 @@ const damagedMs = 86_400_000;
 const absencesToLose = 2;
 /** Into how many parts a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has one. */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
-/** The end of a file whose length is not known yet. */
-const wholeFile = Number.MAX_SAFE_INTEGER;
 
 export type WorkContext = {
   env: Env;
@@ -120,7 +118,7 @@ export class PinWork {
 
   /** Lets all bytes of a row be read and verified, from now on. */
   readAll(row: PinRow): void {
-    this.#o.rows.change(row, { read_from: 0, read_to: wholeFile, due: this.#o.now() });
+    this.#o.rows.change(row, { ...wholeFile, due: this.#o.now() });
   }
 
   /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
@@ -228,7 +226,7 @@ export class PinWork {
     const { cid } = row;
     const service = this.#service(row);
     let { read_from: from, read_to: to } = row;
-    if (from === null || to === null || to === wholeFile || !takesBlocks(service)) {
+    if (from === null || to === null || to === wholeFile.read_to || !takesBlocks(service)) {
       if (await this.#isAbsent(row, service)) return this.#miss(row);
       rows.change(row, { absences: 0, checked_at: now() });
       if (rows.isFile(cid)) this.addHomes(cid, row.request_id);
@@ -249,6 +247,8 @@ export class PinWork {
       to = Math.min(to, file.size);
       const end = Math.min(to, from + (row.attempts > 0 ? step.slowBytes : step.bytes));
       await drain(file.read(from, end));
+      // Meanwhile somebody may have asked for all of it to be read.
+      if (rows.find(cid, row.service)?.read_to !== row.read_to) return;
       rows.change(row, { bytes: file.size, read_from: end, read_to: to, attempts: 0, due: now() });
       if (end < to) return;
     } catch (error) {
@@ -294,8 +294,7 @@ export class PinWork {
     const losses = row.losses + 1;
     const waitMs = this.#sources(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
     const lost = { state: 'lost', reason, damaged, losses, checked_at: now(), absences: 0, suspect: 1 } as const;
-    const read = { read_from: 0, read_to: wholeFile, verified_at: null };
-    rows.change(row, { ...lost, ...read, attempts: 0, due: now() + waitMs });
+    rows.change(row, { ...lost, ...wholeFile, verified_at: null, attempts: 0, due: now() + waitMs });
   }
 
   /**

@@ -71,7 +71,6 @@ export class SignedRequests extends RpcTarget {
     if (!verified.ok) return verified;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
     const once = { apiKey, name: nameOf(claims.jti), expiresAt };
-    await this.#o.alarmBy(expiresAt);
     const claim = { ...once, route: 'signed', fingerprint: '.' };
     return { ok: true, hash, mode: claims.mode, maxBytes: claims.bytes, claim };
   }

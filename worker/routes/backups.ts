@@ -1,8 +1,6 @@
 /** `/v1/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
-import { backupFormat, BackupPage, BackupQuery, type BackupKey, type RestoredPage } from '../../shared/api.ts';
+import { backupFormat, BackupPage, BackupQuery, type RestoredPage } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { writeOrigins } from '../auth/account-list.ts';
-import { writeCachedKey } from '../auth/key-cache.ts';
 import { serviceId } from '../env.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { readJson } from '../http/json-body.ts';
@@ -35,24 +33,6 @@ export async function restoreBackup(c: Ctx): Promise<Response> {
       hint: `set SERVICE_ID to "${pinsOf}": otherwise the pins would count as somebody else’s`,
     });
   const { unpinned, usage, keys } = await unwrap(object.administration.restore(page, c.var.requestId));
-  // KV is a copy: where this fails, keys work without it.
-  await Promise.all(page.keys.map((key) => cacheKey(c.env.API_KEYS, id, key)));
-  if (page.account !== null) await writeOrigins(c.env.API_KEYS, id, page.account.origins);
   const body: RestoredPage = { accountId: id, next: page.next, keys, files: usage.files, unpinned };
   return c.json(body, 200, noStore);
-}
-
-async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
-  if (key.revokedAt !== null) return;
-  const { id, hash, label, scopes, createdBy, sealed } = key;
-  await writeCachedKey(store, account, {
-    id,
-    hash,
-    label,
-    scopes,
-    createdBy,
-    createdAt: Date.parse(key.createdAt),
-    expiresAt: key.expiresAt === null ? null : Date.parse(key.expiresAt),
-    sealed: sealed === null ? null : Uint8Array.fromBase64(sealed),
-  });
 }

@@ -35,3 +35,12 @@ it('is what it was reset to while a call waited', async () => {
   await Promise.all([alarm.by(10), alarm.reset(5)]);
   expect(state.set).toBe(5);
 });
+
+it('rings in 2200 for what is due after the last time that the runtime can count', async () => {
+  const [last, due] = [Date.parse('2200-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59Z')];
+  for (const set of ['by', 'reset'] as const) {
+    const state = storage();
+    await new Alarm(state.asStorage)[set](due);
+    expect([set, state.set]).toEqual([set, last]);
+  }
+});

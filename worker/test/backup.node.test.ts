@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { BackupPage, EventList, NewApiKeyResponse, RestoredPage, Share, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
-import { askNode, newOwner, type Owner } from './stored-state.ts';
+import { accountObject, askNode, newOwner, type Owner } from './stored-state.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 
 let before: Service;
@@ -59,7 +59,11 @@ async function backUp(service: Service, id: string, limit: number): Promise<Back
 
 beforeAll(async () => {
   before = await startService({ vars });
-  after = await startService({ vars, node: { url: before.node, close: async () => undefined } });
+  after = await startService({
+    vars,
+    entry: 'worker/test/clock.ts',
+    node: { url: before.node, close: async () => undefined },
+  });
   owner = await newOwner(before);
   const made = await jsonOf<NewApiKeyResponse>(
     owner.call.json('/v1/keys', { label: 'gone', scopes: ['read', 'write'], limits: { files: 9 } }),
@@ -249,6 +253,49 @@ describe('a restoration', () => {
     const [page] = await backUp(before, lost.id, 100);
     expect((await askNode(before, 'pin/rm', { arg: file.cid })).status).toBe(200);
     expect(await jsonOf(put(page, lost.id))).toMatchObject({ unpinned: [file.fileId], files: 1, next: null });
+  });
+
+  it('keeps what the operator has set and denied, before any key works', async () => {
+    const { id, call } = await newOwner(before);
+    const stored = [await call.store('plain', 'denied bytes'), await call.store('plain', 'others')];
+    const [denied] = stored;
+    // Not in the order of the rows.
+    const named = stored.map(({ fileId }) => fileId).toSorted((a, b) => (a < b ? 1 : -1));
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const request = { record: btoa('record'), files: named, password: false, opens: 1, expiresAt };
+    await jsonOf(call.json('/v1/shares', request), 201);
+    await jsonOf(operator(before)(`/v1/denylist/${denied?.cid}`, { method: 'PUT' }));
+    const settings = { origins: ['https://a.example'], disabled: true };
+    await jsonOf(operator(before).json(`/v1/accounts/${id}`, settings, 'PATCH'));
+    const [page] = await backUp(before, id, 100);
+
+    const object = accountObject(after, id);
+    await object.fail('put', 'before');
+    expect(await problemOf(put(page, id))).toEqual([503, 'overloaded']);
+    expect(await jsonOf(put(page, id))).toMatchObject({ next: null, unpinned: [] });
+    const there = client(after.url, call.apiKey);
+    expect(await problemOf(there('/v1/account'))).toEqual([403, 'account_disabled']);
+    await jsonOf(operator(after).json(`/v1/accounts/${id}`, { disabled: false }, 'PATCH'));
+    const from = (Origin: string): Promise<Response> => there('/v1/account', { headers: { Origin } });
+    expect(await problemOf(from('https://b.example'))).toEqual([403, 'forbidden']);
+    await jsonOf(from('https://a.example'));
+    expect(await problemOf(there(`/v1/storage/${denied?.fileId}/content`))).toEqual([410, 'content_denied']);
+    expect(await problemOf(there('/v1/storage/plain', { method: 'POST', body: 'denied bytes' }))).toEqual([
+      403,
+      'forbidden',
+    ]);
+    // A link that has expired is told apart for some days.
+    await object.ring(2 * 3_600_000);
+    expect(await jsonOf(there('/v1/shares'))).toMatchObject({ shares: [{ files: named }] });
+  });
+
+  it('takes its last page twice at once, as after a response that was late', async () => {
+    const { id, call } = await newOwner(before);
+    await call.store('plain', 'bytes of two requests');
+    const [page] = await backUp(before, id, 100);
+    const restored = await Promise.all([1, 2].map(() => jsonOf<RestoredPage>(put(page, id))));
+    expect(restored).toEqual([1, 2].map(() => expect.objectContaining({ next: null, files: 1, unpinned: [] })));
+    expect((await client(after.url, call.apiKey)('/v1/account')).status).toBe(200);
   });
 
   it('of files at a service that is not configured fails, and leaves the keys disabled', async () => {

@@ -46,7 +46,13 @@ export class Account extends RealAccount {
     const faults = new Map<string, Fault>();
     const ahead = { ms: 0 };
     setByClock(ctx, ahead);
-    super(ctx, { ...env, PIN: failing(env.PIN, faults), SHARE: failing(env.SHARE, faults) });
+    const { PIN, SHARE, API_KEYS } = env;
+    super(ctx, {
+      ...env,
+      PIN: failing(PIN, faults),
+      SHARE: failing(SHARE, faults),
+      API_KEYS: withFaults(API_KEYS, faults),
+    });
     this.#ahead = ahead;
     this.#faults = faults;
   }
@@ -82,8 +88,8 @@ export class Account extends RealAccount {
   }
 
   /**
-   * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `commit`,
-   * `commitPart`, `shareOpened` of this object.
+   * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `put` of KV,
+   * `commit`, `commitPart`, `shareOpened` of this object.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -248,27 +254,30 @@ async function hang(): Promise<void> {
 
 /** The namespace, with stubs whose calls may fail. */
 function failing<T extends object>(namespace: T, faults: Map<string, Fault>): T {
-  const wrapped = <O extends object>(
-    target: O,
-    wrap: (name: string, result: (...args: unknown[]) => unknown) => unknown,
-  ): O =>
-    new Proxy(target, {
-      get(object, name) {
-        const value: unknown = Reflect.get(object, name);
-        return typeof value === 'function' && typeof name === 'string'
-          ? wrap(name, (...args) => Reflect.apply(value, object, args) as unknown)
-          : value;
-      },
-    });
   return wrapped(namespace, (name, call) =>
-    name === 'getByName'
-      ? (...args: unknown[]) =>
-          wrapped(
-            call(...args) as object,
-            (method, ask) =>
-              (...given: unknown[]) =>
-                faulty(faults, method, () => Promise.resolve(ask(...given))),
-          )
-      : call,
+    name === 'getByName' ? (...args) => withFaults(call(...args) as object, faults) : call,
   );
+}
+
+/** An object whose calls may fail. */
+function withFaults<T extends object>(target: T, faults: Map<string, Fault>): T {
+  return wrapped(
+    target,
+    (name, call) =>
+      (...args) =>
+        faulty(faults, name, () => Promise.resolve(call(...args))),
+  );
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+function wrapped<T extends object>(target: T, wrap: (name: string, call: Method) => Method): T {
+  return new Proxy(target, {
+    get(object, name) {
+      const value: unknown = Reflect.get(object, name);
+      return typeof value === 'function' && typeof name === 'string'
+        ? wrap(name, (...args) => Reflect.apply(value, object, args) as unknown)
+        : value;
+    },
+  });
 }

@@ -138,6 +138,9 @@ describe('the events of an account', () => {
     expect(seen.toSorted()).toEqual(stored.toSorted());
     // At the end a page is empty, and its cursor goes on.
     expect(await page(`?after=${cursor}`, reader)).toEqual({ events: [], cursor, more: false });
+    await newKey(['write']);
+    const unseen = await page(`?after=${cursor}`, reader);
+    expect([unseen.events, unseen.cursor === cursor]).toEqual([[], false]);
     const { fileId } = await owner.call.store('plain', 'last');
     expect((await page(`?after=${cursor}`, reader)).events).toMatchObject([{ fileId }]);
   });
@@ -196,6 +199,20 @@ describe('the opening of a share', () => {
       await expect.poll(() => openings(id)).toBe(2);
     },
   );
+
+  it('is not recorded again where the record of it is no longer kept', async () => {
+    const { id } = await newShare();
+    const object = shareObject(service, id);
+    await object.wait(aheadMs);
+    await owner.object.fail('shareOpened', 'after');
+    await open(id);
+    await expect.poll(() => openings(id)).toBe(1);
+    await expect.poll(() => object.rows('opening')).toMatchObject([{ attempts: 1 }]);
+    await owner.object.ring(92 * dayMs);
+    await object.ring(60_000);
+    await expect.poll(() => object.rows('opening')).toEqual([]);
+    expect(await openings(id)).toBe(0);
+  });
 
   it('is recorded where the service died after it handed the record out', async () => {
     const { id } = await newShare();

@@ -177,6 +177,8 @@ describe('an API key with limits', () => {
     await grandchild.store('plain', fresh(100));
     await inherited.store('plain', fresh(100));
     expect(await problemOf(put(call, fresh(10)))).toEqual(full);
+    // A new one has stored nothing, and no room.
+    expect(await problemOf(put(await limited({}, call), fresh(10)))).toEqual(full);
     for (const limits of [{ files: 0 }, { files: 1.5 }, { bytes: -1 }, { other: 1 }, { files: null }])
       expect(await problemOf(owner.call.json('/v1/keys', { label: 'x', scopes: ['write'], limits }))).toEqual([
         400,

@@ -94,6 +94,12 @@ describe('a signed URL for a download', () => {
     expect(await owner.object.rows('signed_use')).toEqual([]);
   });
 
+  it('that was used is forgotten by itself when it has expired', async () => {
+    const path = await reading(await owner.call.store('plain', 'once'), { jti: 'x', exp: inSeconds(5) });
+    expect((await bytesOf(anybody(path))).toString()).toBe('once');
+    await expect.poll(() => owner.object.rows('signed_use'), { timeout: 20_000 }).toEqual([]);
+  });
+
   it('is not used up for a file that is not there, and ends with its file', async () => {
     const path = await reading({ fileId: crypto.randomUUID() }, { jti: 'x' });
     expect(await problemOf(anybody(path))).toEqual([404, 'not_found']);

@@ -11,6 +11,7 @@ import {
   passwordRecipient,
   webBackend as backend,
 } from '../../crypto/index.ts';
+import { encodeKey } from '../../crypto/keys/bech32.ts';
 import { equal } from '../../../testkit/assertions.ts';
 import { inDirectory, installed, pathOf, withProgram } from '../../../testkit/programs.ts';
 import { missingTerminal, runAtTerminal } from '../../../testkit/terminal.ts';
@@ -99,14 +100,39 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
 
     test('age is told which identity or stanza is damaged', () =>
       inDirectory(async (path) => {
-        const identity = identityOf((await generateKeyPair()).privatePem, path).trim();
-        const conversation = (...lines: string[]) =>
-          ran(plugin, ['--age-plugin=identity-v1'], [...lines, '-> ok', '', ''].join('\n'));
-        const noIdentity = conversation('-> add-identity AGE-PLUGIN-SEALPIN-1QQQ', '', '-> done', '');
-        expect(new TextDecoder().decode(noIdentity.stdout)).toMatch(/^-> error identity 0\n/);
+        const pair = await generateKeyPair();
+        const identity = identityOf(pair.privatePem, path).trim();
+        /** What the plugin says, one line of age after the other; age agrees to each stanza. */
+        const conversation = (...lines: string[]) => {
+          const oks = Array.from({ length: 9 }, () => '-> ok\n');
+          const { stdout, stderr } = ran(plugin, ['--age-plugin=identity-v1'], [...lines, ...oks, ''].join('\n'));
+          const said = new TextDecoder().decode(stdout).split('\n');
+          return { stderr, said: said.filter((line) => line.startsWith('-> ')) };
+        };
+        const given = [`-> add-identity ${identity}`, ''];
         const stanza = ['-> recipient-stanza 0 p256tag AAAA', ''];
-        const damaged = conversation(`-> add-identity ${identity}`, '', ...stanza, '-> done', '');
-        expect(new TextDecoder().decode(damaged.stdout)).toMatch(/^-> error stanza 0 0\n[^]*-> done\n\n$/);
+        const damaged = conversation(...given, ...stanza, '-> done', '');
+        expect(damaged.said).toEqual(['-> error stanza 0 0', '-> done']);
+        // A wrong checksum, another length, another kind of key, another plugin: then nothing is opened.
+        const others = [
+          ['age-plugin-sealpin-', 32, 0],
+          ['age-plugin-sealpin-', 34, 0],
+          ['age-plugin-sealpin-', 33, 2],
+          ['age-plugin-other-', 33, 0],
+        ] as const;
+        const wrong = others.map(([prefix, length, kind]) =>
+          encodeKey(prefix, new Uint8Array(length).fill(1).fill(kind, 0, 1)).toUpperCase(),
+        );
+        const identities = ['AGE-PLUGIN-SEALPIN-1QQQ', ...wrong].flatMap((each) => [`-> add-identity ${each}`, '']);
+        expect(conversation(...identities, ...given, ...stanza, '-> done', '').said).toEqual([
+          ...[0, 1, 2, 3, 4].map((index) => `-> error identity ${index}`),
+          '-> done',
+        ]);
+        // The tag has four bytes, so that of another key may be the same: its stanza is no damage.
+        const file = await seal(backend, 'age', parseRecipients(pair.recipient), pattern(1));
+        const [, about = '', key = ''] = /^-> (p256tag .+)\n(.+)\n/m.exec(Buffer.from(file).toString('latin1')) ?? [];
+        const changed = [`-> recipient-stanza 0 ${about}`, (key.startsWith('A') ? 'B' : 'A') + key.slice(1)];
+        expect(conversation(...given, ...changed, '-> done', '')).toEqual({ stderr: '', said: ['-> done'] });
         expect(conversation('hello').stderr).toContain('speaks another protocol');
       }));
 
