@@ -6,6 +6,7 @@ import { exceedsRoom, type Room } from '../objects/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';
+import { release } from './leaf-source.ts';
 
 /** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
 const readBytes = 1024 * 1024;
@@ -105,8 +106,11 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
   async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     const bytes = await body.read(new Uint8Array(readBytes));
     count(bytes);
+    // The end of a file is shorter than the memory that it was read into.
+    const isShort = bytes.length < readBytes;
     if (bytes.length === 0) controller.close();
-    else controller.enqueue(bytes);
+    else controller.enqueue(isShort ? bytes.slice() : bytes);
+    if (isShort) release(bytes);
   }
 
   /** The reader's own buffer goes to the network and back, so that nothing is copied. */

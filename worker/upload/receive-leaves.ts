@@ -2,7 +2,7 @@
 import { sha256 } from '../../shared/ipfs/index.ts';
 import type { ArrivingBody } from './body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
-import type { LeafSource, LeafState } from './leaf-source.ts';
+import { release, type LeafSource, type LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
 import { quickMs, settlesBefore } from './send-parts.ts';
 import type { Turn, Turns } from './turns.ts';
@@ -123,11 +123,10 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       const { length: count } = bytes;
       if (count === 0) {
         turn.end();
+        release(bytes);
         break;
       }
       await send(turn, () => source.write(bytes));
-      // With many uploads at once an isolate has no room for what waits to be collected.
-      bytes.buffer.transfer(0);
       if (offset === savedOffset) unsavedSince = now();
       offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.

@@ -10,7 +10,10 @@ import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { PinningService } from '../../pinning/contract.ts';
 import { kubo } from '../../pinning/kubo.ts';
 import { leafAnnouncer } from '../../upload/leaf-announcer.ts';
+import { plainLeaves } from '../../upload/leaf-source.ts';
 import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
+import { receiveLeaves } from '../../upload/receive-leaves.ts';
+import { Turns } from '../../upload/turns.ts';
 
 let dir: string;
 let node: RunningNode;
@@ -166,4 +169,30 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
   writer.abort(new Error('given up'));
   expect(order.filter((step) => step === 'write raw')).toHaveLength(1);
   expect(order.indexOf('recorded 3')).toBeLessThan(order.indexOf('write raw'));
+});
+
+it('leaves that wait to be announced are announced where no turn is free for the next one', async () => {
+  const announced: number[] = [];
+  const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
+  const length = 6 * leafBytes;
+  const turns = new Turns(() => 3);
+  let saved = 0;
+  const arrived = await receiveLeaves({
+    body: { read: async (maxBytes) => new Uint8Array(maxBytes), cancel: async () => undefined },
+    source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
+    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now, announcer }),
+    offset: 0,
+    leaves: 0,
+    length,
+    maxBytes: length,
+    announcer,
+    async save(sent) {
+      await sent?.held;
+      saved += 1;
+    },
+    turns,
+    now: Date.now,
+  });
+  expect([arrived, saved, turns.taken]).toEqual([length, 1, 0]);
+  expect(announced[0]).toBe(3);
 });
