@@ -6,12 +6,19 @@ import { exceedsRoom, type Room } from '../objects/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';
-import { release } from './leaf-source.ts';
 
 /** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
 const readBytes = 1024 * 1024;
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
+
+/**
+ * Gives the memory of a read back, all of its buffer: with many uploads at once an isolate has no room for what waits to be collected.
+ * The bytes are gone.
+ */
+export function release(bytes: Uint8Array<ArrayBuffer>): void {
+  bytes.buffer.transfer(0);
+}
 
 /** The body of an upload while it arrives. */
 export type UploadBody = {

@@ -3,14 +3,10 @@ import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
 import type { Beginning } from '../objects/file-rows.ts';
+import { release } from './body.ts';
 
 /** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */
 export type LeafState = PayloadState & { beginning: Beginning };
-
-/** Gives memory back at once: with many uploads an isolate has no room for what waits to be collected. */
-export function release(bytes: Uint8Array<ArrayBuffer>): void {
-  bytes.buffer.transfer(0);
-}
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
