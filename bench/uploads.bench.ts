@@ -1,7 +1,7 @@
-/** Uploads in one request, in workerd: what they cost in CPU and memory. */
+/** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
 import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
-import { cpuMs, forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
+import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { send, startSink } from './worker-fixture.ts';
 
@@ -9,7 +9,7 @@ const MiB = 1024 * 1024;
 
 export const bench: Bench = {
   name: 'uploads',
-  measures: 'uploads in workerd: CPU to that of a bare loop, throughput, memory',
+  measures: 'uploads in workerd: CPU to that of a bare loop, throughput',
   run,
 };
 
@@ -20,7 +20,6 @@ async function* run(): AsyncGenerator<Figure> {
   } finally {
     sink.process.kill();
   }
-  yield* memory();
 }
 
 /** CPU and throughput of uploads to a pinning service that stores nothing. */
@@ -96,58 +95,6 @@ async function stored(
   const used = cpuMs(service.pid) - cpu;
   await send(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
   return { cpuMs: used, seconds, mebibytes: bytes / MiB };
-}
-
-/** Memory of workerd above idle, with the embedded IPFS node behind it. */
-async function* memory(): AsyncGenerator<Figure> {
-  const body = randomBytes(90 * MiB);
-  const json = Buffer.from(JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }));
-  for (const [figure, count, atMost] of [
-    ['one upload', 1, 32],
-    ['eight uploads at once', 8, 96],
-    ['32 uploads at once', 32, 200],
-  ] as const) {
-    // A service for each run: workerd does not return all of its memory to the system.
-    const runs: number[] = [];
-    for (let round = 0; round < 5; round += 1) runs.push(await aboveIdle(count, body, json));
-    const { median, spread } = summarize(runs);
-    yield {
-      figure: `workerd above idle, ${figure}`,
-      unit: 'MiB',
-      value: median,
-      spread,
-      target: { value: { atMost } },
-    };
-  }
-}
-
-/** By how much the memory of workerd grows at its peak while so many uploads of all kinds run at once, in MiB. */
-async function aboveIdle(count: number, body: Buffer, json: Buffer): Promise<number> {
-  const service = await startService();
-  try {
-    const headers = {
-      Authorization: `Bearer ${(await service.account()).apiKey}`,
-      'Content-Disposition': 'attachment; filename=x',
-    };
-    const idle = residentMiB(service.pid) ?? 0;
-    forgetPeak(service.pid);
-    await Promise.all(
-      Array.from({ length: count }, (_, index) =>
-        index % 4 === 3
-          ? send(service.url, 'POST', '/v1/storage/encrypted', { ...headers, 'Content-Type': 'application/json' }, json)
-          : send(
-              service.url,
-              'POST',
-              `/v1/storage/${index % 2 === 0 ? 'encrypted' : 'plain'}`,
-              { ...headers, 'Content-Type': 'image/png' },
-              body,
-            ),
-      ),
-    );
-    return (peakMiB(service.pid) ?? 0) - idle;
-  } finally {
-    await service.close();
-  }
 }
 
 function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {

@@ -1,6 +1,6 @@
 /** What the benches of the service share: a client, accounts full of files, and a pinning service that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { Agent, request } from 'node:http';
+import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { summarize } from './figure.ts';
 import type { Service } from '../testkit/service.ts';
@@ -8,23 +8,28 @@ import type { Service } from '../testkit/service.ts';
 const agent = new Agent({ keepAlive: true });
 
 /** Sends one request; resolves with the text of the response. @throws when its status is 300 or more */
-export function send(
+export async function send(...request: Parameters<typeof sendFor>): Promise<string> {
+  return (await sendFor(...request)).text;
+}
+
+/** Sends one request; resolves with the response. @throws when its status is 300 or more */
+export function sendFor(
   url: string,
   method: string,
   path: string,
   headers: Record<string, string>,
   body?: Buffer,
-): Promise<string> {
+): Promise<{ headers: IncomingHttpHeaders; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = request(
-      `${url}${path}`,
+      new URL(path, url),
       { method, agent, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Length': body.length }) } },
       (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
         response.on('end', () => {
           const text = Buffer.concat(chunks).toString();
-          if ((response.statusCode ?? 500) < 300) resolve(text);
+          if ((response.statusCode ?? 500) < 300) resolve({ headers: response.headers, text });
           else reject(new Error(`${method} ${path}: ${response.statusCode} ${text}`));
         });
       },

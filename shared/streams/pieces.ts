@@ -10,10 +10,13 @@ export type Room = {
   full(): Uint8Array[];
 };
 
-/** Bytes that are written into pieces of one size, each of which is handed out once it is full. */
+/**
+ * Bytes that are written into pieces of one size, each of which is handed out once it is full. The beginning of a piece takes no more
+ * memory than its bytes, until more are written: between two writes that may be for long.
+ */
 export class Pieces {
   readonly #pieceBytes: number;
-  #first: Uint8Array;
+  #first: Uint8Array = new Uint8Array(0);
   #filled = 0;
 
   /** @param pieceBytes a whole number of at least 1; `TypeError` for anything else */
@@ -21,7 +24,6 @@ export class Pieces {
     if (!Number.isSafeInteger(pieceBytes) || pieceBytes < 1)
       throw new TypeError('pieceBytes must be a whole number of at least 1');
     this.#pieceBytes = pieceBytes;
-    this.#first = new Uint8Array(pieceBytes);
   }
 
   /** Reserves room for so many more bytes. The room before it must be written by then. */
@@ -29,8 +31,9 @@ export class Pieces {
     const pieceBytes = this.#pieceBytes;
     const from = this.#filled;
     const end = from + bytes;
-    const pieces = [this.#first];
-    while (pieces.length * pieceBytes < end) pieces.push(new Uint8Array(pieceBytes));
+    const pieces = [this.#grown(end)];
+    for (let start = pieceBytes; start < end; start += pieceBytes)
+      pieces.push(new Uint8Array(Math.min(pieceBytes, end - start)));
     return {
       target(offset, length) {
         const start = (from + offset) % pieceBytes;
@@ -48,11 +51,19 @@ export class Pieces {
       },
       full: () => {
         const full = pieces.splice(0, Math.floor(end / pieceBytes));
-        this.#first = pieces[0] ?? new Uint8Array(pieceBytes);
+        this.#first = pieces[0] ?? new Uint8Array(0);
         this.#filled = end - full.length * pieceBytes;
         return full;
       },
     };
+  }
+
+  /** The memory of the first piece, with room up to `end`. What has to grow gets all of its room at once. */
+  #grown(end: number): Uint8Array {
+    if (end <= this.#first.length || this.#first.length === this.#pieceBytes) return this.#first;
+    const memory = new Uint8Array(this.#filled === 0 ? Math.min(end, this.#pieceBytes) : this.#pieceBytes);
+    memory.set(this.rest());
+    return memory;
   }
 
   /** Returns what is left at the end. */

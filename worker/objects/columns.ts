@@ -3,6 +3,11 @@
 /** A column: its name and what SQL says of it. With `NOT NULL` it has a default, so that rows which are there stay valid. */
 export type Column = readonly [name: string, definition: string];
 
+/** Columns as `CREATE TABLE` lists them. */
+export function definitions(columns: readonly Column[]): string {
+  return columns.map((column) => column.join(' ')).join(', ');
+}
+
 /** Adds to a table the columns that it lacks. @returns their names */
 export function addColumns(sql: SqlStorage, table: string, columns: readonly Column[]): string[] {
   const rows = sql.exec<{ name: string }>('SELECT name FROM pragma_table_info(?)', table).toArray();

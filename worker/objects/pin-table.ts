@@ -1,7 +1,7 @@
 /** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
 
 import type { SurveyState } from '../../shared/api.ts';
-import { addColumns } from './columns.ts';
+import { addColumns, definitions } from './columns.ts';
 
 /**
  * What was last seen of a CID at a service. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes; `live`: all of
@@ -103,14 +103,17 @@ const columns = {
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
 } as const;
 
-/** The tables of the first version. */
+/**
+ * The tables of a new object. Each column is in its first statement: to add it afterwards takes a statement of its own, which the runtime
+ * keeps prepared, some 5 KiB each, for as long as the object is awake.
+ */
 const tables = `
   CREATE TABLE IF NOT EXISTS pin (
     cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
-    PRIMARY KEY (cid, service)) WITHOUT ROWID;
+    ${definitions(columns.pin)}, PRIMARY KEY (cid, service)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS reference (
     cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
-    PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+    ${definitions(columns.reference)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
 `;
 
 /** What was added later. Each statement may run again. */
@@ -142,8 +145,8 @@ export class PinRows {
   create(): void {
     if (this.#exists) return;
     this.#sql.exec(tables);
+    this.#sql.exec(additions);
     this.#exists = true;
-    this.upgrade(() => 0);
   }
 
   /** Adds to the tables of an earlier version what they lack. @param checkMs when a row is looked at that had no time for it */

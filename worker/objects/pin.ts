@@ -135,7 +135,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
           this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + repairedMs });
         }
       });
-      await this.#alarm.by(this.now() + settledMs);
+      const dues = this.#rows.ofCid(cid).map(({ due }) => due ?? Infinity);
+      await this.#alarm.by(Math.max(this.now() + settledMs, Math.min(...dues)));
       return { ok: true, beside: own.was_there === 1, pinned };
     });
   }

@@ -12,6 +12,14 @@ const readBytes = 1024 * 1024;
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
 
+/**
+ * Gives the memory of a read back, all of its buffer: with many uploads at once an isolate has no room for what waits to be collected.
+ * The bytes are gone.
+ */
+export function release(bytes: Uint8Array<ArrayBuffer>): void {
+  bytes.buffer.transfer(0);
+}
+
 /** The body of an upload while it arrives. */
 export type UploadBody = {
   /** The file's bytes. It errors with the code for what is wrong with the body. */
@@ -105,8 +113,11 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
   async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     const bytes = await body.read(new Uint8Array(readBytes));
     count(bytes);
+    // The end of a file is shorter than the memory that it was read into.
+    const isShort = bytes.length < readBytes;
     if (bytes.length === 0) controller.close();
-    else controller.enqueue(bytes);
+    else controller.enqueue(isShort ? bytes.slice() : bytes);
+    if (isShort) release(bytes);
   }
 
   /** The reader's own buffer goes to the network and back, so that nothing is copied. */

@@ -3,14 +3,15 @@ import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
 import type { Beginning } from '../objects/file-rows.ts';
+import { release } from './body.ts';
 
 /** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */
 export type LeafState = PayloadState & { beginning: Beginning };
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
-  /** Takes bytes. @returns the leaves that are full now */
-  write(bytes: Uint8Array): Promise<Uint8Array[]>;
+  /** Takes bytes, which are used up: the array may be empty afterwards. @returns the leaves that are full now */
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array[]>;
   /** Takes the end. @returns the leaves that are full now; the tail is the last leaf, unless it is empty */
   finish(): Promise<Uint8Array[]>;
   /**
@@ -28,10 +29,17 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   let beginning = known;
   let isInFirst = isFirst;
 
-  function add(bytes: Uint8Array): Uint8Array[] {
+  /** Whether bytes are a leaf as they are: so are those of a fast client. */
+  const isLeaf = (bytes: Uint8Array): boolean => bytes.length === leafBytes && pieces.rest().length === 0;
+
+  function copied(bytes: Uint8Array): Uint8Array[] {
     const room = pieces.append(bytes.length);
     room.set(bytes, 0);
-    const full = room.full();
+    return room.full();
+  }
+
+  function add(bytes: Uint8Array): Uint8Array[] {
+    const full = isLeaf(bytes) ? [bytes] : copied(bytes);
     if (isInFirst) beginning = recognize(full[0] ?? pieces.rest());
     isInFirst &&= full.length === 0;
     return full;
@@ -41,7 +49,9 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   return {
     async write(bytes) {
       taken += bytes.length;
-      return add(bytes);
+      const full = add(bytes);
+      if (full[0] !== bytes) release(bytes);
+      return full;
     },
     finish: async () => [],
     room: () => leafBytes - pieces.rest().length,
@@ -52,7 +62,11 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
 /** Leaves of an encrypted payload. */
 export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   return {
-    write: (bytes) => sealer.write(bytes),
+    async write(bytes) {
+      const full = await sealer.write(bytes);
+      release(bytes);
+      return full;
+    },
     finish: () => sealer.finish(),
     room: () => sealer.room(),
     state: () => ({ ...sealer.state(), beginning: 'other' }),

@@ -1,6 +1,6 @@
 /** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
-import type { ArrivingBody } from './body.ts';
+import { release, type ArrivingBody } from './body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
@@ -9,6 +9,8 @@ import type { Turn, Turns } from './turns.ts';
 
 /** How long bytes may have arrived before they are recorded, in ms. */
 const saveMs = 5000;
+/** The most bytes that are asked of a client which was slow: it has their memory for as long as it sends nothing. */
+const slowBytes = 64 * 1024;
 
 export type ReceiveOptions = {
   body: ArrivingBody;
@@ -43,6 +45,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   let { offset, leaves } = o;
   let savedOffset = offset;
   let unsavedSince = Number.POSITIVE_INFINITY;
+  let isQuick = false;
   let saving: Promise<void> = Promise.resolve();
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
@@ -82,7 +85,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   /** Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A body that breaks gives none. */
   function ask(): Promise<Read> {
-    return body.read(Math.min(source.room(), limit - offset)).then(
+    const most = Math.min(source.room(), limit - offset);
+    return body.read(isQuick ? most : Math.min(most, slowBytes)).then(
       (bytes) => ({ bytes }),
       (broken: Error) => ({ bytes: new Uint8Array(0), broken }),
     );
@@ -92,7 +96,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   async function arrival(): Promise<Read & { turn: Turn }> {
     const turn = await nextTurn();
     const reading = ask();
-    if (await settlesBefore(reading, quickMs)) return { ...(await reading), turn };
+    isQuick = await settlesBefore(reading, quickMs);
+    if (isQuick) return { ...(await reading), turn };
     writer.flush();
     turn.end();
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
@@ -123,11 +128,10 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       const { length: count } = bytes;
       if (count === 0) {
         turn.end();
+        release(bytes);
         break;
       }
       await send(turn, () => source.write(bytes));
-      // With many uploads at once an isolate has no room for what waits to be collected.
-      bytes.buffer.transfer(0);
       if (offset === savedOffset) unsavedSince = now();
       offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.

@@ -29,3 +29,24 @@ describe.each([
     }
   });
 });
+
+it('a whole leaf is passed on as it is, and any other bytes give their memory back', async () => {
+  const source = plainLeaves(nothing, true);
+  const leaf = new Uint8Array(leafBytes).fill(7);
+  const [full] = await source.write(leaf);
+  expect(full).toBe(leaf);
+  expect(full).toHaveLength(leafBytes);
+  const some = new Uint8Array(5).fill(8);
+  expect(await source.write(some)).toEqual([]);
+  expect(source.state().tail).toEqual(new Uint8Array(5).fill(8));
+  const across = new Uint8Array(leafBytes).fill(9);
+  expect((await source.write(across))[0]?.subarray(0, 6)).toEqual(Uint8Array.of(8, 8, 8, 8, 8, 9));
+  expect([some.length, across.length, source.state().tail.length]).toEqual([0, 0, 5]);
+});
+
+it('sealed bytes give their memory back', async () => {
+  const source = await encrypted();
+  const bytes = new Uint8Array(100_000);
+  await source.write(bytes);
+  expect(bytes.length).toBe(0);
+});

@@ -9,8 +9,12 @@ import { concat } from '../../../shared/streams/concat.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { PinningService } from '../../pinning/contract.ts';
 import { kubo } from '../../pinning/kubo.ts';
-import { leafAnnouncer } from '../../upload/leaf-announcer.ts';
+import { leafAnnouncer, type LeafAnnouncer } from '../../upload/leaf-announcer.ts';
+import { plainLeaves } from '../../upload/leaf-source.ts';
 import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
+import { receiveLeaves } from '../../upload/receive-leaves.ts';
+import { quickMs } from '../../upload/send-parts.ts';
+import { Turns } from '../../upload/turns.ts';
 
 let dir: string;
 let node: RunningNode;
@@ -166,4 +170,52 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
   writer.abort(new Error('given up'));
   expect(order.filter((step) => step === 'write raw')).toHaveLength(1);
   expect(order.indexOf('recorded 3')).toBeLessThan(order.indexOf('write raw'));
+});
+
+/** Receives bytes, all of them, from a body that gives what it is asked for. */
+async function receive(
+  length: number,
+  o: { read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>; turns: Turns; announcer?: LeafAnnouncer },
+): Promise<number> {
+  const { read, turns, announcer } = o;
+  let saved = 0;
+  const arrived = await receiveLeaves({
+    body: { read, cancel: async () => undefined },
+    source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
+    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now, announcer }),
+    offset: 0,
+    leaves: 0,
+    length,
+    maxBytes: length,
+    announcer,
+    async save(sent) {
+      await sent?.held;
+      saved += 1;
+    },
+    turns,
+    now: Date.now,
+  });
+  expect([arrived, turns.taken]).toEqual([length, 0]);
+  return saved;
+}
+
+it('leaves that wait to be announced are announced where no turn is free for the next one', async () => {
+  const announced: number[] = [];
+  const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
+  const read = async (maxBytes: number): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(maxBytes);
+  expect(await receive(6 * leafBytes, { read, turns: new Turns(() => 3), announcer })).toBe(1);
+  expect(announced[0]).toBe(3);
+});
+
+it('a client has memory for 64 KiB while it is slow, and for a leaf while it is fast', async () => {
+  const asked: number[] = [];
+  async function read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+    asked.push(maxBytes);
+    // The third read takes longer than a fast client does.
+    if (asked.length === 3) await new Promise((resolve) => setTimeout(resolve, 4 * quickMs));
+    return new Uint8Array(maxBytes);
+  }
+  await receive(3 * leafBytes, { read, turns: new Turns(() => 4) });
+  const few = 65_536;
+  expect(asked).toEqual([few, leafBytes - few, leafBytes, few, leafBytes - few]);
 });
