@@ -5,9 +5,9 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/kubo.ts';
-import { ageRecipient, withCli, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
+import { ageRecipient, withCli, command, fill, has, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
-import { interleave, summarize } from './figure.ts';
+import { interleave, peer, summarize } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
 import { withoutShaInstructions } from './machine.ts';
 

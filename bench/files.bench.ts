@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
-import { interleave, type Bench, type Figure } from './figure.ts';
+import { ageRecipient, buildCommand, fill, has, sealpin, timed } from './cli-fixture.ts';
+import { interleave, peer, type Bench, type Figure } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {

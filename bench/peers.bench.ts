@@ -1,9 +1,9 @@
 /** Encrypting and storing a file of 256 MiB, and getting it back, compared with the programs that people use for it today. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { ageRecipient, withCli, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, withCli, fill, has, sealpin, timed } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
-import { interleave } from './figure.ts';
+import { interleave, peer } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
 
 const MiB = 2 ** 20;

@@ -1,6 +1,6 @@
 /** Uploads in one request, in workerd: what they cost in CPU and memory. */
 import { randomBytes } from 'node:crypto';
-import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
 import { cpuMs, forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { send, startSink } from './worker-fixture.ts';
@@ -60,12 +60,12 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
         unit: 'ms/MiB',
         value: used.median,
         spread: used.spread,
-        peer: named('read, hash, send and no more', summarize(leastCpus.slice(1))),
+        peer: peer('read, hash, send and no more', summarize(leastCpus.slice(1))),
         target: { ratio: { atMost: cpu } },
       };
       const { median: value, spread } = speed.ours;
-      const peer = named('a Worker that passes it on', speed.peer);
-      yield { figure, unit: 'MiB/s', value, spread, peer, target: { ratio: { atLeast: rate } } };
+      const passing = peer('a Worker that passes it on', speed.peer);
+      yield { figure, unit: 'MiB/s', value, spread, peer: passing, target: { ratio: { atLeast: rate } } };
     }
   } finally {
     await pass.close();
@@ -148,8 +148,4 @@ async function aboveIdle(count: number, body: Buffer, json: Buffer): Promise<num
   } finally {
     await service.close();
   }
-}
-
-function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
-  return { name, value: median, spread };
 }
