@@ -133,7 +133,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, on = ''): AsyncGen
     theirsStored: theirs.stored,
     theirsFetched: theirs.fetched,
   };
-  const times = await interleave(tasks, 3);
+  const times = await interleave(tasks, 2);
   const comparison = (figure: string, own: Sample, other: string, sample: Sample, atMost: number): Figure => ({
     figure: `${figure}${on}`,
     unit: 's',

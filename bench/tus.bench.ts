@@ -41,7 +41,7 @@ async function* resumed(): AsyncGenerator<Figure> {
           tus: timed((...o) => inRequests(service, ...o)),
           post: timed((...o) => inOne(service, ...o)),
         },
-        3,
+        2,
       );
       yield {
         figure: `tus, 1 GiB ${mode} in requests of 64 MiB`,

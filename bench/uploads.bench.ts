@@ -53,7 +53,7 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
         cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
         return raw.length / MiB / ((performance.now() - begun) / 1000);
       };
-      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') });
+      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') }, 3);
       const used = summarize(cpus.slice(1));
       yield {
         figure: `CPU of ${figure}`,
@@ -109,7 +109,7 @@ async function* memory(): AsyncGenerator<Figure> {
   ] as const) {
     // A service for each run: workerd does not return all of its memory to the system.
     const runs: number[] = [];
-    for (let round = 0; round < 5; round += 1) runs.push(await aboveIdle(count, body, json));
+    for (let round = 0; round < 3; round += 1) runs.push(await aboveIdle(count, body, json));
     const { median, spread } = summarize(runs);
     yield {
       figure: `workerd above idle, ${figure}`,
