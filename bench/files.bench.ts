@@ -43,7 +43,7 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
       opensslDecrypt: run('openssl', ...openssl, '-d', '-in', path('in.ssl'), '-out', path('out.ssl')),
     }),
   };
-  const samples = await interleave<string>({ ...tasks, ...peers }, 3);
+  const samples = await interleave<string>({ ...tasks, ...peers }, 2);
   for (const way of ['encrypt', 'decrypt'] as const)
     for (const [name, key, atMost] of [
       ['age', way === 'encrypt' ? 'ageEncrypt' : 'ageDecrypt', 1.2],

@@ -25,7 +25,7 @@ async function* compared(fixture: CliFixture): AsyncGenerator<Figure> {
   const own = ours(fixture);
   for (const way of ['put', 'get'] as const) {
     const tasks = [own, ...tools].map((tool) => [tool.name, round(tool, way)] as const);
-    const { [own.name]: mine, ...theirs } = await interleave<string>(Object.fromEntries(tasks), 3);
+    const { [own.name]: mine, ...theirs } = await interleave<string>(Object.fromEntries(tasks), 2);
     if (mine === undefined) continue;
     for (const [name, sample] of Object.entries(theirs))
       yield {

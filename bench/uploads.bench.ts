@@ -109,7 +109,7 @@ async function* memory(): AsyncGenerator<Figure> {
   ] as const) {
     // A service for each run: workerd does not return all of its memory to the system.
     const runs: number[] = [];
-    for (let round = 0; round < 3; round += 1) runs.push(await aboveIdle(count, body, json));
+    for (let round = 0; round < 2; round += 1) runs.push(await aboveIdle(count, body, json));
     const { median, spread } = summarize(runs);
     yield {
       figure: `workerd above idle, ${figure}`,
