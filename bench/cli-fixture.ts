@@ -10,7 +10,7 @@ import { packageRoot } from '../cli/local/package-root.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
-export const command = join(packageRoot(), 'dist/sealpin.js');
+export const command = join(packageRoot(), 'dist/sealpin.cjs');
 
 /** Builds the command line. */
 export function buildCommand(): void {
