@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { packageRoot } from '../cli/local/package-root.ts';
-import type { Sample } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
@@ -97,11 +96,6 @@ export function ageRecipient(dir: string): string {
   const recipient = /age1[a-z0-9]+/.exec(readFileSync(file, 'utf8'))?.[0];
   if (recipient === undefined) throw new Error('age-keygen wrote no recipient');
   return recipient;
-}
-
-/** A sample as the peer of a figure. */
-export function peer(name: string, sample: Sample): { name: string; value: number; spread: number } {
-  return { name, value: sample.median, spread: sample.spread };
 }
 
 /** Fills a file with random bytes, which no layer can compress. */

@@ -5,9 +5,9 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/kubo.ts';
-import { ageRecipient, withCli, command, fill, has, peer, sealpin, timed, watched } from './cli-fixture.ts';
+import { ageRecipient, withCli, command, fill, has, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
-import { interleave, summarize } from './figure.ts';
+import { interleave, peer, summarize } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
 import { withoutShaInstructions } from './machine.ts';
 
@@ -27,7 +27,7 @@ export const bench: Bench = {
     // The service and every program take them from here.
     Object.assign(process.env, withoutShaInstructions);
     try {
-      yield* withCli<Figure>((fixture) => storing(fixture, ', without SHA instructions'));
+      yield* withCli<Figure>((fixture) => storing(fixture, { on: ', without SHA instructions', rounds: 1 }));
     } finally {
       for (const name of Object.keys(withoutShaInstructions)) Reflect.deleteProperty(process.env, name);
     }
@@ -98,8 +98,8 @@ async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figu
   yield row('sealpin --version', times.version, { ratio: { atMost: 1.5 } });
 }
 
-/** @param on said after the names of the figures */
-async function* storing({ dir, data, publicKey }: CliFixture, on = ''): AsyncGenerator<Figure> {
+/** @param o.on said after the names of the figures */
+async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds = 2 } = {}): AsyncGenerator<Figure> {
   const file = join(dir, 'big');
   await fill(file, GiB);
   const ours = inTwoSteps({
@@ -133,7 +133,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, on = ''): AsyncGen
     theirsStored: theirs.stored,
     theirsFetched: theirs.fetched,
   };
-  const times = await interleave(tasks, 3);
+  const times = await interleave(tasks, rounds);
   const comparison = (figure: string, own: Sample, other: string, sample: Sample, atMost: number): Figure => ({
     figure: `${figure}${on}`,
     unit: 's',
@@ -151,7 +151,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, on = ''): AsyncGen
  * A pause before each step. A virtual machine returns free memory to its host after some seconds and gets it back page by page. A file
  * written right after another was removed takes half the time, and that must not decide the comparison.
  */
-const settled = (): Promise<void> => setTimeout(5000);
+const settled = (): Promise<void> => setTimeout(3000);
 
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 

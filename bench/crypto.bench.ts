@@ -65,7 +65,7 @@ async function* inNode(): AsyncGenerator<Figure> {
             peer: speed(totalMebibytes, theirs.run),
             alone: speed(totalMebibytes, bare.run),
           },
-          5,
+          3,
         );
         const name = `${format} container, Node, ${totalMebibytes} MiB, ${direction}`;
         yield figure(name, results.ours, peer, results.peer, least);

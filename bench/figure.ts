@@ -37,6 +37,24 @@ export function summarize(runs: readonly number[]): Sample {
   return { median, spread: (high - low) / 2, low, high };
 }
 
+/** A sample as the peer of a figure. */
+export function peer(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
+  return { name, value: median, spread };
+}
+
+/** Does some work so many times, in `lanes` at once. */
+export async function inLanes(count: number, lanes: number, work: () => Promise<unknown>): Promise<void> {
+  let left = count;
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      while (left > 0) {
+        left -= 1;
+        await work();
+      }
+    }),
+  );
+}
+
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
  *

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
-import { interleave, type Bench, type Figure } from './figure.ts';
+import { ageRecipient, buildCommand, fill, has, sealpin, timed } from './cli-fixture.ts';
+import { interleave, peer, type Bench, type Figure } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {
@@ -43,7 +43,7 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
       opensslDecrypt: run('openssl', ...openssl, '-d', '-in', path('in.ssl'), '-out', path('out.ssl')),
     }),
   };
-  const samples = await interleave<string>({ ...tasks, ...peers }, 3);
+  const samples = await interleave<string>({ ...tasks, ...peers }, 2);
   for (const way of ['encrypt', 'decrypt'] as const)
     for (const [name, key, atMost] of [
       ['age', way === 'encrypt' ? 'ageEncrypt' : 'ageDecrypt', 1.2],

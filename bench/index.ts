@@ -35,7 +35,12 @@ else if (files.length === 0) {
   else {
     console.log(`machine: ${describeMachine()}\n`);
     console.log(toLine(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
-    for await (const figure of figuresOf(benches)) console.log(toLine(cellsOf(figure)));
+    for (const bench of benches) {
+      const begun = performance.now();
+      for await (const figure of figuresOf([bench])) console.log(toLine(cellsOf(figure)));
+      console.log(`  (${bench.name} took ${((performance.now() - begun) / 1000).toFixed(0)} s)`);
+    }
+    console.log(`\nall of it took ${(performance.now() / 60_000).toFixed(1)} min`);
   }
 }
 

@@ -1,16 +1,12 @@
 /** CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node next to a real Kubo. */
-import { spawn } from 'node:child_process';
 import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
+import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
-import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { kuboProgram } from '../testkit/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
 import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
 
@@ -29,8 +25,6 @@ async function* run(): AsyncGenerator<Figure> {
   yield* inWorkerd();
   yield* nodes();
 }
-
-const named = (name: string, { median, spread }: Sample) => ({ name, value: median, spread });
 
 async function timed(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
   const begun = performance.now();
@@ -63,7 +57,7 @@ async function* inNode(): AsyncGenerator<Figure> {
     unit: 'MiB/s',
     value: ours.median,
     spread: ours.spread,
-    peer: named('ipfs-unixfs-importer', library),
+    peer: peer('ipfs-unixfs-importer', library),
   };
 }
 
@@ -87,7 +81,7 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       unit: 'ms/MiB',
       value: sealpin.median,
       spread: sealpin.spread,
-      peer: named('reading and SHA-256 alone', digests),
+      peer: peer('reading and SHA-256 alone', digests),
       target: { value: { atMost: 2 } },
     };
     yield {
@@ -95,7 +89,7 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       unit: 'ms/MiB',
       value: library.median,
       spread: library.spread,
-      peer: named('reading and SHA-256 alone', digests),
+      peer: peer('reading and SHA-256 alone', digests),
     };
   } finally {
     await close();
@@ -152,11 +146,6 @@ function transfer(
   });
 }
 
-const child = `
-  import { startNode } from ${JSON.stringify(new URL('../cli/local/node/server.ts', import.meta.url).pathname)};
-  console.log((await startNode({ dir: process.argv[1], token: 't' })).url);
-`;
-
 /** What precedes each leaf in a CAR. */
 function sections(mebibytes: number): Uint8Array[] {
   return Array.from({ length: mebibytes }, (_, index) =>
@@ -166,46 +155,38 @@ function sections(mebibytes: number): Uint8Array[] {
 
 /** Files of 256 MiB, each different: added, read, removed; and as many leaves imported and collected. */
 async function* nodes(): AsyncGenerator<Figure> {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  const program = spawn(process.execPath, ['--input-type=module', '-e', child, '--', dir], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const kubo = kuboProgram() === undefined ? undefined : await startKubo();
+  const node = await embeddedNode();
+  const peerNode = kuboProgram() === undefined ? undefined : await kuboNode();
   try {
-    const [url] = (await once(createInterface(program.stdout), 'line')) as [string];
-    const embedded = { url, token: 't' };
+    const embedded = await node.start();
+    const kubo = await peerNode?.start();
     const mebibytes = 256;
     const before = sections(mebibytes);
     const speeds = async ({ url, token }: { url: string; token: string }) => {
       const port = Number(new URL(url).port);
       const headers = { authorization: `Bearer ${token}` };
-      const head = Buffer.from(
-        `--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${Math.random()}`,
-      );
+      const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
       let added = '';
       const add = await timed(mebibytes, async () => {
         added = await transfer(
           port,
           '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
-          { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' },
+          { ...headers, 'content-type': form.type },
           mebibytes,
-          { head, tail: Buffer.from('\r\n--xyz--\r\n') },
+          { head, tail: form.tail },
         );
       });
       const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
       const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
       await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-      const car = Buffer.concat([
-        Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),
-        carHeader(),
-      ]);
+      const car = Buffer.concat([form.head, carHeader()]);
       const imported = await timed(mebibytes, () =>
         transfer(
           port,
           '/api/v0/dag/import?pin-roots=false&stats=true',
-          { ...headers, 'content-type': 'multipart/form-data; boundary=xyz' },
+          { ...headers, 'content-type': form.type },
           mebibytes,
-          { head: car, tail: Buffer.from('\r\n--xyz--\r\n'), before },
+          { head: car, tail: form.tail, before },
         ),
       );
       await transfer(port, '/api/v0/repo/gc', headers, 0);
@@ -232,13 +213,13 @@ async function* nodes(): AsyncGenerator<Figure> {
       kuboImported: async () => theirs.imported,
     };
     const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
-    const peer = (sample: Sample) => (kubo ? { peer: named('Kubo', sample) } : {});
+    const beside = (sample: Sample) => (kubo ? { peer: peer('Kubo', sample) } : {});
     yield {
       figure: 'embedded node, add of 256 MiB',
       unit: 'MiB/s',
       value: add.median,
       spread: add.spread,
-      ...peer(kuboAdd),
+      ...beside(kuboAdd),
       target: { value: { atLeast: 300 } },
     };
     yield {
@@ -246,7 +227,7 @@ async function* nodes(): AsyncGenerator<Figure> {
       unit: 'MiB/s',
       value: imported.median,
       spread: imported.spread,
-      ...peer(kuboImported),
+      ...beside(kuboImported),
       target: { value: { atLeast: 300 } },
     };
     yield {
@@ -254,12 +235,11 @@ async function* nodes(): AsyncGenerator<Figure> {
       unit: 'MiB/s',
       value: cat.median,
       spread: cat.spread,
-      ...peer(kuboCat),
+      ...beside(kuboCat),
       target: { value: { atLeast: 400 } },
     };
   } finally {
-    program.kill('SIGKILL');
-    await kubo?.close();
-    await rm(dir, { recursive: true, force: true });
+    await node.remove();
+    await peerNode?.remove();
   }
 }

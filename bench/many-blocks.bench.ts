@@ -1,14 +1,9 @@
 /** The embedded node with many files and many blocks, next to a real Kubo: small files one by one, their removal, and a start. */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { hash, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { summarize, type Bench, type Figure } from './figure.ts';
-import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { inLanes, summarize, type Bench, type Figure } from './figure.ts';
+import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
+import { kuboProgram } from '../testkit/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
 
 const files = 5000;
@@ -21,14 +16,11 @@ export const bench: Bench = {
   run,
 };
 
-/** A node that can be started again with what it has. */
-type Node = { start(): Promise<{ url: string; token: string }>; stop(): Promise<void>; remove(): Promise<void> };
-
 type Measured = { added: number; removedMs: number; startSeconds: number };
 
 async function* run(): AsyncGenerator<Figure> {
-  const ours = await measured(await embedded());
-  const theirs = kuboProgram() === undefined ? undefined : await measured(await kubo());
+  const ours = await measured(await embeddedNode());
+  const theirs = kuboProgram() === undefined ? undefined : await measured(await kuboNode({ syncs: true }));
   const figure = (name: string, unit: string, value: (of: Measured) => number): Figure => ({
     figure: name,
     unit,
@@ -46,7 +38,7 @@ async function* run(): AsyncGenerator<Figure> {
   };
 }
 
-async function measured(node: Node): Promise<Measured> {
+async function measured(node: MeasuredNode): Promise<Measured> {
   try {
     let at = await node.start();
     const begun = performance.now();
@@ -76,18 +68,6 @@ async function measured(node: Node): Promise<Measured> {
   }
 }
 
-async function inLanes(count: number, lanes: number, work: () => Promise<void>): Promise<void> {
-  let left = count;
-  await Promise.all(
-    Array.from({ length: lanes }, async () => {
-      while (left > 0) {
-        left -= 1;
-        await work();
-      }
-    }),
-  );
-}
-
 function carOfSmallBlocks(count: number): Buffer {
   const sections = Array.from({ length: count }, () => {
     const block = randomBytes(64);
@@ -100,16 +80,10 @@ const agent = new Agent({ keepAlive: true });
 
 /** Calls a command, with a file as its body; resolves with the text of the response. @throws when its status is not 200 */
 function post({ url, token }: { url: string; token: string }, command: string, file?: Uint8Array): Promise<string> {
-  const body =
-    file &&
-    Buffer.concat([
-      Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),
-      file,
-      Buffer.from('\r\n--xyz--\r\n'),
-    ]);
+  const body = file && Buffer.concat([form.head, file, form.tail]);
   const headers = {
     authorization: `Bearer ${token}`,
-    ...(body && { 'content-type': 'multipart/form-data; boundary=xyz', 'content-length': body.length }),
+    ...(body && { 'content-type': form.type, 'content-length': body.length }),
   };
   return new Promise((resolve, reject) => {
     const sent = request(`${url}/api/v0/${command}`, { method: 'POST', agent, headers }, (response) => {
@@ -123,50 +97,4 @@ function post({ url, token }: { url: string; token: string }, command: string, f
     });
     sent.on('error', reject).end(body);
   });
-}
-
-const program = `
-  import { startNode } from ${JSON.stringify(new URL('../cli/local/node/server.ts', import.meta.url).pathname)};
-  console.log((await startNode({ dir: process.argv[1], token: 't' })).url);
-`;
-
-async function embedded(): Promise<Node> {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  let child: ChildProcess | undefined;
-  const stop = async (): Promise<void> => {
-    if (child === undefined) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    child = undefined;
-    await ended;
-  };
-  return {
-    async start() {
-      const started = spawn(process.execPath, ['--input-type=module', '-e', program, '--', dir], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      child = started;
-      const [url] = (await once(createInterface(started.stdout), 'line')) as [string];
-      return { url, token: 't' };
-    },
-    stop,
-    async remove() {
-      await stop();
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
-}
-
-async function kubo(): Promise<Node> {
-  const node = await startKubo({ syncs: true });
-  let isNew = true;
-  return {
-    async start() {
-      if (!isNew) await node.start();
-      isNew = false;
-      return node;
-    },
-    stop: () => node.stop(),
-    remove: () => node.close(),
-  };
 }

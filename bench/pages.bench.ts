@@ -8,7 +8,7 @@ import { launch, launchChromiumOnDisk, type RunningBrowser } from '../testkit/br
 import { pathOf } from '../testkit/programs.ts';
 import { startService } from '../testkit/service.ts';
 import { fill } from './cli-fixture.ts';
-import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, type Sample } from './figure.ts';
 import { proportionalMiB } from './process-stats.ts';
 
 const MiB = 1024 * 1024;
@@ -232,7 +232,7 @@ function figure(name: string, { page, bare }: Record<'page' | 'bare', Sample>, r
     unit: 'MiB/s',
     value: page.median,
     spread: page.spread,
-    peer: { name: 'a bare fetch', value: bare.median, spread: bare.spread },
+    peer: peer('a bare fetch', bare),
     ...(ratio === undefined ? {} : { target: { ratio } }),
   };
 }

@@ -1,9 +1,9 @@
 /** Encrypting and storing a file of 256 MiB, and getting it back, compared with the programs that people use for it today. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { ageRecipient, withCli, fill, has, peer, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, withCli, fill, has, sealpin, timed } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
-import { interleave } from './figure.ts';
+import { interleave, peer } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
 
 const MiB = 2 ** 20;
@@ -21,20 +21,20 @@ export const bench: Bench = {
 
 async function* compared(fixture: CliFixture): AsyncGenerator<Figure> {
   await fill(join(fixture.dir, 'in'), sizeMiB * MiB);
+  const tools = [age, gpg, openssl, rclone, restic].flatMap((make) => make(fixture.dir) ?? []);
   const own = ours(fixture);
-  for (const tool of [age, gpg, openssl, rclone, restic]
-    .map((make) => make(fixture.dir))
-    .filter((tool) => tool !== undefined)) {
-    for (const way of ['put', 'get'] as const) {
-      const { sealpin: mine, theirs } = await interleave({ sealpin: round(own, way), theirs: round(tool, way) }, 5);
+  for (const way of ['put', 'get'] as const) {
+    const tasks = [own, ...tools].map((tool) => [tool.name, round(tool, way)] as const);
+    const { [own.name]: mine, ...theirs } = await interleave<string>(Object.fromEntries(tasks), 2);
+    if (mine === undefined) continue;
+    for (const [name, sample] of Object.entries(theirs))
       yield {
         figure: `${sizeMiB} MiB, ${way === 'put' ? 'encrypt and store' : 'get and decrypt'}`,
         unit: 's',
         value: mine.median,
         spread: mine.spread,
-        peer: peer(tool.name, theirs),
+        peer: peer(name, sample),
       };
-    }
   }
 }
 

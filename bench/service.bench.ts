@@ -1,6 +1,6 @@
 /** The service in workerd: small requests a second, and pages of long lists. */
 import { randomBytes } from 'node:crypto';
-import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
+import { inLanes, interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
 import { startService } from '../testkit/service.ts';
 import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
 
@@ -53,13 +53,13 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
         ),
       store: () => rate(100, () => post('encrypted'), 1),
     });
-    const peer = named('bare Hono, one KV read, one call', rates.bare);
+    const beside = peer('bare Hono, one KV read, one call', rates.bare);
     const per = (figure: string, { median, spread }: Sample, target?: Figure['target']): Figure => ({
       figure,
       unit: 'a second',
       value: median,
       spread,
-      peer,
+      peer: beside,
       ...(target === undefined ? {} : { target }),
     });
     yield per('small GETs', rates.alone, { ratio: { atLeast: 0.6 } });
@@ -91,7 +91,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       unit: 'ms',
       value: times.longPage.median,
       spread: times.longPage.spread,
-      peer: named('of 10', times.shortPage),
+      peer: peer('of 10', times.shortPage),
       target: bound(times.shortPage),
     };
     yield {
@@ -99,7 +99,7 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
       unit: 'ms',
       value: times.longOne.median,
       spread: times.longOne.spread,
-      peer: named('among 10', times.shortOne),
+      peer: peer('among 10', times.shortOne),
       target: bound(times.shortOne),
     };
   } finally {
@@ -107,21 +107,9 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
   }
 }
 
-function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
-  return { name, value: median, spread };
-}
-
 /** Requests per second, `lanes` of them at a time. */
 async function rate(count: number, ask: () => Promise<unknown>, lanes = 16): Promise<number> {
-  let left = count;
   const begun = performance.now();
-  await Promise.all(
-    Array.from({ length: lanes }, async () => {
-      while (left > 0) {
-        left -= 1;
-        await ask();
-      }
-    }),
-  );
+  await inLanes(count, lanes, ask);
   return count / ((performance.now() - begun) / 1000);
 }

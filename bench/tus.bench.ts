@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
 import { kuboProgram, startKubo } from '../testkit/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
@@ -41,14 +41,14 @@ async function* resumed(): AsyncGenerator<Figure> {
           tus: timed((...o) => inRequests(service, ...o)),
           post: timed((...o) => inOne(service, ...o)),
         },
-        3,
+        2,
       );
       yield {
         figure: `tus, 1 GiB ${mode} in requests of 64 MiB`,
         unit: 'MiB/s',
         value: tus.median,
         spread: tus.spread,
-        peer: named('one POST', post),
+        peer: peer('one POST', post),
         target: { ratio: { atLeast: 0.9 } },
       };
     }
@@ -157,8 +157,4 @@ function trickle({ url }: Service, headers: Record<string, string>): { end(): vo
       sent.destroy();
     },
   };
-}
-
-function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
-  return { name, value: median, spread };
 }

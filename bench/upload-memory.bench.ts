@@ -11,7 +11,7 @@ const json = Buffer.from(JSON.stringify({ filename: 'name', data: body.subarray(
 /** Of each request of an upload in several. */
 const requestBytes = 64 * MiB;
 /** A service for each: workerd does not return all of its memory to the system. */
-const rounds = 3;
+const rounds = 2;
 
 export const bench: Bench = {
   name: 'upload-memory',

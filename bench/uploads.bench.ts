@@ -1,6 +1,6 @@
 /** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
-import { interleave, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { send, startSink } from './worker-fixture.ts';
@@ -52,19 +52,19 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
         cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
         return raw.length / MiB / ((performance.now() - begun) / 1000);
       };
-      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') });
+      const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') }, 3);
       const used = summarize(cpus.slice(1));
       yield {
         figure: `CPU of ${figure}`,
         unit: 'ms/MiB',
         value: used.median,
         spread: used.spread,
-        peer: named('read, hash, send and no more', summarize(leastCpus.slice(1))),
+        peer: peer('read, hash, send and no more', summarize(leastCpus.slice(1))),
         target: { ratio: { atMost: cpu } },
       };
       const { median: value, spread } = speed.ours;
-      const peer = named('a Worker that passes it on', speed.peer);
-      yield { figure, unit: 'MiB/s', value, spread, peer, target: { ratio: { atLeast: rate } } };
+      const passing = peer('a Worker that passes it on', speed.peer);
+      yield { figure, unit: 'MiB/s', value, spread, peer: passing, target: { ratio: { atLeast: rate } } };
     }
   } finally {
     await pass.close();
@@ -95,8 +95,4 @@ async function stored(
   const used = cpuMs(service.pid) - cpu;
   await send(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
   return { cpuMs: used, seconds, mebibytes: bytes / MiB };
-}
-
-function named(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
-  return { name, value: median, spread };
 }

@@ -21,8 +21,13 @@ const CachedKey = v.object({
 /** What KV holds of an API key. */
 export type CachedKey = v.InferOutput<typeof CachedKey>;
 
-/** Seconds for which a place of Cloudflare's network may keep a record before it reads KV again. */
+/** Seconds for which a place of Cloudflare's network, and an isolate there, may keep a record before it reads KV again. */
 const cacheTtlSeconds = 60;
+
+/** Records that an isolate has read, by hash, and until when it uses them, in ms. None holds a key in the clear. */
+const recent = new Map<string, { record: CachedKey; until: number }>();
+/** The most of them, about 1 MB. */
+const maxRecent = 1_000;
 
 /** The name of an API key's record in KV. @param hash SHA-256 of the key, in hex */
 export function kvKeyName(hash: string): string {
@@ -30,14 +35,20 @@ export function kvKeyName(hash: string): string {
 }
 
 /**
- * Reads the record of an API key.
+ * Reads the record of an API key: from KV, or what this isolate has read there less than a minute ago.
  * @param hash SHA-256 of the key, in hex
  * @returns undefined without a record, or with one in another shape; neither proves that the key does not exist
  */
 export async function readCachedKey(store: KVNamespace, hash: string): Promise<CachedKey | undefined> {
+  const known = recent.get(hash);
+  if (known !== undefined && Date.now() < known.until) return known.record;
+  recent.delete(hash);
   const value = await store.get(kvKeyName(hash), { type: 'json', cacheTtl: cacheTtlSeconds });
   const cached = v.safeParse(CachedKey, value);
-  return cached.success ? cached.output : undefined;
+  if (!cached.success) return undefined;
+  if (recent.size >= maxRecent) recent.clear();
+  recent.set(hash, { record: cached.output, until: Date.now() + cacheTtlSeconds * 1000 });
+  return cached.output;
 }
 
 /** Writes the record of an API key. @param account the id of its account */

@@ -16,13 +16,14 @@ export const fileHeaders: Readonly<Record<string, string>> = {
  * A body of exactly `bytes` bytes. In workerd a stream that errors ends a chunked response cleanly; with a length the client
  * sees that something is missing.
  */
-export function withContentLength(
-  stream: ReadableStream<Uint8Array>,
+export function withContentLength<B extends Uint8Array>(
+  body: ReadableStream<Uint8Array> | B,
   bytes: number,
   requestId: string,
-): ReadableStream<Uint8Array> {
+): ReadableStream<Uint8Array> | B {
+  if (body instanceof Uint8Array) return body;
   const { readable, writable } = new FixedLengthStream(bytes);
-  stream.pipeTo(writable).catch((error: unknown) => {
+  body.pipeTo(writable).catch((error: unknown) => {
     log({ event: 'download.broken', requestId, error: errorText(error) });
   });
   return readable;

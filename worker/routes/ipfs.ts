@@ -14,7 +14,7 @@ import {
 } from '../../shared/ipfs/index.ts';
 import { negotiate } from '../http/accept.ts';
 import { isHead, type Ctx } from '../http/app.ts';
-import { awaitFirstChunk, concatStreams, fileHeaders } from '../http/response-body.ts';
+import { awaitFirstChunk, fileHeaders } from '../http/response-body.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { isNotModified } from '../http/conditions.ts';
@@ -51,7 +51,7 @@ export async function readGateway(c: Ctx): Promise<Response> {
     return await respond(c, {
       ...metaOf(c, probe, form),
       bytes: 0,
-      body: async () => concatStreams([]),
+      body: async () => new Uint8Array(0),
       ranges: false,
     });
   const { text: cid } = parseCid(asked);
@@ -83,8 +83,7 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, homes: 
       return bytes;
     });
     const bytes = await sizeOf(etag, async () => (await block()).length);
-    const body = async () => concatStreams([await block()]);
-    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body, ranges: false });
+    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body: block, ranges: false });
   }
   const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);

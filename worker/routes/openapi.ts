@@ -1,7 +1,6 @@
 /** `GET /v1/openapi.json`: the API's description. */
 import type { Ctx } from '../http/app.ts';
 import { respond } from '../http/representation.ts';
-import { concatStreams } from '../http/response-body.ts';
 import { describeApi } from '../openapi/document.ts';
 import type { Route } from './route.ts';
 
@@ -21,7 +20,7 @@ export function openapi(routes: () => readonly Route[]): (c: Ctx) => Promise<Res
       etag,
       headers,
       bytes: bytes.length,
-      body: async () => concatStreams([bytes]),
+      body: async () => bytes,
       ranges: false,
     });
   };

@@ -95,8 +95,7 @@ function inJson(record: FileRecord, about: About, pins: StoredPin[], data: OpenB
   const file = JSON.stringify(storedFile(record, about, pins));
   const meta = metaOf(record, alone ? 'file' : 'json', json, undefined, pins);
   const before = encoder.encode(alone ? `${file}\n` : `${file.slice(0, -1)},"data":"`);
-  if (alone)
-    return { ...meta, bytes: before.length, body: () => Promise.resolve(concatStreams([before])), ranges: false };
+  if (alone) return { ...meta, bytes: before.length, body: async () => before, ranges: false };
   const after = encoder.encode('"}\n');
   return {
     ...meta,

@@ -4,7 +4,6 @@ import { web } from 'sealpin:web';
 import type { App, Ctx } from '../http/app.ts';
 import { methodNotAllowed } from '../http/middleware.ts';
 import { respond } from '../http/representation.ts';
-import { concatStreams } from '../http/response-body.ts';
 
 /** What nobody may do with a document, however its bytes are read. */
 const common = {
@@ -78,7 +77,7 @@ function serve(app: Hono<App>, path: string, text: string, headers: Record<strin
       etag: await etag,
       headers: new Headers(headers),
       bytes: bytes.length,
-      body: async () => concatStreams([bytes]),
+      body: async () => bytes,
       ranges: false,
     });
   });

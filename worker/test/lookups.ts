@@ -1,4 +1,7 @@
-/** The Worker with a KV that counts how often keys are looked up; `GET /test/lookups` answers the count. */
+/**
+ * The Worker with a KV that counts how often keys are looked up; `GET /test/lookups` answers the count. `POST /test/later?ms=` sets its
+ * clock so much forward.
+ */
 import type { Env } from '../env.ts';
 import worker from '../index.ts';
 
@@ -19,7 +22,13 @@ function counted(kv: KVNamespace): KVNamespace {
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export default {
   fetch(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response> {
-    if (new URL(request.url).pathname === '/test/lookups') return new Response(String(lookups));
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname === '/test/lookups') return new Response(String(lookups));
+    if (pathname === '/test/later') {
+      const clock = Date.now.bind(Date);
+      Date.now = () => clock() + Number(searchParams.get('ms'));
+      return new Response();
+    }
     return worker.fetch(request, { ...env, API_KEYS: counted(env.API_KEYS) }, ctx);
   },
 };

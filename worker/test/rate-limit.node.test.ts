@@ -193,6 +193,23 @@ describe('S77: requests', { retry: 2 }, () => {
     }
   });
 
+  it('of one key look into KV once in a minute', async () => {
+    const service = await startService({ entry: 'worker/test/lookups.ts' });
+    try {
+      const call = client(service.url, (await service.account()).apiKey);
+      const lookups = async (): Promise<number> => Number(await (await fetch(`${service.url}/test/lookups`)).text());
+      const after = async (ms: number): Promise<number> => {
+        await fetch(`${service.url}/test/later?ms=${ms}`, { method: 'POST' });
+        const before = await lookups();
+        expect((await call('/v1/account')).status).toBe(200);
+        return (await lookups()) - before;
+      };
+      expect([await after(0), await after(0), await after(50_000), await after(10_001)]).toEqual([1, 0, 0, 1]);
+    } finally {
+      await service.close();
+    }
+  });
+
   it.each([
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],

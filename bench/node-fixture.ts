@@ -1,0 +1,68 @@
+/** What the benches of the embedded node share: the node as it is shipped, a Kubo beside it, and the forms that both take. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { BuildOptions } from 'esbuild';
+import { bundle } from '../cli/local/bundle.ts';
+import { startKubo } from '../testkit/kubo.ts';
+
+/** A node that can be started again with what it has. `remove` stops it, too. */
+export type MeasuredNode = {
+  start(): Promise<{ url: string; token: string }>;
+  stop(): Promise<void>;
+  remove(): Promise<void>;
+};
+
+/** The embedded node in a process of its own, bundled as it is shipped: Kubo is a compiled program, too. */
+export async function embeddedNode(): Promise<MeasuredNode> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+  const program = join(dir, 'node.mjs');
+  const forNode: BuildOptions = { platform: 'node', conditions: [], mainFields: ['module', 'main'], plugins: [] };
+  await writeFile(program, await bundle('bench/node-process.ts', forNode));
+  let child: ChildProcess | undefined;
+  const stop = async (): Promise<void> => {
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    child = undefined;
+    await ended;
+  };
+  return {
+    async start() {
+      const started = spawn(process.execPath, [program, join(dir, 'data')], { stdio: ['ignore', 'pipe', 'inherit'] });
+      child = started;
+      const [url] = (await once(createInterface(started.stdout), 'line')) as [string];
+      return { url, token: 't' };
+    },
+    stop,
+    async remove() {
+      await stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A Kubo. @param o.syncs whether a block is on the disk when it is acknowledged */
+export async function kuboNode(o: { syncs?: boolean } = {}): Promise<MeasuredNode> {
+  const node = await startKubo(o);
+  let isNew = true;
+  return {
+    async start() {
+      if (!isNew) await node.start();
+      isNew = false;
+      return node;
+    },
+    stop: () => node.stop(),
+    remove: () => node.close(),
+  };
+}
+
+/** A form with one file (RFC 7578), as Kubo's RPC takes it: what precedes the bytes, and what follows them. */
+export const form = {
+  type: 'multipart/form-data; boundary=xyz',
+  head: Buffer.from('--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'),
+  tail: Buffer.from('\r\n--xyz--\r\n'),
+};
