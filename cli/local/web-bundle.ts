@@ -79,6 +79,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       write: false,
       plugins: [
         withoutUnusedShapes,
+        withoutHints,
         ...(writes ? [] : [withoutWriter]),
         ...(loadsCurves ? [withLazyCurves] : []),
         ...(words === undefined ? [] : [replaceEnglish(words)]),
@@ -174,6 +175,17 @@ const withoutUnusedShapes: Plugin = {
     onLoad({ filter: /[\\/]shared[\\/]api[\\/][a-z-]+\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       return { contents: source.replace(/\bv\.\w+\(/g, '/* @__PURE__ */ $&'), loader: 'ts' };
+    });
+  },
+};
+
+/** Leaves out what a client can do about each error, because pages say that in the words of their catalogues. */
+const withoutHints: Plugin = {
+  name: 'without hints',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/,\s*hint: '(?:[^'\\\n]|\\.)*'/g, ''), loader: 'ts' };
     });
   },
 };
