@@ -12,7 +12,8 @@ const original = createRequire(import.meta.url).resolve('miniflare');
 const indent = ' '.repeat(17);
 const password = 'correct horse battery staple and a demo';
 const interruption = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interruption.abort());
+const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+for (const signal of interruptions) process.once(signal, () => interruption.abort());
 
 type Output = { stdout: string; stderr: string };
 
@@ -163,9 +164,12 @@ function sealpin(command: string, ...args: string[]): Promise<Output> {
     child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
     child.once('error', reject);
-    child.once('close', (code) =>
-      code === 0 ? resolve(output) : reject(new Error(`sealpin ${command} exited with ${code}\n${output.stderr}`)),
-    );
+    child.once('close', (code, signal) => {
+      // Ctrl-C ends the command as well, and its end may be seen first.
+      if (interruptions.some((each) => each === signal)) interruption.abort();
+      if (code === 0) resolve(output);
+      else reject(new Error(`sealpin ${command} exited with ${code ?? signal}\n${output.stderr}`));
+    });
   });
 }
 
