@@ -81,7 +81,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
         withoutUnusedShapes,
         withoutHints,
         ...(writes ? [] : [withoutWriter]),
-        ...(loadsCurves ? [withLazyCurves] : []),
+        ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
         ...(words === undefined ? [] : [replaceEnglish(words)]),
       ],
     });
@@ -157,13 +157,13 @@ const withoutWriter: Plugin = {
   },
 };
 
-const withLazyCurves: Plugin = {
-  name: 'with lazy curves',
-  setup: ({ onResolve, initialOptions }) =>
-    onResolve({ filter: /\/curves\.ts$/ }, () => ({
-      path: join(initialOptions.absWorkingDir ?? '', 'workers/lazy-curves.ts'),
-    })),
-};
+/** Puts what loads the curves in their place. @param path of that module */
+function replaceCurves(path: string): Plugin {
+  return {
+    name: 'lazy curves',
+    setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })),
+  };
+}
 
 /**
  * Leaves out the wire shapes that a page does not use. That the functions of valibot have no effects is annotated where they are
