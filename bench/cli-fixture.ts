@@ -11,7 +11,7 @@ import type { Sample } from './figure.ts';
 import { peakMiB } from './process-stats.ts';
 
 /** The command line as shipped. */
-export const command = join(packageRoot(), 'dist/sealpin.js');
+export const command = join(packageRoot(), 'dist/sealpin.cjs');
 
 /** Builds the command line. */
 export function buildCommand(): void {

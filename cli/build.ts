@@ -1,11 +1,11 @@
 /**
- * Builds what is shipped, into `dist/`: `worker.js`, which `wrangler deploy` sends, and the command line, split so that a
- * command loads only what it needs. `npm run build -- worker` builds the former alone, as wrangler does.
+ * Builds what is shipped, into `dist/`: `worker.js`, which `wrangler deploy` sends, and the command line.
+ * `npm run build -- worker` builds the former alone, as wrangler does.
  */
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { build } from 'esbuild';
+import { bundleCommand } from './command-bundle.ts';
 import { bundleWorker } from './local/bundle.ts';
 import { packageRoot } from './local/package-root.ts';
 
@@ -20,18 +20,6 @@ const kib = (bytes: number): string => `${(bytes / 1024).toFixed(0)} KiB`;
 console.log(`built dist/worker.js (${kib(Buffer.byteLength(worker))}, ${kib(gzipSync(worker).length)} compressed)`);
 
 if (!workerOnly) {
-  await build({
-    absWorkingDir: packageRoot(),
-    entryPoints: { sealpin: 'cli/index.ts' },
-    outdir: 'dist',
-    bundle: true,
-    splitting: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node22',
-    external: ['esbuild', 'miniflare'],
-    legalComments: 'none',
-  });
-  await chmod(join(dist, 'sealpin.js'), 0o755);
-  console.log('built dist/sealpin.js');
+  await bundleCommand(dist);
+  console.log('built dist/sealpin.cjs');
 }

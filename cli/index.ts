@@ -1,31 +1,5 @@
 #!/usr/bin/env node
-/** The entry point. What it imports runs nothing, so that its first lines run first. */
-import packageJson from '../package.json' with { type: 'json' };
-import { versionFlags } from './argv.ts';
+/** The entry point in a checkout. */
+import { begin } from './begin.ts';
 
-// Other users can read the arguments of a process, and one of them may be a password.
-process.title = 'sealpin';
-
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < 22 || (major === 22 && minor < 13)) {
-  process.stderr.write(
-    `sealpin: error: sealpin needs Node 22.13 or newer; this is Node ${process.versions.node}\n` +
-      'sealpin: hint: install a newer one from https://nodejs.org/, or use ./sealpin in a checkout, which has its own\n',
-  );
-  process.exit(1);
-}
-
-const [first] = process.argv.slice(2);
-if (!(first !== undefined && versionFlags.includes(first) && isWritten(`${packageJson.version}\n`))) {
-  const { runProcess } = await import('./run-process.ts');
-  await runProcess();
-}
-
-/** Writes to standard output at once. Where that fails, the whole program has the words for it. */
-function isWritten(text: string): boolean {
-  try {
-    return process.getBuiltinModule('node:fs').writeSync(1, text) === text.length;
-  } catch {
-    return false;
-  }
-}
+await begin(() => import('./run-process.ts'));

@@ -1,10 +1,10 @@
 /** The command line as a process: the only file that reads the process. */
 import { homedir } from 'node:os';
-import { setFlagsFromString } from 'node:v8';
 import { SealpinError } from '../shared/errors.ts';
 import type { Environment } from './context.ts';
 import { defaultTimeouts } from './remote/timeouts.ts';
 import { streamFailure } from './terminal/output.ts';
+import { keepYoungGenerationSmall } from './young-generation.ts';
 
 /** The current directory; ends the process if it was deleted. */
 function currentDirectory(): string {
@@ -16,20 +16,6 @@ function currentDirectory(): string {
     );
     return process.exit(1);
   }
-}
-
-/** What the commands use of Node and is large. */
-const nodeModules = ['node:crypto', 'node:fs/promises', 'node:http', 'node:stream', 'node:stream/web'];
-
-/**
- * We allocate mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until V8 marks the whole
- * heap for them: measured, a third of the user CPU of decrypting 1 GiB and 50 MiB of RSS. It stays small. Once a flag is set, V8 refuses
- * the compiled code that Node has of its own modules, which would cost a small command a quarter of its time, so they are loaded before.
- */
-function keepYoungGenerationSmall(): void {
-  for (const name of nodeModules) process.getBuiltinModule(name);
-  setFlagsFromString('--semi-space-growth-factor=1');
-  setFlagsFromString('--no-incremental-marking');
 }
 
 /**

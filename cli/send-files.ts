@@ -79,7 +79,7 @@ export async function handOverFiles(
   const url = new URL(inbox.service);
   refuseUnencrypted(url, 'the key of the inbox');
   const service: Service = { url, apiKey, keyFrom: 'the link of the inbox', local: false, gateways: [] };
-  const recipients = parseRecipients(inbox.recipient);
+  const recipients = parseRecipients(inbox.recipient, nodeBackend);
   return storeAndPass(
     outgoing,
     {

@@ -22,12 +22,14 @@ export type With = Credentials | { readonly fileKey: Uint8Array };
 
 /** Throws `password_invalid`, `key_invalid`. */
 export function recipientsOf(to: To): Recipient[] {
-  return 'password' in to ? [passwordRecipient(to.password)] : [to.keys].flat().flatMap(parseRecipients);
+  return 'password' in to
+    ? [passwordRecipient(to.password)]
+    : [to.keys].flat().flatMap((text) => parseRecipients(text));
 }
 
 /** Throws `password_invalid`, `key_invalid`. */
 export function identitiesOf(credentials: Credentials): Identity[] {
   return 'password' in credentials
     ? [passwordIdentity(credentials.password)]
-    : [credentials.keys].flat().flatMap(parseIdentities);
+    : [credentials.keys].flat().flatMap((text) => parseIdentities(text));
 }

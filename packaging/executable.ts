@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { inject } from 'postject';
+import { commandOptions, lateNoble } from '../cli/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
 
 if (process.platform !== 'linux' || process.arch !== 'x64') throw new TypeError('the executable is built on Linux x64');
@@ -17,19 +18,11 @@ const folder = await mkdtemp(`${output}-`);
 try {
   const main = join(folder, 'sealpin.cjs');
   await build({
-    absWorkingDir: packageRoot(),
+    ...commandOptions,
     entryPoints: ['packaging/executable-entry.ts'],
     outfile: main,
-    bundle: true,
-    format: 'cjs',
-    platform: 'node',
     target: 'node24',
-    supported: { 'dynamic-import': false }, // which a script with compiled code cannot do
-    define: { 'import.meta.dirname': '__dirname', 'import.meta.filename': '__filename' },
-    external: ['esbuild', 'miniflare'],
-    minifyWhitespace: true,
-    legalComments: 'none',
-    logLevel: 'error',
+    plugins: [lateNoble],
   });
   const blob = join(folder, 'blob');
   const settings = join(folder, 'sea.json');

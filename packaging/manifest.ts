@@ -42,7 +42,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
     license,
     type: 'module',
     sideEffects: false,
-    bin: { sealpin: 'bin/sealpin.js' },
+    bin: { sealpin: 'bin/sealpin.cjs' },
     man: [manPagePath], // npm installs the pages of a list only
     exports: { ...Object.fromEntries(exports), './package.json': './package.json' },
     engines,

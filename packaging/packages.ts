@@ -2,9 +2,10 @@
  * The packages that are published: `sealpin`, the SDK and the command line in one bundle without dependencies, and
  * `@sealpin/local`, what a service on one's own machine needs besides.
  */
-import { cp, chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { build, type BuildOptions, type Metafile } from 'esbuild';
+import { build, type Metafile } from 'esbuild';
+import { bundleCommand } from '../cli/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { packWorkerCode } from '../cli/local/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
@@ -46,15 +47,7 @@ export async function buildPackages(folder: string): Promise<readonly BuiltPacka
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {
   await copy(documents, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
-  const bundles = [
-    await bundleInto(
-      join(path, 'bin'),
-      { sealpin: 'cli/index.ts' },
-      { platform: 'node', target: 'node22', minifyWhitespace: true },
-    ),
-    await bundleInto(join(path, 'lib'), sdkEntries, { platform: 'browser', target: 'es2024' }),
-  ];
-  await chmod(join(path, 'bin', 'sealpin.js'), 0o755);
+  const bundles = [await bundleCommand(join(path, 'bin')), await bundleSdk(join(path, 'lib'))];
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
   await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);
@@ -74,22 +67,18 @@ async function buildLocal(path: string): Promise<BuiltPackage> {
   return finish(path, localManifest(await readManifest(), texts));
 }
 
-async function bundleInto(
-  outdir: string,
-  entryPoints: Record<string, string>,
-  options: BuildOptions,
-): Promise<Metafile> {
+async function bundleSdk(outdir: string): Promise<Metafile> {
   const built = await build({
     absWorkingDir: root,
-    entryPoints,
+    entryPoints: sdkEntries,
     outdir,
     bundle: true,
     splitting: true,
     format: 'esm',
-    external: ['esbuild', 'miniflare'],
+    platform: 'browser',
+    target: 'es2024',
     legalComments: 'none',
     logLevel: 'error',
-    ...options,
     metafile: true,
   });
   return built.metafile;

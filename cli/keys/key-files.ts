@@ -43,13 +43,14 @@ export async function readRecipients(
   for (const file of names) {
     refusePasted(file, 'expected public keys, got a private key');
     const contact = contacts.get(file.normalize('NFC'));
-    if (recipientText.test(file)) recipients.push(...parsing(shortened(file), () => parseRecipients(file)));
+    if (recipientText.test(file))
+      recipients.push(...parsing(shortened(file), () => parseRecipients(file, nodeBackend)));
     else if (contact !== undefined) {
       await refuseFileOfThatName(file, context);
-      recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text))));
+      recipients.push(...contact.flatMap((text) => parsing(file, () => parseRecipients(text, nodeBackend))));
     } else {
       const text = await publicKeyText(file, context, contacts);
-      recipients.push(...parsing(file, () => parseRecipients(text)));
+      recipients.push(...parsing(file, () => parseRecipients(text, nodeBackend)));
     }
   }
   return recipients;
@@ -69,7 +70,7 @@ export async function readIdentities(
   context: Context,
 ): Promise<Identity[]> {
   const { path, text } = await readPrivateText(file, password, context);
-  return parsing(path, () => parseIdentities(text));
+  return parsing(path, () => parseIdentities(text, nodeBackend));
 }
 
 /** The text of a private key file, in the clear. Arguments and errors as for `readIdentities`; it is not parsed. */

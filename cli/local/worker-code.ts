@@ -98,8 +98,8 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * The key of code that this program built. In `dist/` the program may be older than the source beside it; its chunks have names by
- * content, so that this one differs where any that it imports does.
+ * The key of code that this program built. In `dist/` the program may be older than the source beside it; there this file has all that
+ * builds the code.
  */
 function keyWithBuilder(key: string): string {
   return createHash('sha256')

@@ -4,6 +4,6 @@
  */
 import { runProcess } from '../run-process.ts';
 
-// As in cli/index.ts: other users can read the arguments of a process.
+// As in cli/begin.ts: other users can read the arguments of a process.
 process.title = 'sealpin';
 await runProcess({ scryptLogN: 10 });

@@ -18,7 +18,7 @@ async function measured(
   argv: readonly string[],
   cwd: string,
 ): Promise<{ code: number | null; stdout: string; peakMib: number }> {
-  const child = spawn(process.execPath, [join(packageRoot(), 'dist', 'sealpin.js'), ...argv], {
+  const child = spawn(process.execPath, [join(packageRoot(), 'dist', 'sealpin.cjs'), ...argv], {
     cwd,
     env: { PATH: process.env['PATH'], HOME: cwd, SEALPIN_HOME: local.dataDir },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -131,16 +131,17 @@ const nobleX25519: Curve = {
     withValidKey('The public key is not one of X25519', () => x25519.getSharedSecret(secret, peer)),
 };
 
-function nobleHybrid(kem: typeof ml_kem768_p256): HybridKem {
+/** @param kem called at each use: where noble is loaded late, it is needed only then */
+function nobleHybrid(kem: () => typeof ml_kem768_p256): HybridKem {
   const checked = <T>(body: () => T): T => withValidKey('The post-quantum key is not valid', body);
   return {
-    publicKey: (seed) => kem.getPublicKey(seed),
+    publicKey: (seed) => kem().getPublicKey(seed),
     encapsulate: (publicKey, random) =>
       checked(() => {
-        const { cipherText, sharedSecret } = kem.encapsulate(publicKey, random);
+        const { cipherText, sharedSecret } = kem().encapsulate(publicKey, random);
         return { enc: cipherText, shared: sharedSecret };
       }),
-    decapsulate: (seed, enc) => checked(() => kem.decapsulate(enc, seed)),
+    decapsulate: (seed, enc) => checked(() => kem().decapsulate(enc, seed)),
   };
 }
 
@@ -159,8 +160,8 @@ export const webBackend: Backend = {
   chaChaPoly: nobleChaChaPoly,
   p256: webP256,
   x25519: nobleX25519,
-  mlkem768x25519: nobleHybrid(ml_kem768_x25519),
-  mlkem768p256: nobleHybrid(ml_kem768_p256),
+  mlkem768x25519: nobleHybrid(() => ml_kem768_x25519),
+  mlkem768p256: nobleHybrid(() => ml_kem768_p256),
   async scrypt(password, salt, { logN, r, p }) {
     const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
     if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB))

@@ -157,20 +157,20 @@ export function isPrivateText(text: string): boolean {
  * const identities = parseIdentities('AGE-SECRET-KEY-1…\n');
  * const plaintext = await opened.decrypt(identities);
  */
-export function parseIdentities(text: string): Identity[] {
+export function parseIdentities(text: string, backend: Backend = webBackend): Identity[] {
   const all = splitKeyFile(text);
   const isPair =
     all.some(({ label }) => label === 'PUBLIC KEY') && all.some(({ label }) => label?.endsWith('PRIVATE KEY'));
   const recipients = new Set<string>();
   const identities: Identity[] = [];
   for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
-    const { identity, recipient } = parseIdentity(part);
+    const { identity, recipient } = parseIdentity(part, backend);
     checkRecipientLine(part, recipient);
     identities.push(identity);
     recipients.add(recipient);
   }
   for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {
-    const recipient = parseRecipient(part).text;
+    const recipient = parseRecipient(part, backend).text;
     checkRecipientLine(part, recipient);
     if (recipient === undefined || !recipients.has(recipient))
       throw new SealpinError(
@@ -182,12 +182,12 @@ export function parseIdentities(text: string): Identity[] {
   return identities;
 }
 
-function parseIdentity(part: Part): NamedIdentity {
+function parseIdentity(part: Part, backend: Backend): NamedIdentity {
   switch (part.label) {
     case 'PRIVATE KEY':
-      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)));
+      return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), backend);
     case 'EC PRIVATE KEY':
-      return identityFromEcPrivate(parseSec1(decodeBlock(part), false));
+      return identityFromEcPrivate(parseSec1(decodeBlock(part), false), backend);
     case 'ENCRYPTED PRIVATE KEY':
       throw protectedKey();
     case 'PUBLIC KEY':
@@ -201,8 +201,8 @@ function parseIdentity(part: Part): NamedIdentity {
         reason: 'unsupported_key',
       });
   }
-  if (isHybridSecret(part.text)) return hybridIdentity(part.text, webBackend);
-  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, webBackend);
+  if (isHybridSecret(part.text)) return hybridIdentity(part.text, backend);
+  if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, backend);
   if (part.text.startsWith('age1'))
     throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
       reason: 'is_public',
@@ -220,13 +220,13 @@ function parseIdentity(part: Part): NamedIdentity {
  * const recipients = parseRecipients('age1tag1…');
  * const { stream } = await encrypt(plaintext, { format: 'sealpin', recipients });
  */
-export function parseRecipients(text: string): Recipient[] {
+export function parseRecipients(text: string, backend: Backend = webBackend): Recipient[] {
   if (isPrivateText(text))
     throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', {
       reason: 'is_private',
     });
   const recipients = splitKeyFile(text).map((part) => {
-    const recipient = parseRecipient(part);
+    const recipient = parseRecipient(part, backend);
     checkRecipientLine(part, recipient.text);
     return recipient;
   });
@@ -234,13 +234,13 @@ export function parseRecipients(text: string): Recipient[] {
   return recipients;
 }
 
-function parseRecipient(part: Part): Recipient {
-  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part));
+function parseRecipient(part: Part, backend: Backend): Recipient {
+  if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), backend);
   if (part.label !== undefined)
     throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',
     });
-  if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33));
+  if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33), backend);
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
   if (part.text.startsWith('age1'))

@@ -1,5 +1,6 @@
 /** P-256 keys in DER as recipients and identities. */
 import { SealpinError } from '../../errors.ts';
+import type { Backend } from '../backends/backend.ts';
 import { webBackend } from '../backends/web.ts';
 import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
 import type { Identity, Recipient } from '../types.ts';
@@ -9,14 +10,14 @@ import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';
 export type NamedRecipient = Recipient & { readonly text: string };
 
 /** Makes the recipient of a point of 33 or 65 bytes; throws `key_invalid`. */
-export function recipientFromPoint(bytes: Uint8Array): NamedRecipient {
-  const point = bytes.length === 33 ? webBackend.p256.decompress(bytes) : bytes;
-  return p256Recipient(point, webBackend.p256.compress(point));
+export function recipientFromPoint(bytes: Uint8Array, { p256 }: Pick<Backend, 'p256'> = webBackend): NamedRecipient {
+  const point = bytes.length === 33 ? p256.decompress(bytes) : bytes;
+  return p256Recipient(point, p256.compress(point));
 }
 
 /** Makes the recipient of a public key in DER (SPKI, P-256); throws `key_invalid`. */
-export function recipientFromSpki(spki: Uint8Array): NamedRecipient {
-  return recipientFromPoint(parseSpki(spki));
+export function recipientFromSpki(spki: Uint8Array, backend: Pick<Backend, 'p256'> = webBackend): NamedRecipient {
+  return recipientFromPoint(parseSpki(spki), backend);
 }
 
 /** An identity, and the text of its recipient. */
@@ -26,10 +27,13 @@ export type NamedIdentity = { identity: Identity; recipient: string };
  * Makes the identity of a parsed private key; throws `key_invalid` when a public key that is stored with it is
  * another one's.
  */
-export function identityFromEcPrivate({ secret, points }: EcPrivate): NamedIdentity {
-  const own = webBackend.p256.publicKey(secret);
-  const recipient = recipientFromPoint(own).text;
-  if (points.some((point) => recipientFromPoint(point).text !== recipient))
+export function identityFromEcPrivate(
+  { secret, points }: EcPrivate,
+  backend: Pick<Backend, 'p256'> = webBackend,
+): NamedIdentity {
+  const own = backend.p256.publicKey(secret);
+  const recipient = recipientFromPoint(own, backend).text;
+  if (points.some((point) => recipientFromPoint(point, backend).text !== recipient))
     throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
   return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
