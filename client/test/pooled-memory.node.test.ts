@@ -14,7 +14,7 @@ const mark = 77;
 const bytes = Uint8Array.from(randomBytes(6 * MiB + 10));
 const tooLarge = (): Error => new RangeError('more than was made');
 
-/** Whoever gives memory back too early loses what is in it. */
+/** A piece that is given back too early loses what is in it. */
 class EmptyingPool extends BufferPool {
   largePieces = 0;
   override take(bytes: number): Uint8Array<ArrayBuffer> {
