@@ -38,7 +38,8 @@ export function describeMachine(): string {
   return (
     `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? 'unknown processor'}, load ${loadavg()[0]?.toFixed(1)}; ` +
     `SHA-256 ${speed(plain.sha)} MiB/s, ${speed(without.sha)} without its instructions; AES-256-GCM ${speed(plain.aes)} MiB/s; ` +
-    `noise: of ${plain.sha.length} equal runs the median takes ${percent(median / low)} longer than the fastest, one in ten ${percent(slower / low)}`
+    `noise: of ${plain.sha.length} equal runs the median takes ${percent(median / low)} longer than the fastest, ` +
+    `one in ten ${percent(slower / low)}`
   );
 }
 

@@ -70,7 +70,9 @@ async function demo(): Promise<void> {
     await compare(output);
     report(
       reader,
-      `${short(blobs[made])} ${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: restored byte for byte, ${seconds(started)}`,
+      `${short(blobs[made])} ` +
+        `${keys[0] === undefined ? 'with the password' : `with the key of ${basename(dirname(keys[0]))}`}: ` +
+        `restored byte for byte, ${seconds(started)}`,
     );
   }
 

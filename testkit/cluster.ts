@@ -7,6 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { endWithProcess } from './end-with-process.ts';
 import { kuboProgram, startKubo, type RealKubo } from './kubo.ts';
 
 const run = promisify(execFile);
@@ -182,6 +183,7 @@ async function startPeer(program: string, { dir, service, kubo }: Files): Promis
     `http://127.0.0.1:${address.split('/').at(-1)}`;
   const start = async () => {
     const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
+    endWithProcess(daemon);
     const ended = once(daemon, 'exit');
     let output = '';
     for (const stream of [daemon.stdout, daemon.stderr])

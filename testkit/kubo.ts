@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { endWithProcess } from './end-with-process.ts';
 
 const run = promisify(execFile);
 
@@ -110,6 +111,7 @@ type Daemon = { stop(signal: NodeJS.Signals): Promise<void> };
 
 async function startDaemon(program: string, args: readonly string[], env: Record<string, string>): Promise<Daemon> {
   const daemon = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  endWithProcess(daemon);
   const ended = new Promise<void>((resolve) => {
     daemon.once('exit', () => resolve());
   });

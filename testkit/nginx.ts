@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endWithProcess } from './end-with-process.ts';
 import { pathOf } from './programs.ts';
 
 const documents = join(import.meta.dirname, '../docs');
@@ -38,6 +39,7 @@ export async function startNginx(
   const nginx = spawn(pathOf('nginx') ?? 'nginx', ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
+  endWithProcess(nginx);
   let output = '';
   nginx.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const ended = once(nginx, 'exit');

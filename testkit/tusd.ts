@@ -7,6 +7,7 @@ import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from './cid.ts';
+import { endWithProcess } from './end-with-process.ts';
 import { pathOf } from './programs.ts';
 import { startLoopbackServer } from './loopback-server.ts';
 
@@ -32,6 +33,7 @@ export async function spawnTusd(
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
   const tusd = spawn(pathOf('tusd') ?? 'tusd', all, { stdio: ['ignore', 'pipe', 'pipe'] });
+  endWithProcess(tusd);
   const ended = once(tusd, 'exit');
   const endpoint = await new Promise<string>((resolve, reject) => {
     let output = '';

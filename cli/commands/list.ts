@@ -133,7 +133,8 @@ function storedRow(file: StoredFile, entry: Stored | undefined, service: string,
   // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
   if (entry !== undefined && entry.cid !== file.cid)
     context.output.warn(
-      `the service reports another blob ID for ${entry.name ?? file.fileId} (${file.cid}) than when it was stored; the list shows the one from the history`,
+      `the service reports another blob ID for ${entry.name ?? file.fileId} (${file.cid}) than when it was ` +
+        'stored; the list shows the one from the history',
     );
   return {
     blobId: entry?.cid ?? file.cid,

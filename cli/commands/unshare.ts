@@ -26,7 +26,7 @@ export const command = defineCommand({
     const { opened, record, recoverableUntil } = receipt;
     output.note(
       record === 'destroyed'
-        ? `took back ${id}: ${opened === undefined || opened === 0 ? 'nobody had opened it' : `it had been opened ${opened === 1 ? 'once' : `${opened} times`}`}`
+        ? `took back ${id}: ${openedText(opened ?? 0)}`
         : `took back ${id}: its record could not be reached yet, and is destroyed as soon as it can`,
     );
     if (recoverableUntil !== undefined)
@@ -45,4 +45,9 @@ function shareIdOf(text: string): string {
   }
   if (isShareId(text)) return text;
   throw new SealpinError('usage', 'that is neither the ID of a share nor its link', { hint: 'see: sealpin shares' });
+}
+
+function openedText(times: number): string {
+  if (times === 0) return 'nobody had opened it';
+  return `it had been opened ${times === 1 ? 'once' : `${times} times`}`;
 }

@@ -3,12 +3,13 @@
  * archive made is ever followed or replaced, and gets its name when all of it is there.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, readdir, rename, rm, symlink, utimes } from 'node:fs/promises';
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../io/errno.ts';
+import { removeTree } from '../io/remove-tree.ts';
 import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { isInside, namesOf, UnsafePath } from './archive-path.ts';
 
@@ -127,7 +128,7 @@ export class Extraction {
   /** Removes what was written. */
   async abort(): Promise<void> {
     await Promise.all(this.#closing);
-    await rm(this.#temporary, { force: true, recursive: true });
+    await removeTree(this.#temporary);
   }
 
   async #entry({ header, body }: ParsedTarEntry): Promise<void> {
@@ -164,8 +165,8 @@ export class Extraction {
     while (this.#open.length > kept) await this.#leave();
     for (const name of names.slice(kept)) {
       const path = join(this.#here.path, name);
-      await makeDirectory(path, ownDirectory);
-      this.#open.push({ name, path, mtime: (await directoryStats(path)).mtime });
+      const mtime = (await makeDirectory(path, ownDirectory)) ? new Date() : (await directoryStats(path)).mtime;
+      this.#open.push({ name, path, mtime });
     }
   }
 
@@ -176,8 +177,7 @@ export class Extraction {
   }
 
   async #directory(name: string, path: string, header: TarHeader): Promise<void> {
-    await makeDirectory(path, permissionsOf(header) | ownDirectory);
-    await directoryStats(path);
+    if (!(await makeDirectory(path, permissionsOf(header) | ownDirectory))) await directoryStats(path);
     this.#open.push({ name, path, mtime: timeOf(header) });
   }
 
@@ -192,7 +192,7 @@ export class Extraction {
       await file.close();
       throw error;
     }
-    const closing = finish(file, timeOf(header)).catch((cause: unknown) => {
+    const closing = finish(file, header).catch((cause: unknown) => {
       this.#failure ??= { cause: writeFailure(header.name, cause) };
     });
     this.#closing.add(closing);
@@ -222,12 +222,15 @@ export class Extraction {
   }
 }
 
-async function makeDirectory(path: string, mode: number): Promise<void> {
+/** @returns whether the directory is new; else something of its name is there */
+async function makeDirectory(path: string, mode: number): Promise<boolean> {
   try {
     await mkdir(path, { mode });
+    return true;
   } catch (error) {
     // An archive may name a directory twice, or after what is in it.
     if (errnoOf(error) !== 'EEXIST') throw error;
+    return false;
   }
 }
 
@@ -241,10 +244,12 @@ async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let done = 0; done < chunk.length;) done += (await file.write(chunk, done)).bytesWritten;
 }
 
-async function finish(file: FileHandle, mtime: Date): Promise<void> {
+async function finish(file: FileHandle, header: TarHeader): Promise<void> {
+  const mtime = timeOf(header);
   try {
     await file.utimes(mtime, mtime);
-    await file.datasync();
+    // An empty file has nothing but its name and times, which the directory's sync takes along.
+    if (header.size > 0) await file.datasync();
   } finally {
     await file.close();
   }

@@ -1,12 +1,13 @@
 /** What an output is on the disk before it has its name: a file or directory beside it, which a killed process leaves behind. */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { open, readdir, rm, statfs } from 'node:fs/promises';
+import { open, readdir, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { errnoOf } from './errno.ts';
+import { removeTree } from './remove-tree.ts';
 
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
@@ -29,9 +30,9 @@ export async function removeLeftovers(directory: string): Promise<void> {
   for (const name of names) {
     const [, machine, pid] = temporaryName.exec(name) ?? [];
     if (machine !== host() || isAlive(Number(pid))) continue;
-    await rm(join(directory, name), { force: true, recursive: true }).catch((error: unknown) => {
+    await removeTree(join(directory, name)).catch((error: unknown) => {
       // In a shared directory it may be another user's: it stays.
-      if (!['EPERM', 'EACCES', 'ENOTDIR'].includes(errnoOf(error) ?? '')) throw error;
+      if (!['EPERM', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
     });
   }
 }

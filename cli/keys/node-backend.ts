@@ -145,7 +145,8 @@ export const nodeBackend: Backend = {
     if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes)
       throw new SealpinError(
         'kdf_unavailable',
-        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ${Math.floor(freeBytes / 2 ** 20)} MiB free`,
+        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ` +
+          `${Math.floor(freeBytes / 2 ** 20)} MiB free`,
       );
     try {
       return new Uint8Array(

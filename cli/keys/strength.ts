@@ -27,7 +27,11 @@ export async function strengthWarning(password: string): Promise<string | undefi
   const seconds = guesses / 2 / guessesPerSecond;
   const short = Array.from(password).length < shortChars;
   if (!short && seconds > weakYears * yearSeconds) return undefined;
-  return `this password is ${seconds > weakYears * yearSeconds ? 'short' : 'weak'}: an attacker with a copy of the blob and 250 GPUs would find it in ${timeText(seconds)}, and copies on IPFS cannot be called back (--generate creates a strong one)`;
+  return (
+    `this password is ${seconds > weakYears * yearSeconds ? 'short' : 'weak'}: an attacker with a copy of ` +
+    `the blob and 250 GPUs would find it in ${timeText(seconds)}, and copies on IPFS cannot be called back ` +
+    '(--generate creates a strong one)'
+  );
 }
 
 /** A rough time for people: `about 3 hours`. */

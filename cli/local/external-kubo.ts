@@ -175,7 +175,9 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
     if (files + deletions > 0) {
       throw new SealpinError(
         'config_invalid',
-        `the Kubo at ${url} is not the one with your files: its peer ID is ${report.peerId}, and ${countsText({ files, deletions })} of this data directory ${files + deletions === 1 ? 'is' : 'are'} at the Kubo ${known.peerId}, last seen at ${known.url}`,
+        `the Kubo at ${url} is not the one with your files: its peer ID is ${report.peerId}, and ` +
+          `${countsText({ files, deletions })} of this data directory ${files + deletions === 1 ? 'is' : 'are'} at ` +
+          `the Kubo ${known.peerId}, last seen at ${known.url}`,
         { hint: 'give the address of that Kubo, or use another data directory (--data-dir) with this one' },
       );
     }
@@ -221,7 +223,10 @@ function countsText({ files, deletions }: StoredCounts): string {
 export function describeLeft({ url, files, deletions }: NonNullable<KuboChoice['left']>): string {
   const unread = files === 0 ? '' : ' and cannot be read';
   const verb = files + deletions === 1 ? 'waits' : 'wait';
-  return `${countsText({ files, deletions })} of this data directory ${verb} for the Kubo at ${url}${unread}: it is not in use; to use it again, start with --kubo-api ${url}`;
+  return (
+    `${countsText({ files, deletions })} of this data directory ${verb} for the Kubo at ${url}${unread}: it ` +
+    `is not in use; to use it again, start with --kubo-api ${url}`
+  );
 }
 
 /** The number of peers of a Kubo, as text; undefined means that it does not say. */

@@ -1,8 +1,9 @@
 /**
  * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a service on loopback. A
- * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site; a link on it, to a page, passes), or let its own name resolve to it
- * (then the Host is foreign). The guard also counts running requests, has erased rows removed from the disk before the
- * response, and keeps requests for accounts and shares that do not exist from their objects. None of this is deployed.
+ * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site; a link on it, to a page, passes), or
+ * let its own name resolve to it (then the Host is foreign). The guard also counts running requests, has erased rows removed
+ * from the disk before the response, and keeps requests for accounts and shares that do not exist from their objects. None of
+ * this is deployed.
  */
 import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';

@@ -159,9 +159,9 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
 }
 
 /**
- * The running local service of a data directory with the API key of its account and the operator's token, if there is one. The service itself
- * reports where it listens, on a socket that only this user can open: another user's program may have taken the port in a
- * file, and must not get the key.
+ * The running local service of a data directory with the API key of its account and the operator's token, if there is one.
+ * The service itself reports where it listens, on a socket that only this user can open: another user's program may have
+ * taken the port in a file, and must not get the key.
  *
  * @throws service_unreachable when it runs but takes no requests
  */

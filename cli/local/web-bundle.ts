@@ -146,8 +146,8 @@ function compact(html: string): string {
 }
 
 /**
- * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer brings every base of
- * multiformats along, 6 KB compressed in all.
+ * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer
+ * brings every base of multiformats along, 6 KB compressed in all.
  */
 const withoutWriter: Plugin = {
   name: 'without protobuf writer',

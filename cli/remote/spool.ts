@@ -1,7 +1,7 @@
 /**
  * The ciphertext of an upload that can be continued, in a folder of `uploads/` of the data directory (0600): encrypting again would
- * give other bytes. Beside it `state.json` says what it is; neither holds a key in the clear, or a password. A spool without `state.json` is not
- * complete, and is never continued.
+ * give other bytes. Beside it `state.json` says what it is; neither holds a key in the clear, or a password. A spool without
+ * `state.json` is not complete, and is never continued.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';

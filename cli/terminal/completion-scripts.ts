@@ -180,7 +180,8 @@ const fish = (commands: readonly Command[]): string => {
     const names = members.map(secondWord).join(' ');
     for (const member of members) {
       lines.push(
-        `complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' -f -a ${secondWord(member)} -d ${quoted(member.summary)}`,
+        `complete -c sealpin -n '__fish_seen_subcommand_from ${word}; and not __fish_seen_subcommand_from ${names}' ` +
+          `-f -a ${secondWord(member)} -d ${quoted(member.summary)}`,
       );
     }
   }

@@ -98,7 +98,7 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
     for (const [canary, secret] of Object.entries(canaries))
       expect(text.includes(secret), `${canary} in ${where}`).toBe(false);
   }
-  // What is on the disk of the service: neither the plaintext, nor an API key outside of the file that is for it, nor an account's private key.
+  // On the disk of the service is neither the plaintext, nor an account's private key, nor an API key outside of its file.
   const der = Buffer.from(canaries.accountKey, 'base64');
   for (const file of await readdir(join(local.dataDir, 'local'), { recursive: true, withFileTypes: true })) {
     if (!file.isFile() || file.name === 'secrets.json') continue;

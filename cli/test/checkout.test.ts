@@ -198,7 +198,8 @@ test('the deployed Worker has Cloudflare log its own lines, and neither invocati
     [
       '--input-type=module',
       '--eval',
-      "import { unstable_readConfig } from 'wrangler'; console.log(JSON.stringify(unstable_readConfig({ config: 'wrangler.toml' }).observability))",
+      "import { unstable_readConfig } from 'wrangler';" +
+        "console.log(JSON.stringify(unstable_readConfig({ config: 'wrangler.toml' }).observability))",
     ],
     {
       cwd: root,

@@ -26,7 +26,8 @@ describe.runIf(has('bash'))('bash', () => {
     { words: ['sealpin', 'encrypt', '/etc/passw'], want: ['/etc/passwd', '/etc/passwd-'] },
   ])('completes $words', async ({ words, want }) => {
     const script = `${await scriptFor('bash')}
-COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
+_sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
     const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     const found = stdout.trim().split('\n');

@@ -91,7 +91,9 @@ describe('what was given must be used', () => {
       container: async () => Buffer.from('just text'),
       argv: ['decrypt', './in', 'out'],
       overrides: { env },
-      says: 'it is not encrypted, and a password or key was given: nothing was written\nsealpin: hint: omit the password or key to fetch it unchanged',
+      says:
+        'it is not encrypted, and a password or key was given: nothing was written\n' +
+        'sealpin: hint: omit the password or key to fetch it unchanged',
     },
     {
       title: 'an empty plain item with a password',

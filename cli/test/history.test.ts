@@ -67,7 +67,9 @@ test('S59: two processes at once lose no entry', async () => {
     script,
     `
     import { remember } from ${JSON.stringify(new URL('../history.ts', import.meta.url).href)};
-    for (let i = 0; i < ${each}; i += 1) await remember(${JSON.stringify(directory)}, { v: 1, cid: process.argv[2] + i, fileId: 'f', service: 's', bytes: 1, at: 'now' });
+    const entry = { v: 1, fileId: 'f', service: 's', bytes: 1, at: 'now' };
+    for (let i = 0; i < ${each}; i += 1)
+      await remember(${JSON.stringify(directory)}, { ...entry, cid: process.argv[2] + i });
   `,
   );
   const writers = ['a', 'b'].map((name) => fork(script, [name]));

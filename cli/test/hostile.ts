@@ -12,7 +12,10 @@ export type Seen = {
 
 export type Hostile = { readonly url: string; readonly seen: Seen[] };
 
-/** Answers each request by the first route whose method and path begin like it; anything else is 404, but that the API key may do everything. */
+/**
+ * Answers each request by the first route whose method and path begin like it; anything else is 404, but that the API key may
+ * do everything.
+ */
 export async function hostile(
   routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>,
 ): Promise<Hostile> {

@@ -33,7 +33,10 @@ describe('private keys', () => {
     const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
     expect(ran).toMatchObject({
       exit: 1,
-      stderr: `sealpin: error: there is no private key in ${directory}\nsealpin: hint: name the private key that the file was encrypted to, or copy it there; a new pair does not open older files\n`,
+      stderr:
+        `sealpin: error: there is no private key in ${directory}\n` +
+        'sealpin: hint: name the private key that the file was encrypted to, or copy it there; a new pair ' +
+        'does not open older files\n',
     });
   });
 
@@ -174,7 +177,7 @@ describe('protected private keys', () => {
 });
 
 describe('keygen', () => {
-  test('S57, S92: makes a pair in the data directory, the private key 0600, prints the recipient, and says that it cannot be recreated', async () => {
+  test('S57, S92: makes a pair, the private key 0600, prints the recipient, and says that it cannot be recreated', async () => {
     const directory = join(await temporaryDirectory(), 'home');
     const ran = await run(['keygen', '--data-dir', directory], '/');
     expect(ran.exit).toBe(0);

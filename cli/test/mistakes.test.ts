@@ -336,7 +336,9 @@ test('delete names what it deleted as people know it', async () => {
   const ran = await run(['delete', cid, '--service', service.url, '--data-dir', directory], directory, { env });
   expect(ran).toMatchObject({
     exit: 0,
-    stderr: `sealpin: deleted letter.pdf (${cid}): anyone who already has a copy can still read it as before\nsealpin: unpinned at: local\n`,
+    stderr:
+      `sealpin: deleted letter.pdf (${cid}): anyone who already has a copy can still read it as before\n` +
+      'sealpin: unpinned at: local\n',
   });
   expect(await readFile(join(directory, 'history'), 'utf8')).toContain(`"deleted":"${stored.fileId}"`);
 });

@@ -14,7 +14,8 @@ describe('S56: a password', () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'another' } });
     expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
     expect(context.stderr.text).toBe(
-      'sealpin: warning: a password on the command line is visible to other users and stays in your shell history; safer: --password-file, SEALPIN_PASSWORD or the prompt\n',
+      'sealpin: warning: a password on the command line is visible to other users and stays in your shell ' +
+        'history; safer: --password-file, SEALPIN_PASSWORD or the prompt\n',
     );
   });
 
@@ -22,7 +23,8 @@ describe('S56: a password', () => {
     const context = contextIn('/', { env: { npm_lifecycle_event: 'sealpin' } });
     expect(await givenPassword({ ...none, argument: 'canary' }, context)).toBe('canary');
     expect(context.stderr.text).toContain(
-      'sealpin: warning: npm has written this password to its log files and shows it to other users until the command ends: choose another one, and run ./sealpin without npm\n',
+      'sealpin: warning: npm has written this password to its log files and shows it to other users until the ' +
+        'command ends: choose another one, and run ./sealpin without npm\n',
     );
     expect(context.stderr.text).not.toContain('canary');
   });

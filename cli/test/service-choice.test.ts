@@ -14,7 +14,8 @@ describe('which service', () => {
     const ran = await encryptTo(undefined);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toBe(
-      'sealpin: error: no service is configured, and no local service is running\nsealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
+      'sealpin: error: no service is configured, and no local service is running\n' +
+        'sealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
     );
   });
 

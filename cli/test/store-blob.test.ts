@@ -177,10 +177,16 @@ describe('list', () => {
 
   test('without a service gives what the history knows, and says so', async () => {
     const directory = await temporaryDirectory();
-    await writeFile(
-      join(directory, 'history'),
-      `${JSON.stringify({ v: 1, cid: 'bafkreix', fileId: 'f', service: 'https://elsewhere.example/', name: 'letter', bytes: 1, at: '2026-01-02T03:04:05.000Z' })}\nbroken\n`,
-    );
+    const known = {
+      v: 1,
+      cid: 'bafkreix',
+      fileId: 'f',
+      service: 'https://elsewhere.example/',
+      name: 'letter',
+      bytes: 1,
+    };
+    const entry = JSON.stringify({ ...known, at: '2026-01-02T03:04:05.000Z' });
+    await writeFile(join(directory, 'history'), `${entry}\nbroken\n`);
     const ran = await run(['list', '--data-dir', directory], directory);
     expect(ran).toMatchObject({
       exit: 0,

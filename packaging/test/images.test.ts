@@ -41,10 +41,17 @@ describe('the images', () => {
       ['sealpin-1.2.3.tgz', 'sealpin-local-1.2.3.tgz'],
     ]);
     for (const { text } of files) {
-      const [command = ''] = instructions(text, 'RUN');
-      expect(command).toContain('--ignore-scripts');
-      expect(() => execFileSync('sh', ['-n', '-c', command])).not.toThrow();
+      const commands = instructions(text, 'RUN');
+      expect(commands.find((command) => command.includes('npm install'))).toContain('--ignore-scripts');
+      for (const command of commands) expect(() => execFileSync('sh', ['-n', '-c', command])).not.toThrow();
     }
+  });
+
+  test('have the CA certificates that workerd needs to start, where the service is', () => {
+    const installed = files.map(({ text }) =>
+      instructions(text, 'RUN').some((command) => /apt-get install .* ca-certificates/.test(command)),
+    );
+    expect(installed).toEqual([false, true]);
   });
 
   test('are built, tried and pushed by the release workflow, after the packages are published', () => {

@@ -1,4 +1,4 @@
-/** As a new user would: both packed packages, installed globally into an empty prefix, on the versions of Node that they say they run on. */
+/** Both packed packages, installed globally into an empty prefix as by a new user, on the versions of Node that they name. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';

@@ -2,8 +2,7 @@
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
 import type { BlockSource } from './block-source.ts';
-import { openDag, openFile, readBlock, type BlockIterator, type OpenOptions } from './file.ts';
-import { decodeNode } from './unixfs.ts';
+import { blocksOf, openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
 
@@ -65,23 +64,10 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
 
 /** Bytes of the CAR that `carOf` makes with `dups` false. Of the leaves none is fetched, but for a root. Fails as `openFile`. */
 export async function carLength(cid: string, sources: readonly BlockSource[], o: OpenOptions = {}): Promise<number> {
-  const root = parseCid(cid);
-  const counted = new Set<string>();
-  const sectionBytes = (block: Cid, blockBytes: number) => carSection(block, blockBytes).length + blockBytes;
-
-  async function below(node: Cid): Promise<number> {
-    const block = await readBlock(node.text, sources, o);
-    let bytes = sectionBytes(node, block.length);
-    if (node.codec === 'raw') return bytes;
-    for (const link of decodeNode(block, cid)) {
-      if (counted.has(link.cid.text)) continue;
-      counted.add(link.cid.text);
-      bytes += link.cid.codec === 'raw' ? sectionBytes(link.cid, link.fileBytes) : await below(link.cid);
-    }
-    return bytes;
-  }
-
-  return carHeader(root).length + (await below(root));
+  let bytes = carHeader(parseCid(cid)).length;
+  for await (const block of blocksOf(cid, sources, o))
+    bytes += carSection(block.cid, block.blockBytes).length + block.blockBytes;
+  return bytes;
 }
 
 /**

@@ -3,8 +3,9 @@ import { SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import type { BlockSource } from './block-source.ts';
 import type { Digest } from './tree.ts';
-import { parseCid } from './cid.ts';
+import { parseCid, type Cid } from './cid.ts';
 import { failoverReader, type FailoverReader, type Strikes } from './failover-reader.ts';
+import { decodeNode } from './unixfs.ts';
 import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 
 /** Caps on what a source may cost. */
@@ -119,6 +120,30 @@ export async function readBlock(
     return await reader.fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   } finally {
     reader.close();
+  }
+}
+
+/**
+ * Every block of a file with its length in bytes, each CID once, parents before children. Of the leaves none is fetched, but for a root.
+ * Fails as `openFile`.
+ */
+export async function* blocksOf(
+  text: string,
+  sources: readonly BlockSource[],
+  o: OpenOptions = {},
+): AsyncGenerator<{ cid: Cid; blockBytes: number }> {
+  const known = new Set([text]);
+  const nodes = [parseCid(text)];
+  for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
+    const block = await readBlock(node.text, sources, o);
+    yield { cid: node, blockBytes: block.length };
+    if (node.codec === 'raw') return;
+    for (const { cid, fileBytes } of decodeNode(block, text)) {
+      if (known.has(cid.text)) continue;
+      known.add(cid.text);
+      if (cid.codec === 'raw') yield { cid, blockBytes: fileBytes };
+      else nodes.push(cid);
+    }
   }
 }
 

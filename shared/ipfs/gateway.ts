@@ -46,7 +46,8 @@ const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 class WithoutCar extends SealpinError {}
 
 /**
- * Blocks and CARs of a gateway. Of one that gives blocks only, CARs are made here, block by block. A redirect is refused: it could lead anywhere, also into a private network.
+ * Blocks and CARs of a gateway. Of one that gives blocks only, CARs are made here, block by block. A redirect is refused: it
+ * could lead anywhere, also into a private network.
  *
  * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response), pinning_unavailable and
  * content_mismatch (a Sealpin service says so), service_answer for any other response, and the errors of `fetch` that are a

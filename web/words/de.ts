@@ -19,7 +19,8 @@ export const de: Words = {
     'Eine .age- oder Sealpin-Datei von diesem Rechner, oder ziehen Sie sie hierher. Sie bleibt auf diesem Rechner.',
   whatTitle: 'Was das ist',
   whatText:
-    'Sealpin bewahrt Dateien verschlüsselt in IPFS auf, einem öffentlichen Netz. Der Schlüssel steht in dem Teil eines Links hinter dem #, den Browser an niemanden senden.',
+    'Sealpin bewahrt Dateien verschlüsselt in IPFS auf, einem öffentlichen Netz. Der Schlüssel steht in dem Teil ' +
+    'eines Links hinter dem #, den Browser an niemanden senden.',
 
   askedTitle: 'Jemand hat Ihnen Dateien geschickt',
   askedTitleBlob: 'Jemand hat Ihnen eine Datei geschickt',
@@ -36,7 +37,8 @@ export const de: Words = {
   keyFileHint: 'Die Datei mit dem Schlüssel, für den verschlüsselt wurde. Sie bleibt auf diesem Rechner.',
   opening: 'Wird geöffnet …',
   exposed:
-    'Das # dieses Links war in %23 verwandelt worden, wohl von einem Mailfilter. Der Dienst hat den Schlüssel also gesehen. Bitten Sie um einen neuen Link, falls das wichtig ist.',
+    'Das # dieses Links war in %23 verwandelt worden, wohl von einem Mailfilter. Der Dienst hat den Schlüssel ' +
+    'also gesehen. Bitten Sie um einen neuen Link, falls das wichtig ist.',
 
   openedTitle: (files) => (files === 1 ? 'Eine Datei für Sie' : `${files} Dateien für Sie`),
   from: (name) => `Von ${name}`,
@@ -46,7 +48,8 @@ export const de: Words = {
   checked: 'Geprüft: Was Sie speichern, ist genau das, was gesendet wurde.',
   details: 'Einzelheiten',
   detailsText:
-    'Jeder Block wird mit seiner Blob-ID verglichen, und jedes Stück wird vor dem Speichern auf Echtheit geprüft. Der Dienst sieht weder Namen noch Schlüssel.',
+    'Jeder Block wird mit seiner Blob-ID verglichen, und jedes Stück wird vor dem Speichern auf Echtheit ' +
+    'geprüft. Der Dienst sieht weder Namen noch Schlüssel.',
   blobId: 'Blob-ID',
 
   saving: 'Wird gespeichert …',
@@ -201,7 +204,8 @@ export const de: Words = {
     unsupported: 'Das wurde mit einer neueren Version von Sealpin gemacht.',
     key_invalid: 'Das ist kein privater Schlüssel, der solche Dateien öffnet.',
     no_room:
-      'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie ein aktuelles Chrome oder Firefox auf einem Rechner, oder die Befehlszeile: sealpin receive.',
+      'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie ein aktuelles Chrome oder Firefox auf ' +
+      'einem Rechner, oder die Befehlszeile: sealpin receive.',
     cut_off:
       'Der Browser hat den Download vorzeitig beendet. Löschen Sie, was in Ihren Downloads liegt: Es ist nicht die ganze Datei.',
     disk_full: 'Auf diesem Gerät ist nicht genug Platz.',

@@ -15,7 +15,8 @@ export const en = {
   chooseFileHint: 'An .age or Sealpin file from this computer, or drop it here. It stays on this computer.',
   whatTitle: 'What this is',
   whatText:
-    'Sealpin keeps files encrypted on IPFS, a public network. The key is in the part of a link behind the #, which browsers send to nobody.',
+    'Sealpin keeps files encrypted on IPFS, a public network. The key is in the part of a link behind the #, ' +
+    'which browsers send to nobody.',
 
   askedTitle: 'Someone sent you files',
   askedTitleBlob: 'Someone sent you a file',
@@ -32,7 +33,8 @@ export const en = {
   keyFileHint: 'The file has the key that it was encrypted to. It stays on this computer.',
   opening: 'Opening …',
   exposed:
-    'The # of this link had been turned into %23, probably by a mail filter. So the service has seen the key. Ask the sender for a new link if that matters.',
+    'The # of this link had been turned into %23, probably by a mail filter. So the service has seen the key. ' +
+    'Ask the sender for a new link if that matters.',
 
   openedTitle: (files: number) => (files === 1 ? 'A file for you' : `${files} files for you`),
   from: (name: string) => `From ${name}`,
@@ -192,7 +194,8 @@ export const en = {
     unsupported: 'It was made with a newer version of Sealpin.',
     key_invalid: 'This is not a private key that opens such files.',
     no_room:
-      'This browser has no room for a file of this size. Use a current Chrome or Firefox on a computer, or the command line: sealpin receive.',
+      'This browser has no room for a file of this size. Use a current Chrome or Firefox on a computer, or the ' +
+      'command line: sealpin receive.',
     cut_off: 'The browser ended the download early. Delete what is in your downloads: it is not the whole file.',
     disk_full: 'There is not enough room on this device.',
     aborted: 'Cancelled. Nothing was kept.',

@@ -7,8 +7,9 @@ import type { Scope } from '../../shared/api.ts';
 import type { Recovery } from '../auth/recovery-file.ts';
 import { errorText, log } from '../log.ts';
 import { blockServiceOf } from '../pinning/configured.ts';
+import { AccountAccess } from './account-access.ts';
 import { AccountFiles } from './account-files.ts';
-import { Keys, type Authorized } from './account-keys.ts';
+import { Keys } from './account-keys.ts';
 import { AccountSettings, defaultSettings, type Settings } from './account-settings.ts';
 import { AccountRow, type AccountRecord, type Usage } from './account-row.ts';
 import { Administration, noAccount } from './administration.ts';
@@ -50,6 +51,13 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #events = new Events(this.#sql, () => this.now());
   readonly #registry = new KeyRegistry(this.#sql, this.#events);
   readonly #files = new Files(this.#sql, this.#events, () => this.now());
+  readonly #access = new AccountAccess({
+    row: this.#row,
+    registry: this.#registry,
+    settings: this.#settings,
+    enlist: () => this.ctx.waitUntil(this.#administration.enlist()),
+    now: () => this.now(),
+  });
   readonly #receipts = new Receipts(this.#sql);
   readonly #outbox = new Outbox(this.#sql, {
     send: (message, requestId) => send(this.env, this.#row.id, message, requestId),
@@ -70,7 +78,7 @@ export class Account extends DurableObject<AccountEnv> {
     outbox: this.#outbox,
     events: this.#events,
     account: () => this.#row.open?.id,
-    authorize: (hash: string, scope: Scope) => this.#authorize(hash, scope),
+    authorize: (hash: string, scope: Scope) => this.#access.authorize(hash, scope),
     alarmBy: (dueMs: number) => this.#alarm.by(dueMs),
     deliver: (ids: readonly number[]) => this.#deliver(ids),
     erased: () => this.erased(),
@@ -80,14 +88,14 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
-    authorize: (hash) => this.#authorize(hash, 'write'),
+    authorize: (hash) => this.#access.authorize(hash, 'write'),
     service: (id, requestId) => blockServiceOf(this.env, id, requestId),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
   readonly #shares = new Shares({
     ...this.#stores,
-    authorize: (hash) => this.#authorize(hash, 'share'),
+    authorize: (hash) => this.#access.authorize(hash, 'share'),
   });
   readonly #signed = new SignedRequests({
     ...this.#stores,
@@ -115,7 +123,6 @@ export class Account extends DurableObject<AccountEnv> {
     nextDue: () => this.#nextDue(),
     flushSoon: () => this.#flushSoon(),
   });
-  #isListed = this.#row.open === undefined || this.#settings.isListed;
   /** How long a claim lasts, for tests. */
   protected leaseMs: number | undefined;
 
@@ -182,9 +189,9 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** The account, what it uses, and the caller's key material. */
   about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage; settings: Settings }>> {
-    return this.#as(hash, undefined, (caller) => ({
+    return this.#access.as(hash, undefined, (caller) => ({
       ok: true,
-      ...this.#material(caller, true),
+      ...this.#access.material(caller, true),
       account: caller.account,
       usage: this.#row.usage(),
       settings: this.#settings.get(),
@@ -219,18 +226,18 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Lets an upload begin, and takes its claim. @param bytes of the body, where they are known */
   beginUpload(hash: string, fileId: string, claim: Claim | undefined, bytes = 0): Promise<Result<BegunUpload>> {
-    return this.#as(hash, 'write', async (caller) => {
+    return this.#access.as(hash, 'write', async (caller) => {
       const begun = this.#uploads.begin(claim, fileId, caller.key.id, bytes);
       if (!begun.ok) return begun;
       if (claim !== undefined) await this.#alarm.by(this.now() + pendingMs);
-      const material = this.#material(caller, begun.first?.mode === 'encrypted');
+      const material = this.#access.material(caller, begun.first?.mode === 'encrypted');
       return { ...begun, ...material, renewMs: this.#claims.renewMs() };
     });
   }
 
   /** Renews the claim of an upload that is running. */
   renewClaim(hash: string, fileId: string, claim: Claim): Promise<Result> {
-    return this.#as(hash, 'write', () => this.#claims.renew(claim, fileId) ?? { ok: true });
+    return this.#access.as(hash, 'write', () => this.#claims.renew(claim, fileId) ?? { ok: true });
   }
 
   /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
@@ -243,7 +250,7 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Writes the row of a part, then the reference, before the part is pinned. */
   intendPart(hash: string, part: NewPart): Promise<Result<PinPlan>> {
-    return this.#as(hash, 'write', async ({ account }) => {
+    return this.#access.as(hash, 'write', async ({ account }) => {
       const now = this.now();
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
@@ -263,12 +270,12 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Records that a part is pinned. It then stays for an hour, and longer with each part that follows. */
   commitPart(hash: string, part: Pick<NewPart, 'id' | 'uploadId'>): Promise<Result> {
-    return this.#as(hash, 'write', () => this.#uploads.commitPart(part) ?? { ok: true });
+    return this.#access.as(hash, 'write', () => this.#uploads.commitPart(part) ?? { ok: true });
   }
 
   /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
   prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
-    return this.#as(hash, 'write', async ({ key, account }) => {
+    return this.#access.as(hash, 'write', async ({ key, account }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
       const taken = this.#uploads.add(file, key.id, terms, createdAt);
@@ -301,12 +308,12 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** The caller's own sealed copy of the account's private key. */
   sealed(hash: string): Promise<Result<{ sealed: Uint8Array | null }>> {
-    return this.#as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#registry.sealed(key.id) }));
+    return this.#access.as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.#registry.sealed(key.id) }));
   }
 
   /** Events after a position, oldest first. */
   events(hash: string, o: { after: number | undefined; limit: number }): Promise<Result<EventPage>> {
-    return this.#as(hash, undefined, ({ key }) => this.#events.page(key, o));
+    return this.#access.as(hash, undefined, ({ key }) => this.#events.page(key, o));
   }
 
   /** Records openings that a share reports. */
@@ -350,33 +357,6 @@ export class Account extends DurableObject<AccountEnv> {
     ];
     const due = sources.map((each) => each.nextDue()).filter((each) => each !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);
-  }
-
-  /** Runs an operation for the caller with this key, if the key is valid and has the scope. */
-  async #as<T extends object>(
-    hash: string,
-    scope: Scope | undefined,
-    operation: (caller: Authorized) => Result<T> | Promise<Result<T>>,
-  ): Promise<Result<T>> {
-    const caller = this.#authorize(hash, scope);
-    return caller.ok ? await operation(caller) : caller;
-  }
-
-  #authorize(hash: string, scope: Scope | undefined): Result<Authorized> {
-    const account = this.#row.open;
-    if (account === undefined) return err('unauthorized');
-    const found = this.#registry.authorize(hash, scope, this.now());
-    if (!found.ok) return found;
-    if (this.#settings.get().disabled) return err('account_disabled');
-    if (!this.#isListed) {
-      this.#isListed = true;
-      this.ctx.waitUntil(this.#administration.enlist());
-    }
-    return { ok: true, key: found.key, account };
-  }
-
-  #material({ key, account }: Authorized, withSealed: boolean): KeyMaterial {
-    return { key, spki: account.spki, sealed: withSealed ? this.#registry.sealed(key.id) : null };
   }
 
   /** Removes the tables of a deleted account, when its outbox is empty. */

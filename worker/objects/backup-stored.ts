@@ -1,7 +1,7 @@
 /** What an account's backup has of API keys and files. */
 import type { BackupFile, BackupKey, Scope } from '../../shared/api.ts';
 import { bytesOf, msOf, optionalMs, optionalTime, section, textOf, timeOf, type Placed } from './backup-section.ts';
-import { beginningOf, numberOf, type FileRow } from './file-rows.ts';
+import { numberOf, recordOf, type FileRow } from './file-rows.ts';
 import type { KeyRow } from './key-registry.ts';
 
 type BackedUpKeyRow = KeyRow & {
@@ -64,22 +64,14 @@ function keyOf(row: BackedUpKeyRow): BackupKey {
 }
 
 function fileOf(row: BackedUpFileRow): BackupFile {
+  const record = recordOf(row);
   return {
+    ...record,
     number: row.seq,
-    fileId: row.file_id,
-    mode: row.mode,
-    filename: row.filename,
-    contentType: row.content_type,
-    bytes: row.bytes,
-    beginning: beginningOf(row.container),
-    cid: row.cid,
-    service: row.service,
     header: textOf(row.header),
-    createdAt: timeOf(row.created_at),
-    createdBy: row.created_by,
-    expiresAt: optionalTime(row.expires_at),
-    version: row.version ?? 0,
-    changedAt: optionalTime(row.changed_at),
+    createdAt: timeOf(record.createdAt),
+    expiresAt: optionalTime(record.expiresAt),
+    changedAt: optionalTime(record.changedAt),
     description: row.description,
     tags: JSON.parse(row.tags) as string[],
     denied: row.denied === 1,

@@ -1,12 +1,12 @@
 /**
- * Which blocks are below which roots: a client that reads a file block by block asks for them by their own CIDs. A row is only a hint
- * where to look: whether the root is stored here is asked each time, so that a row outlives its file without harm.
+ * Which blocks are below which roots: a client that reads a file block by block asks for them by their own CIDs. A row is only a hint where
+ * to look: whether the root is stored here is asked each time. Sixteen of the `Pin` objects have the rows, so that a file of any size
+ * costs sixteen calls at most.
  */
+import { firstByte, hex } from './shard-names.ts';
 
-type Row = { root: string };
-
-/** More roots of one block are not remembered: a leaf that so many files share, such as one of zeros, is found by any of them. */
-const maxRoots = 16;
+/** So many roots of a block are told: one that more files share, such as a leaf of zeros, is found by any of them. */
+const mostRoots = 16;
 
 /** The rows in an object's storage. Their table comes with the first one. */
 export class BlockRoots {
@@ -15,31 +15,55 @@ export class BlockRoots {
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#exists = sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'block_root'`).toArray().length > 0;
+    const names = sql.exec<{ name: string }>(`SELECT name FROM sqlite_master WHERE name LIKE 'block_%'`).toArray();
+    this.#exists = names.some(({ name }) => name === 'block_below');
+    // Builds before this one had rows in all 256 objects, of blocks that somebody had read.
+    if (names.some(({ name }) => name === 'block_root')) sql.exec('DROP TABLE block_root');
   }
 
   add(root: string, cids: readonly string[]): void {
-    if (!this.#exists)
-      this.#sql.exec(
-        'CREATE TABLE IF NOT EXISTS block_root (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root)) WITHOUT ROWID',
-      );
-    this.#exists = true;
+    if (!this.#exists) {
+      this.#sql.exec(`
+        CREATE TABLE IF NOT EXISTS block_below (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS block_below_root ON block_below (root);
+      `);
+      this.#exists = true;
+    }
     for (const cid of cids)
-      if (this.of(cid).length < maxRoots)
-        this.#sql.exec('INSERT INTO block_root (cid, root) VALUES (?, ?) ON CONFLICT DO NOTHING', cid, root);
+      this.#sql.exec('INSERT INTO block_below (cid, root) VALUES (?, ?) ON CONFLICT DO NOTHING', cid, root);
   }
 
-  /** The roots that a block was seen below. */
+  /** The roots that a block is below. */
   of(cid: string): string[] {
     if (!this.#exists) return [];
     return this.#sql
-      .exec<Row>('SELECT root FROM block_root WHERE cid = ?', cid)
+      .exec<{ root: string }>('SELECT root FROM block_below WHERE cid = ? LIMIT ?', cid, mostRoots)
       .toArray()
       .map(({ root }) => root);
   }
 
-  /** Forgets a root that is not stored any more. */
-  remove(cid: string, root: string): void {
-    if (this.#exists) this.#sql.exec('DELETE FROM block_root WHERE cid = ? AND root = ?', cid, root);
+  /** Forgets all blocks below a root. */
+  remove(root: string): void {
+    if (this.#exists) this.#sql.exec('DELETE FROM block_below WHERE root = ?', root);
   }
+}
+
+/** The name of the object that has the rows of a block. Rows are found by it. */
+export async function blockShardName(cid: string): Promise<string> {
+  return hex((await firstByte(cid)) & 0xf0);
+}
+
+/** The names of all objects that have rows of blocks. */
+export const blockShardNames: readonly string[] = Array.from({ length: 16 }, (_, digit) => hex(digit << 4));
+
+/** The blocks that each object has rows of. */
+export async function blocksByShard(cids: Iterable<string>): Promise<Map<string, string[]>> {
+  const shards = new Map<string, string[]>();
+  for (const cid of cids) {
+    const name = await blockShardName(cid);
+    const blocks = shards.get(name);
+    if (blocks === undefined) shards.set(name, [cid]);
+    else blocks.push(cid);
+  }
+  return shards;
 }

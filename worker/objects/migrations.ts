@@ -38,10 +38,9 @@ export class Migrations {
     return this.#running().find(({ source }) => source === service)?.target;
   }
 
-  /** Begins a migration, in a transaction of the caller's, or goes on with it. What is moving from `to` stays there. */
+  /** Begins a migration, in a transaction of the caller's, or goes on with it. The tables are there. What is moving from `to` stays there. */
   begin(from: string, to: string): void {
     const { rows, now } = this.#o;
-    rows.create();
     this.#sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
     const [known] = this.#running().filter(({ source, target }) => source === from && target === to);
     const cids = rows.wantedAt(from);

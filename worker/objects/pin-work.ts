@@ -315,8 +315,13 @@ export class PinWork {
     }
   }
 
-  /** The other services that hold a CID and may be asked; those that gave a wrong block last. */
+  /** The other services that hold a CID and may be asked. */
   #sources({ cid, service, request_id: requestId }: PinRow): BlockSource[] {
+    return this.sources(cid, { except: service, requestId });
+  }
+
+  /** The services that hold a CID and may be asked; those that gave a wrong block last. */
+  sources(cid: string, o: { except?: string; requestId?: string | null } = {}): BlockSource[] {
     const { env, rows, breakers, now } = this.#o;
     const configured = new Set(
       servicesOf(env)
@@ -325,11 +330,11 @@ export class PinWork {
     );
     const ids = rows
       .ofCid(cid)
-      .filter((row) => row.service !== service && row.state === 'live' && configured.has(row.service))
+      .filter((row) => row.service !== o.except && row.state === 'live' && configured.has(row.service))
       .filter((row) => breakers.openUntil(row.service) <= now())
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
-    return ids.map((id) => this.#watched(blockServiceOf(env, id, requestId ?? undefined)));
+    return ids.map((id) => this.#watched(blockServiceOf(env, id, o.requestId ?? undefined)));
   }
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */

@@ -14,8 +14,10 @@ import { errorText, log } from '../log.ts';
 import { blockServiceOf } from '../pinning/configured.ts';
 import type { Held } from '../pinning/contract.ts';
 import { Alarm, backoffMs } from './alarm.ts';
+import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breaker.ts';
+import { CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ownership } from './pin-ownership.ts';
@@ -24,12 +26,10 @@ import { homeOf, trust, type Home, type RemovedHome } from './pin-homes.ts';
 import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Result } from './result.ts';
+import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
 
-/** How long a call waits for another one on the same CID. */
-const waitMs = 10_000;
-/** How long one alarm works, and how many steps it does at most: of Cloudflare's 1,000 requests, each step makes some six. */
-const turn = { ms: 20_000, steps: 100 };
+/** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
+const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** When an upload is copied to other services: by then its root is pinned, as a rule. */
 const settledMs = 1_000;
 /** How long a verification may take that somebody waits for, in ms; it goes on afterwards. */
@@ -37,16 +37,16 @@ const verifyMs = 10_000;
 /** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
 const repairedMs = 60_000;
 
-/** The objects of this class, as one of them asks the first. */
-type FirstPinBinding = {
-  PIN: { getByName(name: string): { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+/** The objects of this class, as one of them asks others. */
+type PinObjects = {
+  PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
 };
 
 /** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
 export type PinPlan = { beside: boolean; pinned: boolean };
 
 /** One of the 256 objects that hold the references to pins. */
-export class Pin extends DurableObject<Env & FirstPinBinding> {
+export class Pin extends DurableObject<Env & PinObjects> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
@@ -61,15 +61,21 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     migrations: this.#migrations,
     now: () => this.now(),
   });
-  readonly #queues = new Map<string, Promise<void>>();
-  /** What the alarm does at the moment, by CID. */
-  readonly #interruptible = new Map<string, AbortController>();
+  readonly #index = new BlockIndex(this.#sql, {
+    shard: (name) => this.env.PIN.getByName(name),
+    isFile: (cid) => this.#rows.isFile(cid),
+    sources: (cid, requestId) => this.#work.sources(cid, { requestId }),
+    suspect: (cid, service) => this.#work.suspect(cid, service),
+    now: () => this.now(),
+  });
+  readonly #queue = new CidQueue();
 
-  constructor(ctx: DurableObjectState, env: Env & FirstPinBinding) {
+  constructor(ctx: DurableObjectState, env: Env & PinObjects) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
     // Objects from before there was a denylist.
     if (this.#rows.exists) this.#denylist.create();
+    if (this.#rows.exists) this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     if (this.#rows.exists) void ctx.blockConcurrencyWhile(() => this.#wake());
   }
@@ -87,7 +93,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false } = reference;
-    return await this.#interrupt<PinPlan>(cid, async () => {
+    return await this.#queue.interrupt<PinPlan>(cid, async () => {
       if (!this.#rows.exists) await this.#create();
       if (this.#denylist.since(cid) !== undefined)
         return err('forbidden', 'the operator of this service has put these bytes on its denylist');
@@ -95,16 +101,18 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
       if (row?.state === 'unpinning') {
         await this.#work.remove(row);
         row = this.#rows.find(cid, service);
-        if (row !== undefined) return err('overloaded', 'the same bytes are being removed', 5);
       }
       let held: Held;
       try {
+        const home = blockServiceOf(this.env, service, reference.requestId);
+        if (row?.state === 'unpinning' && home.ordersRequests !== true) return beingRemoved();
         if (row?.state === 'lost' && row.damaged !== null) {
           // The service has kept it instead of the one that was sent.
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await blockServiceOf(this.env, service, reference.requestId).stat(cid, AbortSignal.timeout(requestMs));
+        held = await home.stat(cid, AbortSignal.timeout(requestMs));
+        if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
       } catch (error) {
         log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
@@ -120,6 +128,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
         if (!isPart) this.#work.addHomes(cid, reference.requestId ?? null);
+        if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
         // The upload that follows is to repair it, and may fail.
         if (row !== undefined && row.state !== 'live') {
           this.#work.readAll(row);
@@ -137,12 +146,13 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
    */
   async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedHome[] }>> {
     const { cid, service, requestId = null } = reference;
-    return await this.#interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
+    return await this.#queue.interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
       if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
       const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
       const { rows, isLast } = this.ctx.storage.transactionSync(() => {
         this.#rows.removeReference(reference);
         const isLast = !this.#rows.isReferenced(cid);
+        if (!this.#rows.isFile(cid)) this.#index.remove(cid);
         const rows = this.#rows.ofCid(cid);
         if (isLast) for (const row of rows) this.#rows.change(row, removed);
         return { rows, isLast };
@@ -174,20 +184,20 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
   }
 
-  /** Remembers blocks as those of a root. */
+  /** Remembers blocks as those below a root. */
   async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
     this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
     return { ok: true };
   }
 
-  /** The roots that a block was seen below, whether they are stored or not. */
+  /** The roots that a block is below, whether they are stored or not. */
   async rootsOf(cid: string): Promise<Result<{ roots: string[] }>> {
     return { ok: true, roots: this.#blocks.of(cid) };
   }
 
-  /** Forgets that a block is below a root. */
-  async forgetRoot(cid: string, root: string): Promise<Result> {
-    this.#blocks.remove(cid, root);
+  /** Forgets the blocks below a root. */
+  async removeBlocks(root: string): Promise<Result> {
+    this.#blocks.remove(root);
     return { ok: true };
   }
 
@@ -196,7 +206,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
    * @returns a page of the accounts that have a reference to it, whose files are to be denied as well
    */
   async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
-    return await this.#interrupt<{ accounts: string[] }>(cid, async () => {
+    return await this.#queue.interrupt<{ accounts: string[] }>(cid, async () => {
       if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
       if (!this.#rows.exists) await this.#create();
       if (denied) this.#denylist.add(cid, this.now());
@@ -244,8 +254,12 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     const until = Date.now() + verifyMs;
     const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
       from !== null && due !== null && due <= this.now() && this.#breakers.openUntil(service) <= this.now();
-    for (let row = held().find(isPending); row !== undefined && Date.now() < until; row = held().find(isPending))
-      await this.#step(row);
+    while (Date.now() < until) {
+      const row = held().find(isPending);
+      if (row !== undefined) await this.#step(row);
+      // The alarm may be at work on another one.
+      else if (!(await this.#queue.ended(cid))) break;
+    }
     const isDone = held().every(({ read_from: from }) => from === null);
     return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
   }
@@ -271,6 +285,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
   async migrate(from: string, to: string): Promise<Result> {
     if (!this.#rows.exists && !this.#isFirst()) return { ok: true };
+    if (!this.#rows.exists) await this.#create();
     this.ctx.storage.transactionSync(() => this.#migrations.begin(from, to));
     await this.#wake();
     return { ok: true };
@@ -291,10 +306,13 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   override async alarm(): Promise<void> {
     try {
       const until = Date.now() + turn.ms;
-      for (let steps = 0; steps < turn.steps && Date.now() < until; steps += 1) {
+      for (let requests = 0; requests < turn.requests && Date.now() < until;) {
         const row = this.#nextDue();
-        if (row === undefined) break;
-        await this.#step(row);
+        const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
+        if (row !== undefined) await this.#step(row);
+        else if (root !== undefined) requests += await this.#indexBlocks(root);
+        else break;
+        requests += turn.ofStep;
       }
       await this.#alarm.reset(this.#nextTime());
     } catch (error) {
@@ -309,6 +327,7 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
     this.ctx.storage.transactionSync(() => {
       this.#rows.create();
       this.#denylist.create();
+      this.#index.create(this.now());
       const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
       for (const { from, to } of running) this.#migrations.begin(from, to);
     });
@@ -333,8 +352,9 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
   /** When there is something to do, in ms. */
   #nextTime(): number | undefined {
     if (!this.#rows.exists) return undefined;
-    const times = this.#rows.dues().map(({ service, due }) => Math.max(due, this.#breakers.openUntil(service)));
-    return times.length === 0 ? undefined : Math.min(...times);
+    const rows = this.#rows.dues().map(({ service, due }) => Math.max(due, this.#breakers.openUntil(service)));
+    const times = [...rows, this.#index.nextTime() ?? Infinity];
+    return Math.min(...times) === Infinity ? undefined : Math.min(...times);
   }
 
   async #wake(): Promise<void> {
@@ -344,43 +364,26 @@ export class Pin extends DurableObject<Env & FirstPinBinding> {
 
   /** Does what is due next for a row, unless somebody is at work on the CID. */
   async #step({ cid, service }: PinRow): Promise<void> {
-    const done = await this.#serialize(cid, async () => {
+    const done = await this.#queue.inBackground(cid, async (signal) => {
       const row = this.#rows.find(cid, service);
-      if (row === undefined || row.due === null || row.due > this.now()) return { ok: true };
-      const stop = new AbortController();
-      this.#interruptible.set(cid, stop);
-      try {
-        await this.#work.next(row, stop.signal);
-      } finally {
-        this.#interruptible.delete(cid);
-      }
-      return { ok: true };
+      if (row === undefined || row.due === null || row.due > this.now()) return;
+      await this.#work.next(row, signal);
     });
     if (!done.ok) this.#rows.change({ cid, service }, { due: this.now() + waitMs });
   }
 
-  /** Runs an operation that somebody waits for, before what the alarm does. */
-  async #interrupt<T extends object>(cid: string, operation: () => Promise<Result<T>>): Promise<Result<T>> {
-    this.#interruptible.get(cid)?.abort(new Error('a request comes first'));
-    return await this.#serialize(cid, operation);
+  /** Brings the rows of the blocks below a root in order. @returns how many requests it made */
+  async #indexBlocks(root: string): Promise<number> {
+    let requests = 0;
+    const done = await this.#queue.inBackground(root, async (signal) => {
+      requests = await this.#index.next(root, signal);
+    });
+    if (!done.ok) this.#index.postpone(root, waitMs);
+    return requests;
   }
+}
 
-  /** Runs the operations on a CID one after the other. */
-  async #serialize<T extends object>(cid: string, operation: () => Promise<Result<T>>): Promise<Result<T>> {
-    const before = this.#queues.get(cid) ?? Promise.resolve();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const mine = before.then(() => promise);
-    this.#queues.set(cid, mine);
-    let timer: ReturnType<typeof setTimeout> | null = null;
-    try {
-      const late = new Promise<'late'>((done) => (timer = setTimeout(() => done('late'), waitMs)));
-      if ((await Promise.race([before, late])) === 'late')
-        return err('overloaded', 'the same bytes are being stored or removed', 5);
-      return await operation();
-    } finally {
-      clearTimeout(timer);
-      resolve();
-      if (this.#queues.get(cid) === mine) this.#queues.delete(cid);
-    }
-  }
+/** A request to remove a pin could arrive after one that makes it again. */
+function beingRemoved(): Failure {
+  return err('overloaded', 'the same bytes are being removed', 5);
 }

@@ -50,7 +50,10 @@ export class ResumableUploads extends RpcTarget {
     this.#o = { ...options, rows, finisher: new UploadFinisher({ ...options, rows, endedMs }) };
   }
 
-  /** Begins an upload, unless a first request with this claim has. @param fileExpiresAt when its file is deleted, in ms; null: not by itself */
+  /**
+   * Begins an upload, unless a first request with this claim has.
+   * @param fileExpiresAt when its file is deleted, in ms; null: not by itself
+   */
   async create(
     hash: string,
     upload: NewUpload,

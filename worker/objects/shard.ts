@@ -1,6 +1,7 @@
-/** Which of the 256 `Pin` objects is responsible for a CID. */
+/** The 256 `Pin` objects: the one that is responsible for a CID, and many at once. */
 import { askInBatches } from './batches.ts';
 import type { Pin } from './pin.ts';
+import { shardName } from './shard-names.ts';
 
 /** The binding of the objects `Pin`, for those that call them. */
 export type PinBinding = { PIN: DurableObjectNamespace<Pin> };
@@ -9,22 +10,6 @@ export type PinBinding = { PIN: DurableObjectNamespace<Pin> };
 export async function pinOf(env: PinBinding, cid: string): Promise<DurableObjectStub<Pin>> {
   return env.PIN.getByName(await shardName(cid));
 }
-
-/**
- * The name of the object: the first byte of SHA-256 of the CID's text, in hex. It never changes, because rows are
- * found by it.
- */
-export async function shardName(cid: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(cid));
-  return hex(new DataView(digest).getUint8(0));
-}
-
-function hex(byte: number): string {
-  return byte.toString(16).padStart(2, '0');
-}
-
-/** The names of all objects. */
-export const shardNames: readonly string[] = Array.from({ length: 256 }, (_, byte) => hex(byte));
 
 /** Asks objects, some at once. @returns the answers in the order of the names; stops after the batch in which `isEnough` holds */
 export async function askShards<T>(

@@ -37,7 +37,8 @@ export type ShareRow = {
 };
 
 /** The columns of a row, with its files as a JSON array in the order in which they were named. */
-export const shareColumns = `*, (SELECT json_group_array(file_id) FROM (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files`;
+export const shareColumns = `*, (SELECT json_group_array(file_id) FROM
+  (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files`;
 
 /** The shares in an object's storage. */
 export class ShareRows {

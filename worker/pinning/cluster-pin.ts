@@ -57,6 +57,7 @@ export async function pinAtPeers(
   let requestedAt = Date.now();
   let doubtAt = requestedAt + doubtMs;
   let isRecovered = false;
+  let isRepeated = false;
   for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
     const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
     if (isReplicated(statuses, min)) return;
@@ -65,12 +66,18 @@ export async function pinAtPeers(
       throw new SealpinError('pinning_timeout', `${id} did not pin ${cid} in time: ${summary(statuses)}`);
     if (now > doubtAt) {
       const message = await missing();
-      if (message !== undefined && statuses.every(({ status }) => status !== 'pinned')) {
+      const isHeld = statuses.some(({ status }) => status === 'pinned');
+      if (message !== undefined && !isHeld) {
         // The Kubos would search for minutes, and none could collect garbage meanwhile.
         await peers.first(({ rest }) => rest.unpin(cid, signal));
         if ((await missing()) !== undefined) throw missingError(id, cid, message);
         // Somebody else has sent the blocks since, and relies on the pin.
         ({ min } = await request());
+      } else if (!isHeld && !isRepeated && statuses.some(({ status }) => inProgress.includes(status))) {
+        // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s (Kubo 0.42). A new pin asks at once.
+        await peers.first(({ rest }) => rest.unpin(cid, signal));
+        ({ min } = await request());
+        isRepeated = true;
       }
       doubtAt = Date.now() + doubtMs;
     }
@@ -93,10 +100,13 @@ export async function pinAtPeers(
   }
 }
 
-/** Waits until no Kubo holds a pin that the peers agreed to remove. @throws pinning_unavailable while one peer cannot be asked */
+/**
+ * Waits until no Kubo holds a pin of that name, which the peers agreed to remove. A peer that was killed may have answered before it
+ * learned of the pin, for a minute: so it is removed at each that knows it. @throws pinning_unavailable while one peer cannot be asked
+ */
 export async function unpinnedAtPeers(
   peers: Failover<ClusterPeer>,
-  { cid, unpinMs, signal }: { cid: string; unpinMs: number; signal: AbortSignal },
+  { cid, name, unpinMs, signal }: { cid: string; name: string; unpinMs: number; signal: AbortSignal },
 ): Promise<void> {
   const deadline = Date.now() + unpinMs;
   await Promise.all(
@@ -104,6 +114,9 @@ export async function unpinnedAtPeers(
       for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
         const statuses = await rest.statuses(cid, true, signal);
         if (statuses.every(({ status }) => status === 'unpinned')) return;
+        const pin = await rest.agreed(cid, signal);
+        if (pin !== undefined && pin.name !== name) return;
+        if (pin !== undefined) await rest.unpin(cid, signal);
         if (Date.now() > deadline)
           throw new SealpinError('pinning_timeout', `${cid} was not unpinned in time: ${summary(statuses)}`);
         await sleep(waitMs, signal);

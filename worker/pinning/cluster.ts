@@ -91,7 +91,7 @@ export function cluster(o: ClusterOptions): PinningService {
     if (pin !== undefined && pin.name !== pinName) return 'foreign';
     const isRemoved = pin !== undefined && (await peers.first(({ rest }) => rest.unpin(cid, signal)));
     // Also where there was none: a peer that was down may not know of the removal yet.
-    await unpinnedAtPeers(peers, { cid, unpinMs: responseMs, signal });
+    await unpinnedAtPeers(peers, { cid, name: pinName, unpinMs: responseMs, signal });
     return isRemoved ? 'removed' : 'absent';
   }
 
@@ -100,6 +100,8 @@ export function cluster(o: ClusterOptions): PinningService {
     takes: 'blocks',
     // The Kubo of the peer does.
     verifiesImports: true,
+    // The peers agree on pins and removals, and carry out what was agreed last; a removal is confirmed by peers one by one.
+    ordersRequests: true,
 
     importBlocks,
     unpin,

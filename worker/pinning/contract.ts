@@ -52,6 +52,12 @@ export interface PinningService {
   readonly verifiesImports: boolean;
 
   /**
+   * Whether a pin that is requested after a removal, which `stat` reports as absent, stays whatever becomes of the rest of that removal.
+   * Otherwise the caller waits until the removal is confirmed.
+   */
+  readonly ordersRequests?: boolean;
+
+  /**
    * Opens an import. A service must not hold a lock for as long as a client takes, so the caller ends an import after some seconds,
    * whatever has arrived until then.
    * @param signal ends the request @returns at once; the request goes out with the first block

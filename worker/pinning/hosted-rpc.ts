@@ -138,13 +138,7 @@ export function car(o: CarOptions): PinningService {
       });
     },
 
-    async ping(signal) {
-      const result = await ask('version', {}, signal);
-      if ('message' in result) throw refused(result.message);
-      const { Version } = result.first;
-      if (typeof Version !== 'string') throw failed('its response to version has no Version');
-      return { version: Version };
-    },
+    ping: (signal) => client.ping(signal, responseMs),
   };
 }
 

@@ -37,7 +37,7 @@ type Request = {
 /** The body of a request, streamed. */
 type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
 
-/** The largest response in JSON. */
+/** The largest response in JSON, where the caller does not expect a larger one. */
 const maxResponseBytes = 65_536;
 
 /** Makes the client of an API, as functions that know how its failures are reported. */
@@ -165,12 +165,12 @@ export function httpClient(o: HttpOptions, api: Api) {
     }
   }
 
-  async function readText(response: Response): Promise<string> {
+  async function readText(response: Response, maxBytes: number): Promise<string> {
     if (response.status === 200 && response.headers.get('content-type')?.startsWith('text/html')) {
       await response.body?.cancel();
       throw notTheApi('it answered with a page in HTML');
     }
-    return new TextDecoder().decode(await readBody(response, maxResponseBytes)).trim();
+    return new TextDecoder().decode(await readBody(response, maxBytes)).trim();
   }
 
   function recordOf(text: string, status: number): JsonRecord {
@@ -180,13 +180,13 @@ export function httpClient(o: HttpOptions, api: Api) {
   }
 
   /** The object of a whole response in JSON. */
-  async function readRecord(response: Response): Promise<JsonRecord> {
-    return recordOf(await readText(response), response.status);
+  async function readRecord(response: Response, maxBytes = maxResponseBytes): Promise<JsonRecord> {
+    return recordOf(await readText(response, maxBytes), response.status);
   }
 
   /** The objects of a whole response in JSON, one a line. There is one at least. */
   async function readRecords(response: Response): Promise<JsonRecord[]> {
-    return (await readText(response)).split('\n').map((line) => recordOf(line, response.status));
+    return (await readText(response, maxResponseBytes)).split('\n').map((line) => recordOf(line, response.status));
   }
 
   return {

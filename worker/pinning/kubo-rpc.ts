@@ -50,5 +50,14 @@ export function rpc(o: HttpOptions) {
     return client.withTimeout(signal, timeoutMs, async (limited) => parse(await send(command, query, limited)));
   }
 
-  return { ...client, ask, send, parse };
+  /** Asks for the version of the node, which shows that it responds and lets us in. */
+  async function ping(signal: AbortSignal, timeoutMs: number): Promise<{ version: string }> {
+    const result = await ask('version', {}, signal, timeoutMs);
+    if ('message' in result) throw client.refused(result.message);
+    const { Version } = result.first;
+    if (typeof Version !== 'string') throw client.failed('its response to version has no Version');
+    return { version: Version };
+  }
+
+  return { ...client, ask, ping, send, parse };
 }

@@ -140,12 +140,6 @@ export function kubo(o: KuboOptions): PinningService {
         return body as ReadableStream<Uint8Array>;
       }),
 
-    async ping(signal) {
-      const result = await ask('version', {}, signal);
-      if ('message' in result) throw refused(result.message);
-      const { Version } = result.first;
-      if (typeof Version !== 'string') throw failed('its response to version has no Version');
-      return { version: Version };
-    },
+    ping: (signal) => client.ping(signal, responseMs),
   };
 }

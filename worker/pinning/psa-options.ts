@@ -22,7 +22,7 @@ const Options = v.strictObject(
 /** How such a service is configured: `{"url", "tokenSecret"?, "headers"?, "origins"?}`. */
 export const psaAdapter: Adapter<typeof Options> = {
   options: Options,
-  triedAgainst: 'the API of IPFS Cluster 1.1.6; no hosted service',
+  triedAgainst: 'the API of IPFS Cluster 1.1.6, and the server of Helia 1.0.4; no hosted service',
   make({ url, tokenSecret, headers, origins }, context) {
     const { id, pinName, fetch } = context;
     return psa({ id, url, headers: authorized(headers, tokenSecret, context), origins, pinName, fetch });

@@ -17,7 +17,14 @@ export type PsaOptions = HttpOptions & {
 };
 
 /** A pin as the service lists it. */
-type Listed = { requestId: string; cid: string; name: string | undefined; status: string; details: string };
+type Listed = {
+  requestId: string;
+  cid: string;
+  name: string | undefined;
+  status: string;
+  details: string;
+  createdMs: number;
+};
 
 const api = {
   path: '',
@@ -28,8 +35,10 @@ const api = {
 
 /** All of them: by default a service lists what is pinned. */
 const everyStatus = 'queued,pinning,pinned,failed';
-/** The most that a service lists at once; by default 10. */
-const mostListed = 1000;
+/** How many pins are asked for at once; by default a service lists 10. */
+const pagePins = 100;
+/** The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in addresses of 200 bytes. */
+const maxResponseBytes = 1_048_576;
 /** How often a service is asked whether a pin is gone that it removes later, and the wait between, in ms. */
 const removal = { asks: 8, everyMs: 250 };
 
@@ -51,7 +60,7 @@ export function psa(o: PsaOptions): Replica {
         await response.body?.cancel();
         return {};
       }
-      const record = await client.readRecord(response);
+      const record = await client.readRecord(response, maxResponseBytes);
       return response.ok ? record : refuse(response.status, record, method, path);
     });
   }
@@ -68,21 +77,40 @@ export function psa(o: PsaOptions): Replica {
   }
 
   function listedOf(value: unknown): Listed {
-    const { requestid, status, pin, info } = isRecord(value) ? value : {};
+    const { requestid, status, created, pin, info } = isRecord(value) ? value : {};
     if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
       throw client.failed('its response does not describe a pin');
     const { cid, name } = pin;
     if (typeof cid !== 'string') throw client.failed('its response has a pin without CID');
     const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
-    return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details };
+    const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
+    return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
   }
 
-  /** What is requested for a CID, also by others. */
-  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
-    const query = { cid, status: everyStatus, limit: String(mostListed) };
-    const { results } = await ask('GET', 'pins', signal, { query });
+  /** A page of what is requested, the newest first. @param query which of it */
+  async function page(
+    query: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<{ listed: Listed[]; isLast: boolean }> {
+    const { count, results } = await ask('GET', 'pins', signal, { query });
     if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
-    return results.map(listedOf).filter((each) => each.cid === cid);
+    return { listed: results.map(listedOf), isLast: typeof count !== 'number' || count <= results.length };
+  }
+
+  /** What is requested for a CID, also by others. A service that lists other CIDs as well is asked page by page. */
+  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
+    const found = new Map<string, Listed>();
+    const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
+    for (;;) {
+      const known = found.size;
+      const { listed, isLast } = await page(query, signal);
+      for (const each of listed) found.set(each.requestId, each);
+      const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
+      if (isLast || found.size === known || Number.isNaN(oldestMs)) break;
+      // Others may be of the same millisecond, which `before` leaves out.
+      query['before'] = new Date(oldestMs + 1).toISOString();
+    }
+    return [...found.values()].filter((each) => each.cid === cid);
   }
 
   const isOurs = ({ name }: Listed): boolean => name === pinName;
@@ -136,8 +164,7 @@ export function psa(o: PsaOptions): Replica {
     },
 
     async ping(signal) {
-      const { results } = await ask('GET', 'pins', signal, { query: { limit: '1' } });
-      if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
+      await page({ limit: '1' }, signal);
       return {};
     },
   };

@@ -3,7 +3,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { linksOf, parseCid, type BlockSource } from '../../shared/ipfs/index.ts';
 import type { Bindings, Ctx } from '../http/app.ts';
 import { unwrap } from '../objects/result.ts';
-import { pinOf, shardName } from '../objects/shard.ts';
+import { blocksByShard, blockShardName } from '../objects/block-roots.ts';
+import { pinOf } from '../objects/shard.ts';
 import { configuredHomes } from './homes.ts';
 
 /** The root of a file that lives here and has the block, which may be the block itself, and the services that hold it. */
@@ -21,12 +22,11 @@ export async function placeOf(c: Ctx, cid: string): Promise<Place | undefined> {
   if (services.length > 0) return { root: cid, homes: configuredHomes(c, services) };
   if (gone) throw new SealpinError('gone');
   let refusal: SealpinError | undefined;
-  for (const root of (await unwrap(pin.rootsOf(cid))).roots) {
+  for (const root of (await unwrap(env.PIN.getByName(await blockShardName(cid)).rootsOf(cid))).roots) {
     try {
       const found = await unwrap((await pinOf(env, root)).services(root));
       if (found.services.length > 0) return { root, homes: configuredHomes(c, found.services) };
       if (found.gone) refusal ??= new SealpinError('gone');
-      else await unwrap(pin.forgetRoot(cid, root));
     } catch (error) {
       if (!isSealpinError(error, 'content_denied')) throw error;
       refusal = error;
@@ -41,22 +41,15 @@ const remembered = new Set<string>();
 const maxRemembered = 4096;
 
 /**
- * Remembers the blocks that a node links to as those of its root. A client that reads a file block by block gets each node before what is
- * below it, so all blocks are known by the time that they are asked for.
+ * Remembers the blocks that a node links to as those below its root, as the alarm of `Pin` does some seconds after an upload. A client
+ * that is faster gets each node before what is below it, so all blocks are known by the time that they are asked for.
  * @param block verified
  */
 export async function rememberBlocks(env: Bindings, root: string, cid: string, block: Uint8Array): Promise<void> {
   const key = `${root} ${cid}`;
   if (parseCid(cid).codec === 'raw' || remembered.has(key)) return;
-  const shards = new Map<string, Set<string>>();
-  for (const { text } of linksOf(block)) {
-    const name = await shardName(text);
-    const cids = shards.get(name) ?? new Set<string>();
-    shards.set(name, cids.add(text));
-  }
-  await Promise.all(
-    [...shards].map(async ([name, cids]) => unwrap(env.PIN.getByName(name).addBlocks(root, [...cids]))),
-  );
+  const shards = await blocksByShard(new Set(linksOf(block).map(({ text }) => text)));
+  await Promise.all([...shards].map(async ([name, cids]) => unwrap(env.PIN.getByName(name).addBlocks(root, cids))));
   remembered.add(key);
   const [oldest] = remembered;
   if (remembered.size > maxRemembered && oldest !== undefined) remembered.delete(oldest);

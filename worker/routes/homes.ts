@@ -53,7 +53,7 @@ export async function homesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSo
   return configuredHomes(c, services.length > 0 ? services : [service]);
 }
 
-/** The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped as long as there is another one. */
+/** The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped if there is another. */
 export function configuredHomes({ env, var: { requestId } }: Ctx, ids: readonly string[]): BlockSource[] {
   const known = new Set(
     servicesOf(env)

@@ -159,7 +159,7 @@ async function requirePlace(c: Ctx, cid: string): Promise<Place> {
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
   throw new SealpinError('not_found', 'no file here has this block, as far as is known', {
-    hint: 'ask for the root of the file: what is below a node is known once the node was asked for with format=raw',
+    hint: 'ask for the root of the file; what is below it is known some seconds after the upload',
   });
 }
 

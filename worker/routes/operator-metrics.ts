@@ -11,7 +11,8 @@ import type { Counter } from '../objects/metrics.ts';
 import { metricsOf } from '../objects/metrics-binding.ts';
 import type { PinGauges } from '../objects/pin-gauges.ts';
 import { unwrap } from '../objects/result.ts';
-import { askShards, shardNames } from '../objects/shard.ts';
+import { askShards } from '../objects/shard.ts';
+import { shardNames } from '../objects/shard-names.ts';
 import { stateOf } from './health.ts';
 
 /** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */

@@ -95,7 +95,8 @@ export const operatorRoutes: readonly Route[] = [
     operationId: 'backUpAccount',
     summary: 'A page of the backup of an account: what its objects hold of keys, files, shares, receipts and events',
     description:
-      'No key that opens a file is in it: API keys are hashes; headers, the private key of the account and the records of shares are sealed. `next` is null on the last page.',
+      'No key that opens a file is in it: API keys are hashes; headers, the private key of the account and the ' +
+      'records of shares are sealed. `next` is null on the last page.',
     params: { id: AccountId },
     who: 'operator',
     query: BackupQuery,
@@ -109,7 +110,8 @@ export const operatorRoutes: readonly Route[] = [
     operationId: 'restoreAccount',
     summary: 'Restores a page of a backup, in the order of the pages, into a service that does not have the account',
     description:
-      'A page may be repeated. The keys of the account are disabled until the last page is restored. `unpinned` names files whose bytes the pinning service does not hold.',
+      'A page may be repeated. The keys of the account are disabled until the last page is restored. `unpinned` ' +
+      'names files whose bytes the pinning service does not hold.',
     params: { id: AccountId },
     who: 'operator',
     body: { [json]: BackupPage },

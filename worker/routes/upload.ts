@@ -294,7 +294,9 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   }
   if (forms.includes(essence)) {
     throw new SealpinError('unsupported_media_type', `the body is a form (${essence}), not the file itself`, {
-      hint: `send the bytes: curl -X POST -T FILE -H 'Content-Type: application/octet-stream' …/v1/storage/${mode}; or JSON with its type, application/json`,
+      hint:
+        `send the bytes: curl -X POST -T FILE -H 'Content-Type: application/octet-stream' ` +
+        `…/v1/storage/${mode}; or JSON with its type, application/json`,
     });
   }
   if (contentType.length > 255 || !/^[\t -~]*$/.test(contentType)) {

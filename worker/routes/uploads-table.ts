@@ -60,7 +60,9 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       method: 'post',
       path,
       operationId: `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`,
-      summary: `Begins an upload that may be continued, ${mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'}`,
+      summary:
+        'Begins an upload that may be continued, ' +
+        (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
       who: 'key',
       scope: 'write',
       requiredHeaders: version,

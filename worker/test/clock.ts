@@ -167,8 +167,15 @@ export class Pin extends RealPin {
     );
   }
 
-  rows(table: 'pin' | 'reference'): Row[] {
-    return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
+  rows(table: 'pin' | 'reference' | 'block_index' | 'block_below'): Row[] {
+    const { sql } = this.ctx.storage;
+    const isThere = sql.exec('SELECT 1 FROM sqlite_master WHERE name = ?', table).toArray().length > 0;
+    return isThere ? sql.exec<Row>(`SELECT * FROM ${table}`).toArray() : [];
+  }
+
+  /** Makes the object one of the version before blocks were found by their own CIDs. */
+  forgetBlocks(): void {
+    this.ctx.storage.sql.exec('DROP TABLE IF EXISTS block_index; DROP TABLE IF EXISTS block_below');
   }
 
   tables(): number {

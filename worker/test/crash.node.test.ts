@@ -2,39 +2,32 @@
  * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a whole file or none, and no pin
  * without a row.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, Receipt, StoredFile } from '../../shared/api.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { client, jsonOf, problemOf } from './client.ts';
+import { keepState, type KeptState } from './kept-state.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from './stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let peer: Peer;
 let service: Service;
 let count = 0;
 
-const start = (): Promise<Service> =>
-  startService({ entry: 'worker/test/clock.ts', dir, node, through: () => peer.url });
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-crash-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  peer = await startPeer(node.url);
+  kept = await keepState('crash');
+  peer = await startPeer(kept.node.url);
   service = await start();
 });
 afterAll(async () => {
   await service.close();
   await peer.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 
 let owner: Owner;

@@ -1,42 +1,34 @@
 /** Events: each thing that happens is one of them, once and in order, also while the service dies and objects do not respond. */
-import { readdirSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { DatabaseSync } from 'node:sqlite';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountEvent, EventList, NewApiKeyResponse, Scope, Share } from '../../shared/api.ts';
-import { startNode, type RunningNode } from '../../testkit/node.ts';
-import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
+import { changeDatabases, keepState, type KeptState } from './kept-state.ts';
 import { accountObject, newOwner, shareObject, type Owner } from './stored-state.ts';
 
 const dayMs = 86_400_000;
 /** A share whose clock is so far ahead rings its alarm when the test does, however slow the machine is. */
 const aheadMs = 3_600_000;
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let service: Service;
 let owner: Owner;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-events-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  kept = await keepState('events');
   service = await start();
 });
 afterAll(async () => {
   await service.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 beforeEach(async () => {
   owner = await newOwner(service);
 });
 
-async function again(change: () => void = () => undefined): Promise<void> {
+async function again(change?: () => Promise<void>): Promise<void> {
   await service.close();
-  change();
+  await change?.();
   service = await start();
   owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
@@ -236,20 +228,11 @@ describe('the opening of a share', () => {
 
 it('an account and a share from before there were events have them from now on', async () => {
   const { id } = await newShare();
-  await again(() => {
-    for (const [name, statements] of [
-      ['Account', 'DROP TABLE event'],
-      ['Share', 'DROP TABLE origin; DROP TABLE opening'],
-    ] as const) {
-      const folder = join(dir, 'state', 'do', `sealpin-${name}`);
-      for (const file of readdirSync(folder).filter((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))) {
-        const database = new DatabaseSync(join(folder, file));
-        if (database.prepare(`SELECT 1 FROM sqlite_master WHERE name IN ('event', 'origin')`).get() !== undefined)
-          database.exec(statements);
-        database.close();
-      }
-    }
-  });
+  await again(() =>
+    changeDatabases(kept.dir, (database) => {
+      database.exec('DROP TABLE IF EXISTS event; DROP TABLE IF EXISTS origin; DROP TABLE IF EXISTS opening');
+    }),
+  );
   expect(await page()).toEqual({ events: [], more: false });
   await open(id);
   const { fileId } = await owner.call.store('plain', 'x');

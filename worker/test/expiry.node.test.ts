@@ -1,12 +1,8 @@
 /** Files that expire, and the receipts of files that are gone. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeletedFiles, Receipt, Share, StoredFile } from '../../shared/api.ts';
-import { startNode } from '../../testkit/node.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+import { changeDatabases, keepState } from './kept-state.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from './stored-state.ts';
 
@@ -193,20 +189,16 @@ describe('many files', () => {
 });
 
 it('files expire in an account from a version in which they did not', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-expiry-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  const start = () => startService({ entry: 'worker/test/clock.ts', dir, node });
+  const kept = await keepState('expiry');
+  const start = () => startService({ entry: 'worker/test/clock.ts', ...kept });
   let older = await start();
   try {
     const { id, call } = await newOwner(older);
     const { fileId } = await call.store('encrypted', 'stored before');
     await older.close();
-    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-      const db = new DatabaseSync(join(dir, 'state', path));
+    await changeDatabases(kept.dir, (db) => {
       db.exec('DROP TABLE IF EXISTS file_detail; DROP TABLE IF EXISTS file_tag; DROP TABLE IF EXISTS receipt');
-      db.close();
-    }
+    });
     older = await start();
     const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
     expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
@@ -217,7 +209,6 @@ it('files expire in an account from a version in which they did not', async () =
     expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'deleted' });
   } finally {
     await older.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
+    await kept.close();
   }
 });

@@ -1,4 +1,4 @@
-/** The reader of JSON uploads against JSON.parse: both accept the same documents, and read the same from them. In workerd, whose base64 it uses. */
+/** The reader of JSON uploads against JSON.parse: both accept the same, and read the same. In workerd, whose base64 it uses. */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { isSealpinError } from '../../shared/errors.ts';

@@ -1,8 +1,4 @@
 /** The operator's routes: accounts as a whole, and the denylist. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import type {
   AccountDetails,
@@ -14,32 +10,29 @@ import type {
   ResumableUpload,
 } from '../../shared/api.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
-import { startNode, type RunningNode } from '../../testkit/node.ts';
-import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { listed } from '../auth/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
+import { changeDatabases, hasTable, keepState, type KeptState } from './kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from './stored-state.ts';
 import { create, patch } from './uploads/tus.ts';
 
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let service: Service;
 let operator: Client;
 let owner: Owner;
 async function begin(): Promise<void> {
   const vars = { CORS_ORIGINS: 'https://a.example, https://b.example' };
-  service = await startService({ entry: 'worker/test/clock.ts', dir, node, vars });
+  service = await startService({ entry: 'worker/test/clock.ts', ...kept, vars });
   operator = client(service.url, adminToken);
 }
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-operator-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  kept = await keepState('operator');
   await begin();
 });
 afterAll(async () => {
   await service.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 beforeEach(async () => {
   owner = await newOwner(service);
@@ -331,18 +324,14 @@ describe('a CID on the denylist', () => {
   });
 });
 
-test('a service of an earlier version: its accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
+test('of an earlier version, accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
   const [used, asked] = [await newOwner(service), await newOwner(service)];
   const file = await used.call.store('plain', 'stored before');
   await service.close();
-  for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-    if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-    const db = new DatabaseSync(join(dir, 'state', path));
+  await changeDatabases(kept.dir, (db) => {
     for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
-    if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'api_key'`).get() !== undefined)
-      db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
-    db.close();
-  }
+    if (hasTable(db, 'api_key')) db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
+  });
   await begin();
   const store = await service.miniflare.getKVNamespace('API_KEYS');
   for (const { id } of [used, asked]) await store.delete(`account:${id}`);

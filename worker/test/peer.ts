@@ -3,6 +3,7 @@
  * change it passes on to the node.
  */
 import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 /** One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the connection off. */
@@ -37,7 +38,7 @@ export type Peer = {
 
 /** Starts a peer before a node, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
-  /** What a command that is passed on fails with, where the node or the Worker breaks it off. */
+  /** What a command that is passed on fails with, where the node or the Worker breaks it off, also in the middle of its answer. */
   const lost = new Error('the node went away');
   const server = await startLoopbackServer((request, response) => void handle(request, response));
   const peer: Peer = { ...server, aborted: [], seen: [], onCommand: undefined, onBody: undefined };
@@ -82,9 +83,7 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
       async pass() {
         onward.end(last);
         const answer = await answered;
-        const chunks: Buffer[] = [];
-        for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
-        const body = Buffer.concat(chunks);
+        const body = await buffer(answer).catch(() => Promise.reject(lost));
         const status = answer.statusCode ?? 500;
         return {
           status,

@@ -5,7 +5,7 @@ import type { NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-import { newOwner, sweep, type Owner } from './stored-state.ts';
+import { newOwner, settle, sweep, type Owner } from './stored-state.ts';
 
 let service: Service;
 let peer: Peer;
@@ -35,7 +35,9 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
   let path: string;
   let etag: string;
   beforeAll(async () => {
-    path = `/v1/storage/${(await call.store(mode, bytes)).fileId}`;
+    const { fileId, cid } = await call.store(mode, bytes);
+    await settle(service, cid);
+    path = `/v1/storage/${fileId}`;
     etag = (await call(path, { method: 'HEAD', headers: raw })).headers.get('ETag')!;
   });
 

@@ -85,7 +85,8 @@ describe('a parameter of the query', () => {
   it('that is not known is named, with those that are', async () => {
     const { detail, errors } = await (await call('/v1/storage?state=plain')).json<Problem>();
     expect(detail).toBe(
-      'the query has "state", and this route takes limit, cursor, order, cid, mode, createdAfter, createdBefore, minSize, maxSize, contentType, name, tag, createdBy, once each',
+      'the query has "state", and this route takes limit, cursor, order, cid, mode, createdAfter, createdBefore, ' +
+        'minSize, maxSize, contentType, name, tag, createdBy, once each',
     );
     expect(errors).toEqual([{ parameter: 'state', detail }]);
     expect(await problemOf(call('/v1/storage/encrypted?cid=bafkqaaa', { method: 'POST' }))).toEqual([

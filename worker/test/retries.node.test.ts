@@ -1,21 +1,17 @@
 /** Uploads that break and are sent again with their Idempotency-Key: every retry gets through, and there is one file in the end. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../testkit/node.ts';
 import type { FileList, StoredFile } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
+import { keepState, type KeptState } from './kept-state.ts';
 import { startPeer, type Peer, type Turn } from './peer.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let peer: Peer;
 let service: Service;
 let owner: Owner;
@@ -23,16 +19,14 @@ let owner: Owner;
 const start = (): Promise<Service> =>
   startService({
     entry: 'worker/test/clock.ts',
-    dir,
-    node,
+    ...kept,
     through: () => peer.url,
     vars: { UPLOAD_IDLE_SECONDS: '1' },
   });
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-retries-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  peer = await startPeer(node.url);
+  kept = await keepState('retries');
+  peer = await startPeer(kept.node.url);
   service = await start();
 });
 beforeEach(async () => {
@@ -45,8 +39,7 @@ afterEach(() => {
 afterAll(async () => {
   await service.close();
   await peer.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 
 const key = 'one upload';

@@ -4,16 +4,13 @@
  * trouble first once; the long form has 200 rounds.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import type { FileList, StoredFile } from '../../shared/api.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
-import { startNode } from '../../testkit/node.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { startService, type Service } from '../../testkit/service.ts';
+import { keepState } from './kept-state.ts';
 import { bytesOf, client, jsonOf, signedPath } from './client.ts';
 import { startPeer } from './peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from './stored-state.ts';
@@ -37,17 +34,15 @@ type Trouble = (typeof troubles)[number];
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : troubles.length;
 
 it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts`, async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-rounds-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  const peer = await startPeer(node.url);
+  const kept = await keepState('rounds');
+  const peer = await startPeer(kept.node.url);
   const start = (): Promise<Service> =>
-    startService({ entry: 'worker/test/clock.ts', dir, node, through: () => peer.url });
+    startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
   let service = await start();
   onTestFinished(async () => {
     await service.close();
     await peer.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
+    await kept.close();
   });
   let owner: Owner = await newOwner(service);
   await owner.object.lease(leaseMs);

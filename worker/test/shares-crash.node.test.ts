@@ -2,14 +2,11 @@
  * Shares that stop in the middle, between the object that decides and the one that has the record: what is left is a share that is
  * listed and opens, or none, and never a record that nobody can revoke.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../shared/api.ts';
-import { rpcToken, startService, type Service } from '../../testkit/service.ts';
-import { startNode, type RunningNode } from '../../testkit/node.ts';
+import { startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf } from './client.ts';
+import { keepState, type KeptState } from './kept-state.ts';
 import { accountObject, newOwner, shareObject, type Owner } from './stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -17,22 +14,19 @@ const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after
 /** Beyond the time for which a record may be on its way. */
 const longMs = 3_600_000;
 
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let service: Service;
 let owner: Owner;
 let fileId: string;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-shares-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  kept = await keepState('shares');
   service = await start();
 });
 afterAll(async () => {
   await service.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 beforeEach(async () => {
   owner = await newOwner(service);

@@ -1,7 +1,7 @@
 /** What the service and its node hold, seen from outside of both. */
 import type { NewAccountResponse } from '../../shared/api.ts';
 import type { Fault, ObjectCall } from './clock.ts';
-import { shardName } from '../objects/shard.ts';
+import { shardName } from '../objects/shard-names.ts';
 import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';
 
@@ -14,6 +14,7 @@ export type Rows = {
   fail(call: string, fault: Fault): Promise<void>;
   wait(ms: number): Promise<void>;
   refer(count: number, cid: string): Promise<void>;
+  forgetBlocks(): Promise<void>;
   fill(count: number): Promise<void>;
   fill(count: number, service: string): Promise<void>;
 };
@@ -43,7 +44,7 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'fill', 'refer'];
+  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'fill', 'refer', 'forgetBlocks'];
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),
@@ -56,7 +57,12 @@ export function accountObject(service: Service, id: string): Rows {
 }
 
 export async function pinObject(service: Service, cid: string): Promise<Rows> {
-  return object(service, 'PIN', await shardName(cid));
+  return shardObject(service, await shardName(cid));
+}
+
+/** @param name of one of the 256 objects `Pin` */
+export function shardObject(service: Service, name: string): Rows {
+  return object(service, 'PIN', name);
 }
 
 export function shareObject(service: Service, id: string): Rows {
@@ -79,6 +85,11 @@ export async function askNode(
 export async function pinned(service: Service): Promise<string[]> {
   const answer = await askNode(service, 'pin/ls', { type: 'recursive' });
   return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
+}
+
+/** Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later. */
+export async function settle(service: Service, cid: string): Promise<void> {
+  await (await pinObject(service, cid)).ring(2000);
 }
 
 /** Lets a long time pass for all that a CID and these accounts still wait for. */

@@ -1,12 +1,8 @@
 /** Accounts from earlier versions, whose tables lack what was added since. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { DatabaseSync } from 'node:sqlite';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { AccountSummary, StoredFile, UsageList } from '../../shared/api.ts';
-import { startNode } from '../../testkit/node.ts';
-import { adminToken, rpcToken, startService } from '../../testkit/service.ts';
+import { adminToken, startService } from '../../testkit/service.ts';
+import { changeDatabases, hasTable, keepState } from './kept-state.ts';
 import { client, jsonOf } from './client.ts';
 import { newOwner } from './stored-state.ts';
 
@@ -21,25 +17,21 @@ const earlier = `
 `;
 
 it('an account gets the columns and tables that its own lack', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-upgrade-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  let service = await startService({ dir, node });
+  const kept = await keepState('upgrade');
+  let service = await startService(kept);
   try {
     const { id, call: before } = await newOwner(service);
     const { fileId } = await before.store('plain', 'stored before', { filename: 'old.txt' });
     await service.close();
     let changed = 0;
-    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-      const db = new DatabaseSync(join(dir, 'state', path));
-      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'api_key'`).get() !== undefined) {
+    await changeDatabases(kept.dir, (db) => {
+      if (hasTable(db, 'api_key')) {
         db.exec(earlier);
         changed += 1;
       }
-      db.close();
-    }
+    });
     expect(changed).toBe(1);
-    service = await startService({ dir, node });
+    service = await startService(kept);
     const call = client(service.url, before.apiKey);
     const operator = client(service.url, adminToken);
     const origins = ['https://page.example'];
@@ -50,7 +42,6 @@ it('an account gets the columns and tables that its own lack', async () => {
     expect((await jsonOf<UsageList>(call('/v1/usage'))).usage).toHaveLength(1);
   } finally {
     await service.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
+    await kept.close();
   }
 });

@@ -163,7 +163,8 @@ describe('the files of the Durable Objects', () => {
     const path = join(dir, 'a.sqlite');
     const database = new DatabaseSync(path);
     database.exec(
-      `PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT); INSERT INTO t VALUES ('${canary}'), ('kept'); BEGIN IMMEDIATE; DELETE FROM t WHERE rowid = 1`,
+      `PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT); INSERT INTO t VALUES ('${canary}'), ('kept');
+       BEGIN IMMEDIATE; DELETE FROM t WHERE rowid = 1`,
     );
     expect(await vacuumLive(path, 10)).toBe(false);
     database.exec('COMMIT');

@@ -193,7 +193,8 @@ describe('sealpin start', () => {
     local = await started({ dataDir, args: [`--kubo-api=${kubo.url}/api/v0`] });
     const inKubo = await store(local, 'in the Kubo');
     expect(inKubo.said).toBe(
-      `sealpin: stored in the Kubo at ${kubo.url}: if it is connected to the IPFS network, anyone with the blob ID can fetch the encrypted bytes\n`,
+      `sealpin: stored in the Kubo at ${kubo.url}: if it is connected to the IPFS network, anyone with the blob ` +
+        'ID can fetch the encrypted bytes\n',
     );
     expect(await decrypt(local, inNode.cid)).toMatchObject({ code: 0, stdout: 'in the embedded node' });
     expect(await decrypt(local, inKubo.cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
@@ -292,7 +293,8 @@ describe('sealpin start', () => {
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
     expect(without).toMatchObject({ code: 0 });
     expect(without.stderr).toContain(
-      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; to use it again, start with --kubo-api ${kubo.url}\n`,
+      `warning: 1 deletion of this data directory waits for the Kubo at ${kubo.url}: it is not in use; to use it ` +
+        `again, start with --kubo-api ${kubo.url}\n`,
     );
   });
 
@@ -310,7 +312,8 @@ describe('sealpin start', () => {
     const { peerId } = (await loadKubo(dataDir))!;
     expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
       new RegExp(
-        `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
+        `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data ` +
+          `directory is at the Kubo ${peerId}, last seen at ${second.url}"`,
       ),
     );
     expect(await loadKubo(dataDir)).toMatchObject({ url: second.url, peerId, inUse: true });

@@ -182,12 +182,23 @@ describe('the state of the local service', () => {
 describe('the guard before the Worker', () => {
   let workerd: Workerd;
   let port: number;
-  const worker = `export class Account {} export class Pin {} export class Share {} export class Metrics {} let go; export default { async fetch(request, env) {
-    const { pathname } = new URL(request.url);
-    if (pathname === '/wait') await scheduler.wait(300);
-    if (pathname === '/slow') return new Response(new ReadableStream({ async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } }));
-    if (pathname === '/broken') { const { readable, writable } = new FixedLengthStream(100); const w = writable.getWriter(); w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken'))); return new Response(readable, { headers: { 'content-length': '100' } }); }
-    return new Response('through as ' + VERSION) } }; const VERSION = 1`;
+  const worker = `
+    export class Account {} export class Pin {} export class Share {} export class Metrics {}
+    const slow = { async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } };
+    function broken() {
+      const { readable, writable } = new FixedLengthStream(100);
+      const w = writable.getWriter();
+      w.write(new Uint8Array(50)).then(() => w.abort(new Error('broken')));
+      return new Response(readable, { headers: { 'content-length': '100' } });
+    }
+    export default { async fetch(request, env) {
+      const { pathname } = new URL(request.url);
+      if (pathname === '/wait') await scheduler.wait(300);
+      if (pathname === '/slow') return new Response(new ReadableStream(slow));
+      if (pathname === '/broken') return broken();
+      return new Response('through as ' + VERSION)
+    } };
+    const VERSION = 1`;
   beforeAll(async () => {
     port = await freePort(0);
     const code = { worker, guard: await bundleGuard() };

@@ -12,7 +12,8 @@ const program = `
   const dir = process.env.DISK + '/node';
   const node = await startNode({ dir, token: 't' });
   const ask = async (path, body) => {
-    const reply = await fetch(node.url + '/api/v0/' + path, { method: 'POST', headers: { authorization: 'Bearer t' }, ...(body && { body }) });
+    const headers = { authorization: 'Bearer t' };
+    const reply = await fetch(node.url + '/api/v0/' + path, { method: 'POST', headers, ...(body && { body }) });
     return { status: reply.status, ...(await reply.json()) };
   };
   const add = (bytes) => { const form = new FormData(); form.set('file', new Blob([bytes])); return ask('add', form); };

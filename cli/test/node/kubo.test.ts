@@ -28,7 +28,8 @@ if (kuboProgram() === undefined) {
     const encrypted = await here(['encrypt', input!, `--password-file=${password}`, ...flags]);
     expect(encrypted).toMatchObject({ code: 0 });
     expect(encrypted.stderr).toContain(
-      `sealpin: stored in the Kubo at ${kubo.url}, which has no peers at the moment: once it is connected, anyone with the blob ID can fetch the encrypted bytes\n`,
+      `sealpin: stored in the Kubo at ${kubo.url}, which has no peers at the moment: once it is connected, ` +
+        'anyone with the blob ID can fetch the encrypted bytes\n',
     );
     const cid = encrypted.stdout.trim();
     expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).toContain(`${cid} recursive sealpin:`);

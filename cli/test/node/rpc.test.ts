@@ -101,7 +101,8 @@ describe('add', () => {
     for (const length of [leafBytes, body.length - 9]) {
       const socket = createConnection(Number(port), '127.0.0.1');
       socket.write(
-        `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
+        `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\n` +
+          `Content-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
       );
       await new Promise((resolve) => socket.write(body.subarray(0, length), resolve));
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -363,7 +364,8 @@ describe('the node itself', () => {
     const { port } = new URL(running.url);
     const socket = createConnection(Number(port), '127.0.0.1').on('error', () => undefined);
     socket.write(
-      `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\nContent-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
+      `POST /api/v0/add HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer token-of-the-tests\r\n` +
+        `Content-Type: ${headers['content-type']}\r\nContent-Length: ${body.length}\r\n\r\n`,
     );
     socket.write(body.subarray(0, 500_000));
     await expect.poll(() => readdir(join(running.dir, 'data'))).toHaveLength(1);

@@ -17,7 +17,9 @@ const apiKeyPattern = new RegExp(
 );
 
 /** What to tell somebody whose text is no API key. */
-export const apiKeyHint = `an API key is ${apiKeyPrefix} followed by ${accountCharacters + secretCharacters + checksumCharacters} letters and digits`;
+export const apiKeyHint =
+  `an API key is ${apiKeyPrefix} followed by ` +
+  `${accountCharacters + secretCharacters + checksumCharacters} letters and digits`;
 
 /** Whether text has the form of an account id: 128 bits as 22 base62 characters. */
 export function isAccountId(text: string): boolean {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
-import { cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
+import { carOf, cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
 import { bytesOf, identical, randomBytes, stored } from './source.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
@@ -123,6 +123,19 @@ describe('openFile', () => {
     };
     expect(identical(await read(big.cid, [endless]), big.file)).toBe(true);
     expect(cancelled).toBe(true);
+  });
+
+  it('asks for a leaf by itself that a CAR has wrong, and gives up where that is wrong as well', async () => {
+    const { cid, blocks, single, asked, file } = await stored(randomBytes(3 * leafBytes));
+    const [, second = ''] = [...blocks.keys()].filter((each) => each !== cid);
+    const damaged: BlockSource = {
+      id: 'damaged',
+      block: async (each) => (each === second ? new Uint8Array(leafBytes) : blocks.get(each)!),
+    };
+    const car = async () => carOf(cid, [damaged], { passLeaves: true });
+    expect(identical(await read(cid, [{ ...single, car }]), file)).toBe(true);
+    expect(asked).toEqual([`block ${second}`]);
+    await expect(read(cid, [{ ...damaged, car }])).rejects.toMatchObject({ code: 'content_mismatch' });
   });
 
   it('S73: fails when no source has a block any more', async () => {

@@ -2,10 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
+import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../client.ts';
-import { pinObject } from '../stored-state.ts';
+import { blockShardNames } from '../../objects/block-roots.ts';
+import { pinObject, shardObject } from '../stored-state.ts';
 import {
   corrupt,
   names,
@@ -186,6 +188,23 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
     await settle(world, file);
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
+  });
+
+  test('single blocks are served although homes were down after the upload, or an earlier version took it', async () => {
+    const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
+    const leafCid = cidOf('raw', await sha256(leaf)).text;
+    const file = await storeAtBoth(world, bytes);
+    const object = await pinObject(world.service, file.cid);
+    for (const name of blockShardNames) await shardObject(world.service, name).forgetBlocks();
+    await object.forgetBlocks();
+    await world.restart();
+    expect(await served()).toBe(404);
+    for (const { peer } of [world.a, world.b]) peer.onCommand = (turn) => turn.cut();
+    await ring(world, file, weekMs);
+    expect(await served()).toBe(404);
+    for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
+    await ring(world, file, 2 * hourMs);
+    expect(await served()).toBe(200);
   });
 
   test('pins are listed in pages', async () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { jsonOf } from '../client.ts';
-import { shardName } from '../../objects/shard.ts';
+import { shardName } from '../../objects/shard-names.ts';
 import { pinObject, type Rows } from '../stored-state.ts';
 import {
   names,

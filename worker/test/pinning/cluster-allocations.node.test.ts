@@ -1,8 +1,9 @@
 /** What an IPFS Cluster says while peers are down or hold nothing, and which of its two APIs can be believed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { clusterProgram, noCluster } from '../../../testkit/cluster.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
-import { play } from './scenario.ts';
+import { bytesOf, play } from './scenario.ts';
 import type { Rest } from './suite.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -86,6 +87,21 @@ function allocations(): void {
     await expect
       .poll(async () => (await at(file, [0, 1, 2], 3)).error?.code, { timeout: 180_000, interval: 2000 })
       .toBeUndefined();
+    expect(await holders(cid)).toEqual([0, 1, 2]);
+    expect((await at({ method: 'unpin', cid })).value).toBe('removed');
+  });
+
+  test('blocks that Kubos were looking for before they came are pinned without a long wait', { timeout }, async () => {
+    const file = { method: 'store', bytes: 80_000 } as const;
+    const cid = cidOf('raw', await sha256(bytesOf(file.bytes))).text;
+    await honest.real.ask('POST', `/pins/${cid}?name=${encodeURIComponent('sealpin:tested')}`);
+    const wanted = async () =>
+      await Promise.all(
+        honest.real.peers.map(({ kubo }) => kubo.ipfs('bitswap', 'wantlist').then((all) => all.trim())),
+      );
+    await expect.poll(wanted, { timeout: 30_000 }).toEqual([cid, cid, cid]);
+    // Kubo 0.42 asks the others again after some 40 s.
+    expect((await at({ ...file, timeouts: { pinMs: 20_000 } }, [0, 1, 2], 3)).error).toBeUndefined();
     expect(await holders(cid)).toEqual([0, 1, 2]);
     expect((await at({ method: 'unpin', cid })).value).toBe('removed');
   });

@@ -9,10 +9,11 @@ const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const pin = { method: 'pin', cid, bytes: 1 } as const;
 
 /** Answers each request by its method and the first part of its path. */
-async function peer(answers: Record<string, unknown>): Promise<string> {
+async function peer(answers: Record<string, unknown>, seen?: (request: string) => void): Promise<string> {
   const service = await fake(
     afterBody((request, response) => {
       const [, command = ''] = (request.url ?? '').split(/[/?]/);
+      seen?.(`${request.method} ${command}`);
       const body = answers[`${request.method} ${command}`];
       if (body === undefined) return;
       response.writeHead(200).end(typeof body === 'string' ? body : JSON.stringify(body));
@@ -70,6 +71,22 @@ test.each<[string, [string, string?][], string]>([
     code: 'pinning_timeout',
     message: expect.stringContaining(text),
   });
+});
+
+test('a pin under way that nobody holds is requested again once, and one that somebody holds is not removed', async () => {
+  const expected = { pinning: 1, pinned: 0 };
+  await Promise.all(
+    Object.entries(expected).map(async ([status, removals]) => {
+      let removed = 0;
+      const url = await peer(
+        { 'POST pins': agreed, 'DELETE pins': agreed, 'GET pins': statuses([status], ['pinning']), 'POST api': '{}' },
+        (request) => (removed += Number(request === 'DELETE pins')),
+      );
+      const { error } = await at([url], pin, { responseMs: 1000, pinMs: 3500 });
+      expect(error).toMatchObject({ code: 'pinning_timeout' });
+      expect(removed, status).toBe(removals);
+    }),
+  );
 });
 
 test('a pin that failed is tried again, and then fails for the reason that its peer gives', async () => {

@@ -1,11 +1,12 @@
 /** The whole service before an IPFS Cluster of three peers, two of which hold each file, and peers that are killed. */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, type ClusterPeer } from '../../../testkit/cluster.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../client.ts';
-import { newOwner, type Owner } from '../stored-state.ts';
+import { newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from './scenario.ts';
 
@@ -52,6 +53,11 @@ function survival(): void {
       return await work();
     } finally {
       await peer.start();
+      // Peers are chosen for a pin by what each has told the others.
+      for (const metric of ['freespace', 'tag:group'])
+        await expect
+          .poll(() => honest.real.ask('GET', `/monitor/metrics/${metric}`), { timeout: 60_000 })
+          .toHaveLength(3);
     }
   };
 
@@ -87,11 +93,12 @@ function survival(): void {
     const post = () =>
       owner.call('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: bytes });
     const first = post();
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await sleep(300);
     await without(honest.real.peers[index]!, async () => {
       let response = await first;
-      for (let retry = 0; retry < 2 && response.status !== 201; retry += 1) {
+      for (let retry = 0; retry < 4 && response.status !== 201; retry += 1) {
         expect([503, 504]).toContain(response.status);
+        await sleep(1000 * Number(response.headers.get('Retry-After')));
         response = await post();
       }
       const file = await jsonOf<StoredFile>(response, 201);
@@ -105,6 +112,27 @@ function survival(): void {
     const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
     expect(await without(holder, () => remove(file))).toBe('scheduled');
   });
+
+  test(
+    'a file is deleted while a peer is down, and the same bytes are stored meanwhile: they stay',
+    { timeout },
+    async () => {
+      const bytes = randomBytes(3_000_000);
+      const file = await store(bytes);
+      const pins = await honest.real.pins();
+      const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
+      const again = await without(holder, async () => {
+        expect(await remove(file)).toBe('scheduled');
+        const stored = await store(bytes);
+        expect((await read(stored)).equals(bytes)).toBe(true);
+        return stored;
+      });
+      await (await pinObject(service, file.cid)).ring(2 * 3_600_000);
+      expect(await holders(again)).toBeGreaterThanOrEqual(2);
+      expect((await read(again)).equals(bytes)).toBe(true);
+      expect(await remove(again)).toBe('unpinned');
+    },
+  );
 
   test.each([174, 175])('a file of %i MiB has our CID', { timeout }, async (mebibytes) => {
     const { url, token, cluster } = honest;

@@ -8,7 +8,7 @@ import { fileFromCar, gateway, openFile, leafBytes } from '../../../shared/ipfs/
 import { bytesOf, problemOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { newOwner, sweep, type Owner } from '../stored-state.ts';
+import { newOwner, pinObject, settle, sweep, type Owner } from '../stored-state.ts';
 
 const bytes = randomBytes(2 * leafBytes + 500);
 let service: Service;
@@ -27,6 +27,7 @@ beforeAll(async () => {
   });
   owner = await newOwner(service);
   ({ cid } = await owner.call.store('plain', bytes));
+  await settle(service, cid);
   ({ cid: small } = await owner.call.store('plain', 'hello world'));
 });
 afterAll(async () => {
@@ -192,6 +193,7 @@ test('a requested filename is that of the attachment, or refused', async () => {
 
 test('a condition, a HEAD and a range outside a known file send nothing to the pinning service', async () => {
   const file = await owner.call.store('plain', randomBytes(leafBytes + 1));
+  await settle(service, file.cid);
   const queries = ['', '?format=raw', '?format=car'];
   for (const query of queries) await (await get(`${file.cid}${query}`, {}, 'HEAD')).arrayBuffer();
   peer.seen.length = 0;
@@ -341,6 +343,24 @@ describe('faults', () => {
     await expect(new Response(fileFromCar(cid, car) as never).arrayBuffer()).rejects.toMatchObject({
       code: expect.stringMatching(/content_mismatch|pinning_unavailable/),
     });
+    peer.onCommand = undefined;
+  });
+
+  test('what a reader finds damaged in a CAR, of which nothing is hashed here, is found here by its next request', async () => {
+    const file = await owner.call.store('plain', randomBytes(2 * leafBytes));
+    await settle(service, file.cid);
+    peer.onCommand = async (turn) => {
+      const { body, deliver } = await turn.pass();
+      const isLeaf = turn.command === 'cat' || (turn.command === 'block/get' && turn.cid !== file.cid);
+      deliver(isLeaf ? Buffer.concat([body.subarray(0, -1), Buffer.from([body.at(-1)! ^ 1])]) : body);
+    };
+    const source = gateway({ url: service.url });
+    const read = async () => new Response((await openFile(file.cid, [source])).read() as never).arrayBuffer();
+    await expect(read()).rejects.toMatchObject({ code: 'content_mismatch' });
+    const rows = async () => (await pinObject(service, file.cid)).rows('pin');
+    await expect
+      .poll(async () => (await rows()).find(({ cid: each }) => each === file.cid), { timeout: 10_000 })
+      .toMatchObject({ state: 'lost', reason: 'content_mismatch' });
     peer.onCommand = undefined;
   });
 

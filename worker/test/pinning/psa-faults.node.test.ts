@@ -10,12 +10,12 @@ const file = { cid, sources: [], onMismatch: () => undefined };
 const { signal } = new AbortController();
 
 type Answer = { status: number; body?: unknown; headers?: Record<string, string> };
-type Pin = { status: string; name?: string | undefined; requestid?: string; cid?: string };
+type Pin = { status: string; name?: string | undefined; requestid?: string; cid?: string; created?: string };
 
-const pinOf = ({ status, name = ours, requestid = 'r1', cid: of = cid }: Pin) => ({
+const pinOf = ({ status, name = ours, requestid = 'r1', cid: of = cid, created = '2026-01-01T00:00:00Z' }: Pin) => ({
   requestid,
   status,
-  created: '2026-01-01T00:00:00Z',
+  created,
   pin: { cid: of, name },
   delegates: [],
   extra: 'a member that is not known',
@@ -59,7 +59,7 @@ test('a file is requested under our name, with the addresses that it can be fetc
   expect(await replica.hold(file, signal)).toBe('pending');
   expect(asked).toEqual([
     {
-      request: `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=1000`,
+      request: `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`,
       json: undefined,
       authorization: 'Bearer t',
     },
@@ -121,6 +121,36 @@ test('every request of ours is removed, and it counts once the service lists non
     'GET /psa/pins',
     'GET /psa/pins',
   ]);
+});
+
+test('a service that lists other CIDs as well is asked page by page, and one that repeats itself no further', async () => {
+  const other = (requestid: string, created: string): Pin => ({
+    status: 'pinned',
+    cid: 'bafkqaaa',
+    requestid,
+    created,
+  });
+  const page = (count: number, ...pins: Pin[]): Answer => ({ status: 200, body: { count, results: pins.map(pinOf) } });
+  const newest = other('r3', '2026-01-03T00:00:00.500Z');
+  const older = other('r2', '2026-01-02T00:00:00Z');
+  const { replica, asked } = await service(page(3, newest), page(3, newest, older), page(1, { status: 'pinned' }));
+  expect(await replica.stat(cid, signal)).toBe('held');
+  const query = `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`;
+  expect(asked.map(({ request }) => request)).toEqual([
+    query,
+    `${query}&before=2026-01-03T00%3A00%3A00.501Z`,
+    `${query}&before=2026-01-02T00%3A00%3A00.001Z`,
+  ]);
+  const repeating = await service(page(3, newest), page(3, newest));
+  expect(await repeating.replica.stat(cid, signal)).toBe('absent');
+  expect(repeating.asked).toHaveLength(2);
+});
+
+test('a page of a hundred pins is read, with all the addresses that one may have', async () => {
+  const origins = Array.from({ length: 40 }, (_, n) => `/dns4/${'kubo'.repeat(20)}.example.com/tcp/${n}/p2p/12D3KooW`);
+  const many = Array.from({ length: 100 }, (_, n) => ({ ...pinOf({ status: 'pinned', requestid: `r${n}` }), origins }));
+  const { replica } = await service({ status: 200, body: { count: many.length, results: many } });
+  expect(await replica.stat(cid, signal)).toBe('held');
 });
 
 test('one that goes on listing it has not removed it', async () => {

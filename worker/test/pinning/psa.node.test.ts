@@ -1,8 +1,9 @@
 /** The adapter for the Pinning Service API, before real services that fetch files from a Kubo. */
 import { describe, test } from 'vitest';
 import { clusterProgram, noCluster, startCluster } from '../../../testkit/cluster.ts';
-import { startKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, startKubo } from '../../../testkit/kubo.ts';
 import { psa } from '../../pinning/psa.ts';
+import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from './helia-server.ts';
 import { replicaContract, type HonestReplica } from './replica-suite.ts';
 
 /** Where services fetch files from, and what they need to know of it. */
@@ -42,6 +43,30 @@ async function startClusterApi(): Promise<HonestReplica> {
   };
 }
 
+async function startHeliaApi(): Promise<HonestReplica> {
+  const [server, origin] = await Promise.all([startHeliaServer(), startOrigin()]);
+  const headers = { authorization: `Bearer ${server.token}` };
+  return {
+    as: (pinName) => psa({ id: 'tested', url: server.url, headers, origins: origin.origins, pinName, fetch }),
+    offer: origin.offer,
+    async names(cid) {
+      const { results } = await (
+        await fetch(`${server.url}/pins?limit=1000`, { headers })
+      ).json<{ results: { pin: { cid: string; name: string } }[] }>();
+      return results.filter(({ pin }) => pin.cid === cid).map(({ pin }) => pin.name);
+    },
+    async close() {
+      await Promise.all([server.close(), origin.kubo.close()]);
+    },
+  };
+}
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+if (!isHeliaServerInstalled || kuboProgram() === undefined) test.skip(noHeliaServer);
+else if (!long) test.skip('the server of Helia: in the long form');
+else describe('the server of Helia', () => replicaContract(startHeliaApi, { second: 'pending', others: 101 }));
+
 if (clusterProgram() === undefined) test.skip(noCluster);
-else if (process.env['SEALPIN_LONG'] !== '1') test.skip('IPFS Cluster: in the long form');
-else describe('IPFS Cluster', () => replicaContract(startClusterApi, { hasOnePin: true }));
+else if (!long) test.skip('IPFS Cluster: in the long form');
+else describe('IPFS Cluster', () => replicaContract(startClusterApi, { second: 'failed' }));

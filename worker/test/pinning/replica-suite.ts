@@ -16,8 +16,14 @@ export type HonestReplica = {
 const ours = 'sealpin:tested';
 const { signal } = new AbortController();
 
-/** @param o.hasOnePin the service has one pin for each CID, so that two names cannot both have one */
-export function replicaContract(start: () => Promise<HonestReplica>, { hasOnePin = false } = {}): void {
+/**
+ * @param o.second what becomes of a request for a CID that is pinned under another name: services with one pin for each CID have it
+ * `failed`, or leave it `pending` @param o.others how many pins of others there are besides, which each takes a request
+ */
+export function replicaContract(
+  start: () => Promise<HonestReplica>,
+  { second = 'held', others = 0 }: { second?: 'held' | 'pending' | 'failed'; others?: number } = {},
+): void {
   let honest: HonestReplica;
   let replica: Replica;
   beforeAll(async () => {
@@ -48,16 +54,26 @@ export function replicaContract(start: () => Promise<HonestReplica>, { hasOnePin
     const theirs = honest.as('my-backup');
     await held(file, theirs);
     expect(await replica.stat(file.cid, signal)).toBe('absent');
-    if (hasOnePin) {
+    if (second === 'failed') {
       await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
       expect(await replica.unpin(file.cid, signal)).toBe('absent');
     } else {
-      await held(file);
+      if (second === 'held') await held(file);
+      else expect([await replica.hold(file, signal), await replica.stat(file.cid, signal)]).toEqual([second, second]);
       expect(await replica.unpin(file.cid, signal)).toBe('removed');
     }
     expect(await theirs.stat(file.cid, signal)).toBe('held');
     expect(await honest.names(file.cid)).toEqual(['my-backup']);
     expect(await theirs.unpin(file.cid, signal)).toBe('removed');
+  });
+
+  test.runIf(others > 0)('finds a file among many newer ones', { timeout: 120_000 }, async () => {
+    const file = await honest.offer(randomBytes(9));
+    await held(file);
+    for (let made = 0; made < others; made += 1) await held(await honest.offer(randomBytes(9)));
+    expect(await replica.stat(file.cid, signal)).toBe('held');
+    expect(await replica.unpin(file.cid, signal)).toBe('removed');
+    expect(await honest.names(file.cid)).toEqual([]);
   });
 
   test('responds to a ping', async () => {

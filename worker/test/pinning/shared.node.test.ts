@@ -1,7 +1,6 @@
 /** Several services, and a user's own pins, on one node: none of them destroys another's. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { DatabaseSync } from 'node:sqlite';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -10,8 +9,9 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { shardName } from '../../objects/shard.ts';
+import { shardName } from '../../objects/shard-names.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { changeDatabases, hasTable } from '../kept-state.ts';
 import { askNode, newOwner, pinObject, type Owner } from '../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
 
@@ -175,16 +175,12 @@ function ownPins(world: World): void {
 /** Changes the tables of the `Pin` that has a CID, in the state of a service that does not run. */
 async function changePins(dir: string, cid: string, sql: string): Promise<void> {
   let changed = 0;
-  for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-    if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-    const db = new DatabaseSync(join(dir, 'state', path));
-    const isPin = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).get() !== undefined;
-    if (isPin && db.prepare('SELECT 1 FROM pin WHERE cid = ?').get(cid) !== undefined) {
+  await changeDatabases(dir, (db) => {
+    if (hasTable(db, 'pin') && db.prepare('SELECT 1 FROM pin WHERE cid = ?').get(cid) !== undefined) {
       db.exec(sql);
       changed += 1;
     }
-    db.close();
-  }
+  });
   expect(changed).toBe(1);
 }
 
@@ -245,7 +241,9 @@ const earlier: Earlier[] = [
     },
   })),
   ...[false, true].map((again): Earlier => ({
-    title: `a name that an earlier version overwrote is given back with the removal, ${again ? 'after the same bytes were stored again' : 'at once'}`,
+    title:
+      'a name that an earlier version overwrote is given back with the removal, ' +
+      (again ? 'after the same bytes were stored again' : 'at once'),
     before: (user, bytes) => addByHand(user, bytes, 'my-backup'),
     sql: [`UPDATE pin SET other = 'my-backup'`],
     async now(user, file, bytes, others) {

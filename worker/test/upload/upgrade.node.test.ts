@@ -1,35 +1,27 @@
 /** An account from a version that had no parts. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { startNode } from '../../../testkit/node.ts';
-import { rpcToken, startService } from '../../../testkit/service.ts';
+import { startService } from '../../../testkit/service.ts';
+import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
 import { bytesOf, client } from '../client.ts';
 import { accountObject, newOwner, pinned, sweep } from '../stored-state.ts';
 
 test('an account of the first version gets the tables that it lacks, and takes uploads in parts', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-upgrade-'));
-  const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
-  const start = () => startService({ entry: 'worker/test/clock.ts', dir, node });
+  const kept = await keepState('upgrade');
+  const start = () => startService({ entry: 'worker/test/clock.ts', ...kept });
   let service = await start();
   try {
     const { id, call: before } = await newOwner(service);
     const old = await before.store('plain', 'stored before');
     await service.close();
     let changed = 0;
-    for (const path of await readdir(join(dir, 'state'), { recursive: true })) {
-      if (!/[0-9a-f]{64}\.sqlite$/.test(path)) continue;
-      const db = new DatabaseSync(join(dir, 'state', path));
-      if (db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'part'`).get() !== undefined) {
+    await changeDatabases(kept.dir, (db) => {
+      if (hasTable(db, 'part')) {
         db.exec('DROP TABLE part');
         changed += 1;
       }
-      db.close();
-    }
+    });
     expect(changed).toBe(1);
     service = await start();
     const owner = { id, call: client(service.url, before.apiKey), object: accountObject(service, id) };
@@ -42,7 +34,6 @@ test('an account of the first version gets the tables that it lacks, and takes u
     expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}`, accept))).equals(bytes)).toBe(true);
   } finally {
     await service.close();
-    await node.close();
-    await rm(dir, { recursive: true, force: true });
+    await kept.close();
   }
 });

@@ -1,13 +1,10 @@
 /** Uploads that take days: what is kept meanwhile, what is left of them, and who may go on. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { keepState, type KeptState } from '../kept-state.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
-import { startNode, type RunningNode } from '../../../testkit/node.ts';
-import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
 import {
   create,
   expectStored,
@@ -25,19 +22,16 @@ import {
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const dayMs = 86_400_000;
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let service: Service;
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', dir, node });
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-lasting-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  kept = await keepState('lasting');
   service = await start();
 });
 afterAll(async () => {
   await service.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 
 const tables = ['upload', 'shown', 'part', 'file', 'outbox', 'idempotency', 'api_key'] as const;

@@ -54,7 +54,10 @@ const digests: Record<string, string> = {
   'sealpin-scrypt': 'a657b2c0b152d5896b88534e490f3499d1e499b06f98048d2f32af6f2b2a403d',
 };
 
-/** The backend with a memory for its first derived key: thousands of damaged headers ask for it, and with another salt any other key will do. */
+/**
+ * The backend with a memory for its first derived key: thousands of damaged headers ask for it, and with another salt any other
+ * key will do.
+ */
 function remembering(backend: Backend): Backend {
   let first: { salt: string; key: Promise<Uint8Array> } | undefined;
   const once = async (salt: Uint8Array, derive: () => Promise<Uint8Array>): Promise<Uint8Array> => {

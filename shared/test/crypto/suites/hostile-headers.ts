@@ -19,7 +19,8 @@ const headerOf = (format: Format, lines: string): Uint8Array => text(`${versionO
 
 function stanzaLines({ args, body }: { args: readonly string[]; body: Uint8Array }): string {
   const encoded = unpaddedBase64(body);
-  return `-> ${args.join(' ')}\n${(encoded.match(/.{64}/g) ?? []).map((line) => `${line}\n`).join('')}${encoded.slice(encoded.length - (encoded.length % 64))}\n`;
+  const full = (encoded.match(/.{64}/g) ?? []).map((line) => `${line}\n`).join('');
+  return `-> ${args.join(' ')}\n${full}${encoded.slice(encoded.length - (encoded.length % 64))}\n`;
 }
 
 /** Headers of all sorts, and what each costs before it is refused. */

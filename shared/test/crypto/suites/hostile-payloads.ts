@@ -130,7 +130,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     });
 
     tool.test(
-      `S10 S11: ${format}: an empty last chunk is ${format === 'age' ? 'refused after a full one' : 'needed after a full one'}, and an empty file has one`,
+      `S10 S11: ${format}: an empty last chunk is ` +
+        `${format === 'age' ? 'refused after a full one' : 'needed after a full one'}, and an empty file has one`,
       async () => {
         const {
           one: { head, chunk, container },

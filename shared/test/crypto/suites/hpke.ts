@@ -182,6 +182,8 @@ export function hpke(tool: Tool, backend: Backend): void {
     );
   });
   tool.note(
-    `HPKE: RFC 9180 ${ofP256.length} of ${appendixA.length}, accumulated ${suites.length} of ${accumulated.length}, edge cases ${base.length} of ${edgeCases.length}, hybrid KEMs ${hybrids.length} of ${postQuantum.length}; scrypt ${tool.long ? 4 : 3} of ${scryptVectors.length}`,
+    `HPKE: RFC 9180 ${ofP256.length} of ${appendixA.length}, accumulated ${suites.length} of ` +
+      `${accumulated.length}, edge cases ${base.length} of ${edgeCases.length}, hybrid KEMs ${hybrids.length} of ` +
+      `${postQuantum.length}; scrypt ${tool.long ? 4 : 3} of ${scryptVectors.length}`,
   );
 }

@@ -1,4 +1,7 @@
-/** The age testkit (C2SP/CCTV): every file, with the rule that all plaintext which comes out before a failure has the digest that the file names. */
+/**
+ * The age testkit (C2SP/CCTV): every file, with the rule that all plaintext which comes out before a failure has the digest that
+ * the file names.
+ */
 import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'json' };
 import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
@@ -28,7 +31,10 @@ async function read(file: Uint8Array): Promise<Vector> {
   };
 }
 
-/** What each outcome of the kit is called here. A header that is not recognized at all is a plain file to us, which no identity is used on. */
+/**
+ * What each outcome of the kit is called here. A header that is not recognized at all is a plain file to us, which no identity
+ * is used on.
+ */
 const outcomes: Record<string, readonly string[]> = {
   success: ['success'],
   'no match': ['decrypt_failed', 'wrong_kind'],

@@ -1,11 +1,8 @@
 /** Uploads whose client, service or day changes on the way, with tus-js-client unmodified. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../../../testkit/node.ts';
-import { rpcToken, startService, type Service } from '../../../../testkit/service.ts';
+import { startService, type Service } from '../../../../testkit/service.ts';
+import { keepState, type KeptState } from '../../kept-state.ts';
 import { accountObject, newOwner, type Owner } from '../../stored-state.ts';
 import { mib, modes, type Mode } from '../tus.ts';
 import { startBreakingProxy, type BreakingProxy } from './breaking-proxy.ts';
@@ -19,28 +16,25 @@ const chunkSize = 512_000;
 const file = randomBytes(3 * mib + 7);
 const retryDelays = [100, 200, 400, 800, 1600, 3200, 3200];
 
-let dir: string;
-let node: RunningNode;
+let kept: KeptState;
 let service: Service;
 /** Stays where it is when the service comes back on another port. */
 let proxy: BreakingProxy;
 let owner: Owner;
 
 const startAgain = async (): Promise<void> => {
-  service = await startService({ entry: 'worker/test/clock.ts', dir, node });
+  service = await startService({ entry: 'worker/test/clock.ts', ...kept });
 };
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'sealpin-uploads-'));
-  node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+  kept = await keepState('uploads');
   await startAgain();
   proxy = await startBreakingProxy(service.url);
 });
 afterAll(async () => {
   await proxy.close();
   await service.close();
-  await node.close();
-  await rm(dir, { recursive: true, force: true });
+  await kept.close();
 });
 beforeEach(async () => {
   proxy.plan = undefined;
