@@ -26,8 +26,8 @@ export const commandOptions = {
   logLevel: 'error',
 } as const satisfies BuildOptions;
 
-/** The one file of the core that uses noble. */
-const webBackend = join(packageRoot(), 'shared/crypto/backends/web.ts');
+/** The files of the core that use noble. */
+const backends = ['web.ts', 'curves.ts'].map((name) => join(packageRoot(), 'shared/crypto/backends', name));
 
 /**
  * Evaluates a module of noble when something of it is first used. Its curves and tables take longer than all other modules of a small
@@ -37,7 +37,7 @@ export const lateNoble: Plugin = {
   name: 'late-noble',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^@noble\// }, ({ path, importer, resolveDir }) =>
-      importer === webBackend ? { path, namespace: 'late-noble', pluginData: resolveDir } : undefined,
+      backends.includes(importer) ? { path, namespace: 'late-noble', pluginData: resolveDir } : undefined,
     );
     onLoad({ filter: /./, namespace: 'late-noble' }, async ({ path, pluginData }) => {
       const names = Object.keys((await import(path)) as object);

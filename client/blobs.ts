@@ -2,6 +2,7 @@
 import type { RandomAccess } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } from '../shared/ipfs/index.ts';
+import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
 /** A part of a file: bytes `start` (0 when undefined) up to `end` (exclusive; the end of the file when undefined). */
@@ -49,16 +50,20 @@ export async function fetchBlob(
 /**
  * Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the connection is kept for what follows it.
  * @param o.fetch what asks them; the global `fetch` when undefined
+ * @param o.pool of the memory of what is read, as `openFile`
  */
 export function openBlob(
   cid: string,
   from: string | readonly string[],
   signal: AbortSignal | undefined,
-  o: { readonly fetch?: GatewayFetch } = {},
+  { pool, ...o }: { readonly fetch?: GatewayFetch; readonly pool?: BufferPool } = {},
 ): Promise<IpfsFile> {
   const sources = [from].flat().map((url) => gateway({ ...o, url }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
-  return openFile(cid, sources, signal === undefined ? {} : { signal });
+  return openFile(cid, sources, {
+    ...(signal === undefined ? {} : { signal }),
+    ...(pool === undefined ? {} : { pool }),
+  });
 }
 
 /** A blob, as crypto reads parts of it. */

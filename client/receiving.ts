@@ -11,6 +11,7 @@ import {
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
+import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
@@ -184,18 +185,19 @@ export type OpenedFile = {
 /**
  * Opens a file for reading parts of it: its root is verified and its last chunk authenticated once for all of them.
  * @param o.fetch what asks the services; the global `fetch` when undefined
+ * @param o.pool where the memory of what is read and opened comes from; pieces may be given back there
  * @param signal ends everything that is read of it
  * @throws as `open` of the file
  */
 export async function openReceived(
   { cid, size }: Pick<ReceivedFile, 'cid' | 'size'>,
-  { with: credentials, from, ...o }: Origin & { readonly fetch?: GatewayFetch },
+  { with: credentials, from, ...o }: Origin & { readonly fetch?: GatewayFetch; readonly pool?: BufferPool },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stop = new AbortController();
   try {
     const blob = await openBlob(cid, from, AbortSignal.any([signal, stop.signal]), o);
-    const opened = await openStored(accessTo(blob), credentials);
+    const opened = await openStored(accessTo(blob), credentials, o);
     if (size !== undefined && size !== opened.plaintextBytes) throw wrongSize();
     return { size: opened.plaintextBytes, read: (range) => opened.decryptRange(range) };
   } catch (error) {
@@ -209,8 +211,9 @@ export function wrongSize(): SealpinError {
   return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
 }
 
-function openStored(stored: RandomAccess, credentials: With): Promise<OpenedAt> {
+function openStored(stored: RandomAccess, credentials: With, { pool }: { pool?: BufferPool }): Promise<OpenedAt> {
+  const o = pool === undefined ? {} : { pool };
   return 'fileKey' in credentials
-    ? openAtWithFileKey(stored, credentials)
-    : openAt(stored, { identities: identitiesOf(credentials) });
+    ? openAtWithFileKey(stored, { ...credentials, ...o })
+    : openAt(stored, { identities: identitiesOf(credentials), ...o });
 }

@@ -1,6 +1,6 @@
 /** The engine as its page calls it. */
 import type { Calls, Failure, FromEngine, FromPage, Receiving, Sending } from './protocol.ts';
-import { trustedAddress } from './trusted-addresses.ts';
+import { trustedAddress, type PageScript } from './page-scripts.ts';
 
 /** A failure of the engine, by its code. */
 export class EngineError extends Error {
@@ -40,7 +40,7 @@ export const startReceiving = (): Engine<Receiving> => startEngine('web/engine.j
 /** Starts the engine that sends. */
 export const startSending = (): Engine<Sending> => startEngine('web/sealing-engine.js');
 
-function startEngine<C extends Calls>(address: Parameters<typeof trustedAddress>[0]): Engine<C> {
+function startEngine<C extends Calls>(address: PageScript): Engine<C> {
   const worker = new Worker(trustedAddress(address));
   const waiting = new Map<number, Waiting>();
   let lastId = 0;

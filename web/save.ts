@@ -1,7 +1,7 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
 import type { CallOptions, Engine } from './engine-client.ts';
 import type { FileView, Receiving, Sink, ToServiceWorker } from './protocol.ts';
-import { trustedAddress } from './trusted-addresses.ts';
+import { trustedAddress } from './page-scripts.ts';
 
 /** A browser has no place for a file of this size. */
 export class NoRoom extends Error {}

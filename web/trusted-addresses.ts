@@ -1,4 +1,4 @@
-/** The addresses that a page runs code from besides its own script; Trusted Types admit no other. */
+/** Trusted Types: the addresses that code may run from besides the script that asks for it. */
 
 /** What is used of Trusted Types (W3C), which not every browser has. */
 type Factory = {
@@ -8,18 +8,21 @@ type Factory = {
   ): { createScriptURL(text: string): string };
 };
 
-const addresses = ['web/engine.js', 'web/sealing-engine.js', 'dl/sw.js'] as const;
-
-function resolve(text: string): string {
-  if (!addresses.some((each) => each === text)) throw new TypeError('this address may not run');
-  return new URL(text, document.baseURI).href;
-}
-
-const policy = (globalThis as { trustedTypes?: Factory }).trustedTypes?.createPolicy('sealpin', {
-  createScriptURL: resolve,
-}) ?? { createScriptURL: resolve };
-
-/** The address of a script, as `Worker` and `register` take it under Trusted Types. @param text relative to the root of the service */
-export function trustedAddress(text: (typeof addresses)[number]): string {
-  return policy.createScriptURL(text);
+/**
+ * Makes the one policy of a page, or of a worker.
+ * @param addresses those that it admits
+ * @param base what they are relative to
+ * @returns an address as `Worker`, `register` and `importScripts` take it under Trusted Types; TypeError for any other
+ */
+export function trustAddresses<Address extends string>(
+  addresses: readonly Address[],
+  base: string,
+): (address: Address) => string {
+  const createScriptURL = (text: string): string => {
+    if (!addresses.some((each) => each === text)) throw new TypeError('this address may not run');
+    return new URL(text, base).href;
+  };
+  const { trustedTypes } = globalThis as { trustedTypes?: Factory };
+  const policy = trustedTypes?.createPolicy('sealpin', { createScriptURL }) ?? { createScriptURL };
+  return (address) => policy.createScriptURL(address);
 }

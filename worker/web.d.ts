@@ -9,6 +9,12 @@ declare module 'sealpin:web' {
       readonly html: string;
       readonly scriptHash: string;
     }[];
-    readonly files: readonly { readonly path: string; readonly type: string; readonly text: string }[];
+    /** `loadsScripts`: whether the file is a script that loads another one. */
+    readonly files: readonly {
+      readonly path: string;
+      readonly type: string;
+      readonly text: string;
+      readonly loadsScripts?: boolean;
+    }[];
   };
 }

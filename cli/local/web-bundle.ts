@@ -17,22 +17,28 @@ const documents = [
   { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
 ] as const;
 
+/** A script. `writes`: whether it makes IPFS blocks. `loadsCurves`: whether it loads the curves at their first use, and is built without. */
+type Script = { readonly entry: string; readonly writes?: boolean; readonly loadsCurves?: boolean };
+
 /**
- * The scripts and their entries. A service worker may only control addresses below its own folder, and has to control `dl/`. `writes`:
- * whether it makes IPFS blocks.
+ * The scripts by their addresses. A service worker may only control addresses below its own folder, and has to control `dl/`. The engine
+ * that receives has its curves, because `/` opens files without a network.
  */
-const scripts: Record<string, { entry: string; writes?: boolean }> = {
+const scripts: Readonly<Record<string, Script>> = {
   'web/receive-page.js': { entry: 'receive-page.ts' },
   'web/send-page.js': { entry: 'send-page.ts' },
   'web/drop-page.js': { entry: 'drop-page.ts' },
   'web/files-page.js': { entry: 'files-page.ts' },
   'web/engine.js': { entry: 'workers/engine.ts' },
-  'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true },
+  'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true, loadsCurves: true },
   'dl/sw.js': { entry: 'workers/sw.ts' },
 };
 
-/** A file that a document loads. */
-type WebFile = { readonly path: string; readonly type: string; readonly text: string };
+/** The curves, relative to `web/`. */
+const curvesEntry = '../shared/crypto/backends/curves.ts';
+
+/** A file that a document loads, or a script. `loadsScripts`: whether it loads another one. */
+type WebFile = { readonly path: string; readonly type: string; readonly text: string; readonly loadsScripts?: boolean };
 /** A document; `scriptHash` is what a Content-Security-Policy admits: `sha256-…`. */
 type WebDocument = {
   readonly paths: readonly string[];
@@ -55,8 +61,12 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const room = join(packageRoot(), 'web');
   const { build } = requireLocal('esbuild') as typeof Esbuild;
   const source = (name: string): Promise<string> => readFile(join(room, name), 'utf8');
-  const compile = async ({ entry, writes = false }: { entry: string; writes?: boolean }): Promise<string> => {
+  const compile = async (
+    { entry, writes = false, loadsCurves = false }: Script,
+    o: { globalName?: string; define?: Record<string, string> } = {},
+  ): Promise<string> => {
     const { outputFiles } = await build({
+      ...o,
       absWorkingDir: room,
       entryPoints: [entry],
       bundle: true,
@@ -69,23 +79,31 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       write: false,
       plugins: [
         withoutUnusedShapes,
+        withoutHints,
         ...(writes ? [] : [withoutWriter]),
+        ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
         ...(words === undefined ? [] : [replaceEnglish(words)]),
       ],
     });
     return outputFiles.map(({ text }) => text.trim()).join('\n');
   };
+  const type = 'text/javascript; charset=utf-8';
+  const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
+  // An engine may outlive the deployment that it came from. It takes the curves that it was built with, or none.
+  const curvesAddress = `curves-${digest(curves).toString('hex', 0, 8)}.js`;
   const compiled = Object.entries(scripts).map(async ([path, script]) => ({
     path,
-    type: 'text/javascript; charset=utf-8',
-    text: await compile(script),
+    type,
+    text: await compile(script, { define: { curvesAddress: JSON.stringify(curvesAddress) } }),
+    loadsScripts: script.loadsCurves === true,
   }));
   const style = compile({ entry: 'style.css' }).then((text) => ({
     path: 'web/style.css',
     type: 'text/css; charset=utf-8',
     text,
   }));
-  const [layout, ...files] = await Promise.all([source('layout.html'), style, ...compiled]);
+  const [layout, ...built] = await Promise.all([source('layout.html'), style, ...compiled]);
+  const files: WebFile[] = [...built, { path: `web/${curvesAddress}`, type, text: curves }];
   const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
   const drafts = documents.map(async ({ paths, states, script }) => {
     const html = fill(layout, {
@@ -139,6 +157,14 @@ const withoutWriter: Plugin = {
   },
 };
 
+/** Puts what loads the curves in their place. @param path of that module */
+function replaceCurves(path: string): Plugin {
+  return {
+    name: 'lazy curves',
+    setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })),
+  };
+}
+
 /**
  * Leaves out the wire shapes that a page does not use. That the functions of valibot have no effects is annotated where they are
  * declared, which esbuild takes into account in that one file only, so their calls are annotated here.
@@ -149,6 +175,17 @@ const withoutUnusedShapes: Plugin = {
     onLoad({ filter: /[\\/]shared[\\/]api[\\/][a-z-]+\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       return { contents: source.replace(/\bv\.\w+\(/g, '/* @__PURE__ */ $&'), loader: 'ts' };
+    });
+  },
+};
+
+/** Leaves out what a client can do about each error, because pages say that in the words of their catalogues. */
+const withoutHints: Plugin = {
+  name: 'without hints',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/,\s*hint: '(?:[^'\\\n]|\\.)*'/g, ''), loader: 'ts' };
     });
   },
 };

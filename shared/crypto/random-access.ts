@@ -1,5 +1,6 @@
 /** Parts of a container, without reading the rest. */
 import { SealpinError } from '../errors.ts';
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
@@ -29,6 +30,12 @@ export interface RandomAccess {
   read(offset: number, length: number): Promise<ReadableStream<Uint8Array>>;
 }
 
+/**
+ * How a container is opened. `pool`: gets the memory of the sealed bytes that were read, and gives that of the opened ones, which may be
+ * given back there.
+ */
+type OpenAtOptions = { readonly backend?: Backend; readonly pool?: BufferPool };
+
 /** A container of which any part can be decrypted. */
 export type OpenedAt = {
   /** Size of the plaintext, authenticated by the last chunk. */
@@ -49,9 +56,9 @@ export type OpenedAt = {
  */
 export async function openAt(
   container: RandomAccess,
-  { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
+  { identities, backend = webBackend, pool }: OpenAtOptions & { identities: readonly Identity[] },
 ): Promise<OpenedAt> {
-  return openPayload(container, async (source) => {
+  return openPayload(container, pool, async (source) => {
     const format = await recognize(source);
     const header = await readHeader(source, format.versionLine);
     checkStanzas(header.stanzas, format);
@@ -70,18 +77,19 @@ export async function openAt(
  */
 export async function openAtWithFileKey(
   stored: RandomAccess,
-  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+  { fileKey, backend = webBackend, ...o }: OpenAtOptions & { fileKey: Uint8Array },
 ): Promise<OpenedAt> {
   const identities = [fileKeyIdentity(fileKey)];
   const head = new ByteSource(await stored.read(0, Math.min(stored.bytes, sniffBytes)));
   const sniffed = await sniffSource(head).finally(() => head.abandon(undefined));
   return sniffed === 'detached'
-    ? openPayload(stored, (source) => readPayloadStart(source, fileKey, backend))
-    : openAt(stored, { identities, backend });
+    ? openPayload(stored, o.pool, (source) => readPayloadStart(source, fileKey, backend))
+    : openAt(stored, { identities, backend, ...o });
 }
 
 async function openPayload(
   container: RandomAccess,
+  pool: BufferPool | undefined,
   start: (source: ByteSource) => Promise<PayloadStart>,
 ): Promise<OpenedAt> {
   const source = new ByteSource(await container.read(0, Math.min(container.bytes, maxBeforeChunksBytes)));
@@ -93,8 +101,8 @@ async function openPayload(
     if (plaintextBytes === undefined) throw new SealpinError('container_invalid');
     const openPart = async (from: number, to: number) => {
       const { span, offset, bytes, skip } = spanOf(chunks, from, to, plaintextBytes);
-      const part = new ByteSource(await container.read(before + offset, bytes));
-      return { stream: openSpan(part, () => chunks, span), skip };
+      const part = new ByteSource(await container.read(before + offset, bytes), pool);
+      return { stream: openSpan(part, () => chunks, span, pool), skip };
     };
     const last = await openPart(plaintextBytes, plaintextBytes);
     await drain(last.stream);

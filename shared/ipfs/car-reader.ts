@@ -1,5 +1,6 @@
 /** CARv1 (https://ipld.io/specs/transport/car/carv1/) as a stream of blocks, not verified. */
 import { SealpinError } from '../errors.ts';
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import { cidBytes } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
@@ -28,9 +29,12 @@ const maxHeaderBytes = 65_536;
 /** CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2. */
 const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 
-/** Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the header. */
-export function carReader(stream: ReadableStream<Uint8Array>): CarReader {
-  const reader = byteReader(stream);
+/**
+ * Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the header.
+ * @param pool where the memory of the blocks comes from
+ */
+export function carReader(stream: ReadableStream<Uint8Array>, pool?: BufferPool): CarReader {
+  const reader = byteReader(stream, pool);
   let opened: Promise<Uint8Array> | undefined;
   let position = 0;
 

@@ -4,6 +4,7 @@
  */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
 import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
 import { sha256, type Digest } from './tree.ts';
@@ -33,6 +34,8 @@ type FailoverOptions = {
   digest: Digest | undefined;
   /** Whether leaves are not hashed. */
   passLeaves: boolean | undefined;
+  /** Where the memory of blocks in CARs comes from; a block that the file repeats is not remembered then. */
+  pool: BufferPool | undefined;
   /** Called with a source that gave wrong bytes, and the CID of the block. */
   onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
 };
@@ -159,7 +162,7 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
   function connect(source: BlockSource): Connection {
     const stop = new AbortController();
     const signal = AbortSignal.any([o.signal, stop.signal]);
-    const connection = { requests: sourceReader(root, o.end, source), stop, signal };
+    const connection = { requests: sourceReader(root, source, o), stop, signal };
     connections.set(source, connection);
     return connection;
   }
@@ -234,9 +237,13 @@ interface SourceReader {
 }
 
 /** Uses the best that a source offers: CARs, else byte ranges for leaves, else single blocks. */
-function sourceReader(root: Cid, end: number | undefined, source: BlockSource): SourceReader {
+function sourceReader(
+  root: Cid,
+  source: BlockSource,
+  { end, pool }: Pick<FailoverOptions, 'end' | 'pool'>,
+): SourceReader {
   const { car, read } = source;
-  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal));
+  if (car) return carSourceReader((start, signal) => car.call(source, root.text, start, end, signal), pool);
   if (read) {
     return rangeSourceReader(source, ({ start, contiguousBytes }, signal) =>
       read.call(source, root.text, start, contiguousBytes, signal),
@@ -312,6 +319,7 @@ const rememberedBlocks = 2;
 /** All blocks come from CARs that begin with the root and are in depth-first order. */
 function carSourceReader(
   open: (start: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>,
+  pool: BufferPool | undefined,
 ): SourceReader {
   let reader: CarReader | undefined;
   /** A block that was read and not asked for yet. */
@@ -331,7 +339,7 @@ function carSourceReader(
 
   async function openAt(start: number, signal: AbortSignal): Promise<CarReader> {
     await close();
-    reader = carReader(await open(start, signal));
+    reader = carReader(await open(start, signal), pool);
     position = start;
     unneededBytesLeft = start + maxUnneededBytes;
     unneededBlocksLeft = Math.ceil(start / smallLeafBytes) + maxUnneededBlocks;
@@ -347,7 +355,7 @@ function carSourceReader(
         const block = lookahead ?? (await blocks.next());
         lookahead = undefined;
         if (block && isWanted(block)) {
-          recent = [block, ...recent].slice(0, rememberedBlocks);
+          if (pool === undefined) recent = [block, ...recent].slice(0, rememberedBlocks);
           position += fileBytes;
           return block.bytes;
         }

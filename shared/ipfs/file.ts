@@ -1,5 +1,6 @@
 /** Reading a file by its CID from sources that are not trusted. */
 import { SealpinError } from '../errors.ts';
+import type { BufferPool } from '../streams/buffer-pool.ts';
 import type { BlockSource } from './block-source.ts';
 import type { Digest } from './tree.ts';
 import { parseCid, type Cid } from './cid.ts';
@@ -35,6 +36,11 @@ export type OpenOptions = {
   passLeaves?: boolean;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
+  /**
+   * Where the memory of blocks comes from, and may be given back once a chunk of the file is not looked at any more. For files that repeat
+   * no leaf, such as encrypted ones: from a CAR that leaves repetitions out, others cannot be read then.
+   */
+  pool?: BufferPool;
   /** Called with each source that gave wrong bytes, and the CID of the block. */
   onMismatch?: (source: BlockSource, cid: string) => void;
 };
@@ -107,6 +113,7 @@ export async function readBlock(
     hedgeMs,
     digest,
     passLeaves: false,
+    pool: undefined,
     onMismatch,
   });
   try {
@@ -144,13 +151,22 @@ export async function* blocksOf(
 export async function openDag(
   text: string,
   sources: readonly BlockSource[],
-  { signal = new AbortController().signal, limits = {}, hedgeMs, digest, passLeaves, onBlock, onMismatch }: OpenOptions,
+  {
+    signal = new AbortController().signal,
+    limits = {},
+    hedgeMs,
+    digest,
+    passLeaves,
+    onBlock,
+    pool,
+    onMismatch,
+  }: OpenOptions,
 ): Promise<Dag> {
   const cid = parseCid(text);
   const { fileBytes = Infinity, idleMs = defaultIdleMs, totalMs = defaultTotalMs } = limits;
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
-  const common = { idleMs, strikes, hedgeMs, digest, passLeaves, onMismatch };
+  const common = { idleMs, strikes, hedgeMs, digest, passLeaves, pool, onMismatch };
   let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {

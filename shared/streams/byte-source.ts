@@ -1,5 +1,6 @@
 import { SealpinError } from '../errors.ts';
 import { at } from './at.ts';
+import type { BufferPool } from './buffer-pool.ts';
 import { acquireReader, type AcquiredReader } from './reader.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
@@ -16,6 +17,9 @@ const empty = new Uint8Array(0);
  */
 export class ByteSource {
   readonly #from: AcquiredReader;
+  readonly #pool: BufferPool | undefined;
+  /** Pieces of the pool whose bytes were all taken. */
+  #taken: Uint8Array[] = [];
   #pieces: Uint8Array[] = [];
   #first = 0;
   /** A buffer of our own whose bytes were all taken. */
@@ -29,8 +33,10 @@ export class ByteSource {
   /** Whether the stream has ended: what is at hand is all that is left. */
   ended = false;
 
-  constructor(stream: ReadableStream<Uint8Array>) {
+  /** @param pool gets the stream's pieces, once they may be reused */
+  constructor(stream: ReadableStream<Uint8Array>, pool?: BufferPool) {
     this.#from = acquireReader(stream);
+    this.#pool = pool;
   }
 
   /** Reads until `bytes` are at hand or the stream has ended. */
@@ -72,6 +78,8 @@ export class ByteSource {
   recycle(): void {
     this.#spare ??= this.#spent;
     this.#spent = undefined;
+    for (const piece of this.#taken) this.#pool?.giveBack(piece);
+    this.#taken = [];
   }
 
   /** Takes the next `bytes` as one array; throws `RangeError` when fewer are at hand. */
@@ -108,6 +116,7 @@ export class ByteSource {
       }
       left -= piece.length;
       if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
+      if (this.#pool !== undefined) this.#taken.push(piece);
       // Its memory is freed at once; its place in the list, with others, below.
       this.#pieces[this.#first] = empty;
       this.#first += 1;

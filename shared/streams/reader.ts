@@ -3,6 +3,8 @@
  * reader, which gives chunks as the source cut them.
  */
 
+import type { BufferPool } from './buffer-pool.ts';
+
 type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 
 /**
@@ -44,13 +46,17 @@ export interface ByteReader {
   cancel(reason?: unknown): Promise<void>;
 }
 
+/** Where the memory of what is read comes from. */
+type Memory = Pick<BufferPool, 'take'>;
+const freshMemory: Memory = { take: (bytes) => new Uint8Array(bytes) };
+
 /**
  * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are
  * copied together, unless one is what was asked for.
  */
-export function byteReader(stream: ReadableStream<Uint8Array>): ByteReader {
+export function byteReader(stream: ReadableStream<Uint8Array>, memory: Memory = freshMemory): ByteReader {
   const acquired = acquireReader(stream);
-  return acquired.byob ? fillingReader(acquired.reader) : copyingReader(acquired.reader);
+  return acquired.byob ? fillingReader(acquired.reader, memory) : copyingReader(acquired.reader, memory);
 }
 
 interface PieceReader {
@@ -72,7 +78,7 @@ export function pieceReader(
   const acquired = acquireReader(stream);
   if (acquired.byob) {
     const { reader } = acquired;
-    const { read } = fillingReader(reader);
+    const { read } = fillingReader(reader, freshMemory);
     return {
       next: async () => nonEmpty(await (eager ? readOnce(reader, length) : read(length))),
       cancel: (reason) => reader.cancel(reason),
@@ -99,17 +105,17 @@ function nonEmpty(bytes: Uint8Array | undefined): Uint8Array | undefined {
   return bytes === undefined || bytes.length === 0 ? undefined : bytes;
 }
 
-function fillingReader(reader: ByobReader): ByteReader {
+function fillingReader(reader: ByobReader, memory: Memory): ByteReader {
   return {
     async read(length) {
-      let buffer = new Uint8Array(length);
+      let buffer = memory.take(length);
       let filled = 0;
       while (filled < length) {
         const view = buffer.subarray(filled);
         const { done, value } = await (reader.readAtLeast?.(view.length, view) ?? reader.read(view));
         if (value) {
           filled += value.length;
-          buffer = new Uint8Array(value.buffer as ArrayBuffer);
+          buffer = new Uint8Array(value.buffer as ArrayBuffer, 0, length);
         }
         if (done) return value ? buffer.subarray(0, filled) : new Uint8Array();
       }
@@ -119,7 +125,7 @@ function fillingReader(reader: ByobReader): ByteReader {
   };
 }
 
-function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>): ByteReader {
+function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>, memory: Memory): ByteReader {
   let rest: Uint8Array = new Uint8Array();
   return {
     async read(length) {
@@ -132,7 +138,7 @@ function copyingReader(reader: ReadableStreamDefaultReader<Uint8Array>): ByteRea
           if (filled === 0 && value.length === length && value.buffer.byteLength === length) return value;
           rest = value;
         }
-        if (filled === 0) buffer = new Uint8Array(length);
+        if (filled === 0) buffer = memory.take(length);
         const part = rest.subarray(0, length - filled);
         buffer.set(part, filled);
         filled += part.length;

@@ -92,6 +92,27 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     }
   });
 
+  test('what computes with keys is loaded for keys alone, and without it nothing is sent', async () => {
+    const { page, connection, requests } = await signedIn('send');
+    const loaded = (): number => requests.filter((each) => /\/web\/curves-\w+\.js /.test(each)).length;
+    const { privateKey, publicKey } = await generateKeys();
+    await send(page);
+    expect(loaded()).toBe(0);
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.locator('#by-keys').check();
+    await page.locator('#keys').fill(publicKey);
+    const before = await connection.shares();
+    await page.context().route('**/web/curves-*', (route) => route.fulfill({ status: 404 }));
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await complaint(page, 'The service cannot be reached.');
+    expect(await connection.shares()).toEqual(before);
+    await page.context().unroute('**/web/curves-*');
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await page.getByText('It opens with a private key of the receiver only.').waitFor();
+    const { files } = await receive(await page.locator('#sent-link').inputValue(), { keys: privateKey });
+    expect(await (await files[0]!.open()).text()).toBe(text);
+  });
+
   test('what is cancelled leaves nothing stored, and the form as it was', async () => {
     const { page, connection } = await signedIn('send');
     await page.context().route('**/v1/shares', () => undefined);

@@ -40,7 +40,10 @@ test('the parts have policies of their own, and an old one is asked for again', 
   for (const path of ['/web/engine.js', '/web/sealing-engine.js', '/dl/sw.js']) {
     const response = await get(path);
     expect(response.headers.get('Content-Type')).toBe('text/javascript; charset=utf-8');
-    expect(response.headers.get('Content-Security-Policy')).toContain("default-src 'none'; connect-src 'self'");
+    const policy = response.headers.get('Content-Security-Policy')!;
+    const loads = path === '/web/sealing-engine.js';
+    expect(policy).toContain(`default-src 'none'; ${loads ? "script-src 'self'; " : ''}connect-src 'self'`);
+    expect(policy).toContain(`trusted-types ${loads ? 'sealpin' : "'none'"}; require-trusted-types-for 'script'`);
     const again = await get(path, { headers: { 'If-None-Match': response.headers.get('ETag')! } });
     expect(again.status).toBe(304);
   }

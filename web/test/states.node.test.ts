@@ -1,5 +1,6 @@
 /** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/web-bundle.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { withProgram } from '../../testkit/programs.ts';
@@ -140,11 +141,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(() => document.documentElement.dir)).toBe('rtl');
     await fits();
     expect(await violations(page)).toEqual([]);
-    const buffer = Buffer.from(await (await ageFile(bytes, { password: 'pw' })).arrayBuffer());
-    const mimeType = 'application/octet-stream';
-    await page.locator('#container').setInputFiles({ name: `${'very-long-name'.repeat(9)}.age`, mimeType, buffer });
-    await page.locator('#asked:not([hidden])').waitFor();
-    await fits();
+    const choose = async (to: To): Promise<void> => {
+      const buffer = Buffer.from(await (await ageFile(bytes, to)).arrayBuffer());
+      const mimeType = 'application/octet-stream';
+      await page.locator('#container').setInputFiles({ name: `${'very-long-name'.repeat(9)}.age`, mimeType, buffer });
+      await page.locator('#asked:not([hidden])').waitFor();
+      await fits();
+    };
+    await choose({ keys: 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj' });
+    await page.goto(root);
+    await choose({ password: 'pw' });
     await page.locator('#password').fill('pw');
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();

@@ -1,9 +1,10 @@
 /** The pages in WebKitGTK, which has no storage for files: small ones come from memory, others through the service worker. */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { withBrowser } from '../../testkit/browsers.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { launchWebKit, type WebKit } from '../../testkit/webkit.ts';
 import { Sender } from './sender.ts';
 
@@ -17,6 +18,23 @@ withBrowser('WebKitGTK', () => {
   });
   afterAll(() => Promise.all([sender?.close(), webkit?.close()]));
 
+  const isShown = (page: Awaited<ReturnType<WebKit['open']>>, state: string) =>
+    expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`), { timeout: 20_000 }).toBe(false);
+
+  test.runIf(long)('WebKitGTK: what /drop hands over is opened by the owner of the inbox', async () => {
+    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier' });
+    const path = join(await temporaryDirectory(), 'letter.txt');
+    await writeFile(path, 'from WebKitGTK');
+    const page = await webkit.open(link);
+    await isShown(page, 'compose');
+    await page.setFiles('#choose', [path]);
+    await page.click('#compose-button');
+    await isShown(page, 'handed');
+    const { deliveries } = await sender.connection.inbox.list();
+    const { files } = await sender.connection.inbox.open(deliveries[0]!.id);
+    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['letter.txt', 'from WebKitGTK']);
+  });
+
   test.runIf(long)('WebKitGTK: a share arrives, every file under its name', async () => {
     const sent = [
       { name: 'Übersicht.txt', bytes: new TextEncoder().encode('hello') },
@@ -24,8 +42,7 @@ withBrowser('WebKitGTK', () => {
     ];
     const link = await sender.share(sent);
     const page = await webkit.open(link);
-    const shows = (state: string) =>
-      expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`), { timeout: 20_000 }).toBe(false);
+    const shows = (state: string) => isShown(page, state);
     await shows('asked');
     expect(await page.evaluate('location.href')).toBe(`${sender.root}s`);
     await page.click('#open-button');

@@ -54,6 +54,38 @@ test('a file is opened once for all of its windows', async () => {
   expect(file.opened()).toBe(1);
 });
 
+test('the next window is asked for before the one that is read ends, and cancelled when nobody reads on', async () => {
+  const reads: { start: number; left: number; isCancelled: boolean }[] = [];
+  let given = 0;
+  const open = async (): Promise<OpenedFile> => ({
+    size: bytes.length,
+    async read({ start, end }) {
+      const read = { start, left: start - given, isCancelled: false };
+      reads.push(read);
+      let at = start;
+      return new ReadableStream(
+        {
+          pull(controller) {
+            if (at === end) return controller.close();
+            at = Math.min(end, at + MiB);
+            controller.enqueue(bytes.subarray(at - MiB, at));
+          },
+          cancel: () => void (read.isCancelled = true),
+        },
+        { highWaterMark: 0 },
+      );
+    },
+  });
+  for await (const chunk of readInWindows(open, bytes.length, new AbortController().signal))
+    if ((given += chunk.length) === 127 * MiB) break;
+  await expect.poll(() => reads.at(-1)?.isCancelled).toBe(true);
+  expect(reads).toEqual([
+    { start: 0, left: 0, isCancelled: false },
+    { start: 64 * MiB, left: 9 * MiB, isCancelled: true },
+    { start: 128 * MiB, left: 9 * MiB, isCancelled: true },
+  ]);
+});
+
 test('after a break it is opened again, and read on from where it stopped', async () => {
   const file = source(['service_unreachable', 'pinning_timeout']);
   expect(Buffer.compare(await read(file), bytes)).toBe(0);

@@ -13,6 +13,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
 import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
+import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, FileView, Found, Opened, Receiving } from '../protocol.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
@@ -23,6 +24,8 @@ import { readInWindows } from './windows.ts';
 type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Opened & { files: Openable[] }> };
 type Openable = FileView & { read(signal: AbortSignal): AsyncIterable<Uint8Array> };
 
+/** Of the pieces of what is saved. */
+const pool = new BufferPool();
 let closed: Closed | undefined;
 let files: readonly Openable[] = [];
 
@@ -105,7 +108,7 @@ const fetchOnce: GatewayFetch = (url, init) => fetch(url, { ...init, cache: 'no-
 function remoteFile(file: { cid: string; name: string }, size: number, fileKey: Uint8Array, from: string): Openable {
   const { cid } = file;
   const open = (signal: AbortSignal): Promise<OpenedFile> =>
-    openReceived({ cid, size }, { with: { fileKey }, from, fetch: fetchOnce }, signal);
+    openReceived({ cid, size }, { with: { fileKey }, from, fetch: fetchOnce, pool }, signal);
   return { ...file, size, read: (signal) => readInWindows(() => open(signal), size, signal) };
 }
 
@@ -162,7 +165,7 @@ async function save(
     }
     report(bytes, { isLast: true });
   }
-  return await writeTo(argument.sink, counted(file.read(signal)), { size: file.size, signal });
+  return await writeTo(argument.sink, counted(file.read(signal)), { size: file.size, signal, pool });
 }
 
 serveCalls<Receiving>({

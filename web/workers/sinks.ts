@@ -1,9 +1,11 @@
 /** Where the bytes of a file go. Nothing is complete before all bytes have arrived: what fails before is removed, or errors. */
 import { SealpinError } from '../../shared/errors.ts';
+import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { heartbeatMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
 
 type Bytes = AsyncIterable<Uint8Array>;
-type Options = { readonly size: number | undefined; readonly signal: AbortSignal };
+/** `pool` gets the memory of what was written. */
+type Options = { readonly size: number | undefined; readonly signal: AbortSignal; readonly pool: BufferPool };
 
 /**
  * Writes a file.
@@ -17,11 +19,18 @@ export function writeTo(sink: Sink, bytes: Bytes, o: Options): Promise<Blob | un
 }
 
 /** A file that was picked keeps its old content until `close`. */
-async function writeToHandle(handle: FileSystemFileHandle, bytes: Bytes, { signal }: Options): Promise<undefined> {
+async function writeToHandle(
+  handle: FileSystemFileHandle,
+  bytes: Bytes,
+  { signal, pool }: Options,
+): Promise<undefined> {
   const isNew = (await handle.getFile()).size === 0;
   const writable = await handle.createWritable();
   try {
-    for await (const chunk of bytes) await writable.write(chunk as Uint8Array<ArrayBuffer>);
+    for await (const chunk of bytes) {
+      await writable.write(chunk as Uint8Array<ArrayBuffer>);
+      pool.giveBack(chunk);
+    }
     signal.throwIfAborted();
     await writable.close();
   } catch (error) {
@@ -47,7 +56,7 @@ const folder = 'sealpin-received';
  */
 const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
 
-async function writeToDisk(bytes: Bytes, { signal }: Options): Promise<File> {
+async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<File> {
   const name = crypto.randomUUID();
   const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder, { create: true });
   await holdLock(name);
@@ -62,6 +71,7 @@ async function writeToDisk(bytes: Bytes, { signal }: Options): Promise<File> {
         at += written;
         rest = rest.subarray(written);
       }
+      pool.giveBack(chunk);
     }
     signal.throwIfAborted();
     access.flush();
@@ -102,7 +112,7 @@ export async function sweepDisk(): Promise<void> {
 const startMs = 15_000;
 
 /** The service worker pulls, so nothing is read that the disk does not take; it compares the number of bytes with `size` itself. */
-function writeToPort(port: MessagePort, bytes: Bytes, { signal }: Options): Promise<undefined> {
+function writeToPort(port: MessagePort, bytes: Bytes, { signal, pool }: Options): Promise<undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
   const chunks = bytes[Symbol.asyncIterator]();
   const send = (message: ToPort, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
@@ -122,6 +132,7 @@ function writeToPort(port: MessagePort, bytes: Bytes, { signal }: Options): Prom
       if (done === true) return send('end');
       // A piece of its own, because a part of a buffer would take all of it along.
       const piece = value.slice();
+      pool.giveBack(value);
       send(piece, [piece.buffer]);
     } catch (error) {
       fail(error);

@@ -9,6 +9,9 @@ import { chunksOf } from '../../shared/streams/read-all.ts';
  */
 const windowBytes = 64 * 1024 * 1024;
 
+/** The next request begins when so many bytes of a window are left, so that nothing waits for its first byte. */
+const aheadBytes = 8 * 1024 * 1024;
+
 /** Failures that may pass: the connection, or a service that is busy. */
 const passing: readonly Code[] = [
   'service_unreachable',
@@ -32,26 +35,44 @@ export async function* readInWindows(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   let file: OpenedFile | undefined;
+  /** The window after the one that is read. */
+  let ahead: Promise<ReadableStream<Uint8Array>> | undefined;
   let offset = 0;
   let retries = 0;
-  do {
-    try {
-      file ??= await open();
-      const end = Math.min(size, offset + windowBytes);
-      for await (const chunk of chunksOf(await file.read({ start: offset, end }))) {
-        offset += chunk.length;
-        retries = 0;
-        yield chunk;
+  const endOf = (start: number): number => Math.min(size, start + windowBytes);
+  const discardAhead = (): void => {
+    ahead?.then((stream) => stream.cancel()).catch(() => undefined);
+    ahead = undefined;
+  };
+  try {
+    do {
+      try {
+        file ??= await open();
+        const end = endOf(offset);
+        const window = await (ahead ?? file.read({ start: offset, end }));
+        ahead = undefined;
+        for await (const chunk of chunksOf(window)) {
+          offset += chunk.length;
+          retries = 0;
+          if (ahead === undefined && end < size && end - offset <= aheadBytes) {
+            ahead = file.read({ start: end, end: endOf(end) });
+            ahead.catch(() => undefined); // told when its turn comes
+          }
+          yield chunk;
+        }
+      } catch (error) {
+        discardAhead();
+        signal.throwIfAborted();
+        if (!isSealpinError(error) || !passing.includes(error.code) || retries === maxRetries) throw error;
+        // What was opened remembers the failures of its sources, and gives them up after some.
+        file = undefined;
+        retries += 1;
+        await pause(error.retryAfterSeconds ?? 2 ** (retries - 1), signal);
       }
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!isSealpinError(error) || !passing.includes(error.code) || retries === maxRetries) throw error;
-      // What was opened remembers the failures of its sources, and gives them up after some.
-      file = undefined;
-      retries += 1;
-      await pause(error.retryAfterSeconds ?? 2 ** (retries - 1), signal);
-    }
-  } while (offset < size);
+    } while (offset < size);
+  } finally {
+    discardAhead();
+  }
 }
 
 /** Waits; throws the signal's reason when it is aborted. */

@@ -24,6 +24,9 @@ const documentHeaders = {
 /** A worker obeys the policy of its own script: it may call this service and nothing else. */
 const workerPolicy = policyOf({ 'connect-src': "'self'", 'trusted-types': "'none'" });
 
+/** A worker that loads another script at its first use has a policy for that one address (`web/trusted-addresses.ts`). */
+const loadingPolicy = policyOf({ 'script-src': "'self'", 'connect-src': "'self'", 'trusted-types': 'sealpin' });
+
 /**
  * The policy of a document: one script, which only this hash admits, and no code from text (the names of the policies that make addresses
  * of scripts are those in `web/`).
@@ -60,9 +63,12 @@ export function addWeb(app: Hono<App>): void {
       if (path !== '') serve(app, `/:page{${path}%23.*}`, html, headers);
     }
   }
-  for (const { path, type, text } of web.files) {
+  for (const { path, type, text, loadsScripts = false } of web.files) {
     const headers = { ...common, 'Content-Type': type, 'Cache-Control': 'no-cache, no-transform' };
-    serve(app, `/${path}`, text, { ...headers, 'Content-Security-Policy': workerPolicy });
+    serve(app, `/${path}`, text, {
+      ...headers,
+      'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
+    });
   }
   // What is saved below /dl/ comes from a page's service worker. Where there is none, the page has to stay.
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));

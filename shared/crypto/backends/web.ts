@@ -1,16 +1,15 @@
 /**
- * The backend for every runtime: WebCrypto where all runtimes have it, noble for the rest. The one file of the formats that touches either.
+ * The backend for every runtime: WebCrypto where all runtimes have it, noble for the rest. With `curves.ts` the one file of the formats
+ * that touches either.
  */
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
-import { x25519 } from '@noble/curves/ed25519.js';
-import { p256 } from '@noble/curves/nist.js';
 import { hmac } from '@noble/hashes/hmac.js';
 import { scryptAsync } from '@noble/hashes/scrypt.js';
 import { sha256, sha512 } from '@noble/hashes/sha2.js';
-import { ml_kem768_p256, ml_kem768_x25519 } from '@noble/post-quantum/hybrid.js';
-import { SealpinError } from '../../errors.ts';
+import { isSealpinError, SealpinError } from '../../errors.ts';
 import type { Aead, Backend, CompressibleCurve, Curve, HybridKem } from './backend.ts';
 import { concat } from '../../streams/concat.ts';
+import { ml_kem768_p256, ml_kem768_x25519, p256, x25519 } from './curves.ts';
 
 /** The most bytes that `getRandomValues` gives per call (W3C Web Cryptography API, section 10.1.1). */
 const maxRandomBytes = 65_536;
@@ -92,13 +91,21 @@ async function importScalar(secret: Uint8Array): Promise<CryptoKey | undefined> 
   }
 }
 
-function p256Point(bytes: Uint8Array, length: number): InstanceType<typeof p256.Point> {
+/** What `body` gives. @throws SealpinError `key_invalid` for what noble refuses; other errors of Sealpin as they are */
+function withValidKey<T>(detail: string, body: () => T): T {
   try {
-    if (bytes.length === length) return p256.Point.fromBytes(bytes);
-  } catch {
-    // Not a point: refused below, like one of another length.
+    return body();
+  } catch (cause) {
+    if (isSealpinError(cause)) throw cause;
+    throw new SealpinError('key_invalid', detail, { cause });
   }
-  throw new SealpinError('key_invalid', 'The public key is not a point of P-256');
+}
+
+function p256Point(bytes: Uint8Array, length: number): InstanceType<typeof p256.Point> {
+  return withValidKey('The public key is not a point of P-256', () => {
+    if (bytes.length !== length) throw new RangeError(`a point has ${length} bytes`);
+    return p256.Point.fromBytes(bytes);
+  });
 }
 
 const webP256: CompressibleCurve = {
@@ -120,24 +127,13 @@ const webP256: CompressibleCurve = {
 
 const nobleX25519: Curve = {
   publicKey: (secret) => x25519.getPublicKey(secret),
-  agree(secret, peer) {
-    try {
-      return x25519.getSharedSecret(secret, peer);
-    } catch {
-      throw new SealpinError('key_invalid', 'The public key is not one of X25519');
-    }
-  },
+  agree: (secret, peer) =>
+    withValidKey('The public key is not one of X25519', () => x25519.getSharedSecret(secret, peer)),
 };
 
 /** @param kem called at each use: where noble is loaded late, it is needed only then */
 function nobleHybrid(kem: () => typeof ml_kem768_p256): HybridKem {
-  const checked = <T>(body: () => T): T => {
-    try {
-      return body();
-    } catch {
-      throw new SealpinError('key_invalid', 'The post-quantum key is not valid');
-    }
-  };
+  const checked = <T>(body: () => T): T => withValidKey('The post-quantum key is not valid', body);
   return {
     publicKey: (seed) => kem().getPublicKey(seed),
     encapsulate: (publicKey, random) =>

@@ -4,6 +4,7 @@
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { at } from '../../streams/at.ts';
+import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { concat } from '../../streams/concat.ts';
 import type { Awaitable } from '../backends/backend.ts';
@@ -28,11 +29,13 @@ export function openChunks(source: ByteSource, begin: () => Awaitable<Chunks>): 
  * Opens the batches that `next` takes from a source.
  * @param begin called once, at the first read: it takes what is before the chunks
  * @param next returns the next batch, and whether there is one after it
+ * @param pool where the memory of the pieces comes from; it is fresh when undefined
  */
 export function openBatches(
   source: ByteSource,
   begin: () => Awaitable<Chunks>,
   next: (chunks: Chunks) => Promise<{ batch: Batch; more: boolean }>,
+  pool?: BufferPool,
 ): ReadableStream<Uint8Array> {
   let chunks: Chunks | undefined;
   let failure: Error | undefined;
@@ -40,7 +43,7 @@ export function openBatches(
     if (failure !== undefined) throw failure;
     chunks ??= await begin();
     const { batch, more } = await next(chunks);
-    const result = await openBatch(batch, chunks);
+    const result = await openBatch(batch, chunks, pool);
     source.recycle();
     failure = result.failure;
     if (result.bytes.length > 0) controller.enqueue(result.bytes);
@@ -53,8 +56,8 @@ export function openBatches(
 /** The authentic bytes of a batch, and the failure behind them. */
 type OpenedBatch = { bytes: Uint8Array; failure?: Error };
 
-async function openBatch(batch: Batch, chunks: Chunks): Promise<OpenedBatch> {
-  const out = new Uint8Array(batch.outBytes);
+async function openBatch(batch: Batch, chunks: Chunks, pool: BufferPool | undefined): Promise<OpenedBatch> {
+  const out = pool?.take(batch.outBytes) ?? new Uint8Array(batch.outBytes);
   const failures: { position: number; error: Error }[] = [];
   const pending: Promise<void>[] = [];
   for (const [position, input] of batch.inputs.entries()) {

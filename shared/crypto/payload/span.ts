@@ -1,7 +1,9 @@
 /** Parts of a payload: where the chunks of a range of the plaintext are, and how they are opened. */
 import { SealpinError } from '../../errors.ts';
+import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import type { Awaitable } from '../backends/backend.ts';
+import type { Batch } from './batch.ts';
 import { batchBytes, chunkCount, sealedBytes, tagBytes, type Chunking, type Chunks } from './chunking.ts';
 import { openBatches } from './open-chunks.ts';
 
@@ -41,10 +43,16 @@ export function spanOf(
  * Opens a span of a payload.
  * @param source begins with the first chunk of the span, after what `begin` takes, and has at least its last one
  * @param begin called once, at the first read
+ * @param pool where the memory of the pieces comes from; it is fresh when undefined
  */
-export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, span: Span): ReadableStream<Uint8Array> {
+export function openSpan(
+  source: ByteSource,
+  begin: () => Awaitable<Chunks>,
+  span: Span,
+  pool?: BufferPool,
+): ReadableStream<Uint8Array> {
   let index = span.first;
-  return openBatches(source, begin, async (chunks) => {
+  const next = async (chunks: Chunks): Promise<{ batch: Batch; more: boolean }> => {
     const sizeBytes = chunks.chunkBytes + tagBytes;
     const total = chunkCount(chunks, span.plaintextBytes);
     const count = Math.min(batchBytes / chunks.chunkBytes, span.end - index);
@@ -61,7 +69,8 @@ export function openSpan(source: ByteSource, begin: () => Awaitable<Chunks>, spa
     const batch = { inputs, first: index, last, outBytes: (count - 1) * chunks.chunkBytes + lastBytes - tagBytes };
     index += count;
     return { batch, more: index < span.end };
-  });
+  };
+  return openBatches(source, begin, next, pool);
 }
 
 /**
