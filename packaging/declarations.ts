@@ -8,8 +8,11 @@ import { packageRoot } from '../cli/local/package-root.ts';
 /** Packages whose types appear in ours, and their one file of declarations. */
 const typePackages: Readonly<Record<string, string>> = { valibot: 'valibot/dist/index.d.mts' };
 
+/** What a declaration imports; the first group is its specifier. */
+const imports = /(?:\bfrom |\bimport\()['"]([^'"]+)['"]/g;
+
 /**
- * Writes the declarations of some sources and of all that they import, in the same folders as in the repository.
+ * Writes the declarations of some sources and of all whose types they name, in the same folders as in the repository.
  *
  * @param entries paths from the root of the repository
  * @param outDir is created
@@ -27,12 +30,14 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
   await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', project]);
   await rm(project);
   const written = (await readdir(outDir, { recursive: true })).filter((path) => path.endsWith('.d.ts'));
-  await Promise.all(
-    written.map(async (path) => {
-      const text = await readFile(join(outDir, path), 'utf8');
-      await writeFile(join(outDir, path), withRelativeImports(text, path));
-    }),
-  );
+  const needed = new Set(entries.map((entry) => entry.replace(/\.ts$/, '.d.ts')));
+  for (const path of needed) {
+    const text = withRelativeImports(await readFile(join(outDir, path), 'utf8'), path);
+    await writeFile(join(outDir, path), text);
+    for (const [, target = ''] of text.matchAll(imports))
+      if (!target.includes('/npm/')) needed.add(join(dirname(path), target.replace(/\.js$/, '.d.ts')));
+  }
+  await Promise.all(written.filter((path) => !needed.has(path)).map((path) => rm(join(outDir, path))));
   await mkdir(join(outDir, 'npm'));
   for (const [name, path] of Object.entries(typePackages)) {
     await writeFile(join(outDir, 'npm', `${name}.d.ts`), await readFile(join(root, 'node_modules', path)));
@@ -46,15 +51,12 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
  * @throws TypeError for a package whose types are not at hand
  */
 export function withRelativeImports(text: string, path: string): string {
-  return text.replace(
-    /(\bfrom |\bimport\()(['"])([^'"]+)\2/g,
-    (_, before: string, quote: string, specifier: string) => {
-      if (!specifier.startsWith('.') && !Object.hasOwn(typePackages, specifier))
-        throw new TypeError(`${path} names the types of ${specifier}`);
-      const target = specifier.startsWith('.')
-        ? specifier.replace(/\.ts$/, '.js')
-        : relative(dirname(path), join('npm', `${specifier}.js`));
-      return `${before}${quote}${target.startsWith('.') ? target : `./${target}`}${quote}`;
-    },
-  );
+  return text.replace(imports, (found, specifier: string) => {
+    if (!specifier.startsWith('.') && !Object.hasOwn(typePackages, specifier))
+      throw new TypeError(`${path} names the types of ${specifier}`);
+    const target = specifier.startsWith('.')
+      ? specifier.replace(/\.ts$/, '.js')
+      : relative(dirname(path), join('npm', `${specifier}.js`));
+    return found.replace(specifier, target.startsWith('.') ? target : `./${target}`);
+  });
 }
