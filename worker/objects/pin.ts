@@ -135,8 +135,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
           this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + repairedMs });
         }
       });
-      const dues = this.#rows.ofCid(cid).map(({ due }) => due ?? Infinity);
-      await this.#alarm.by(Math.max(this.now() + settledMs, Math.min(...dues)));
+      await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
       return { ok: true, beside: own.was_there === 1, pinned };
     });
   }

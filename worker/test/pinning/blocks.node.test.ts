@@ -72,6 +72,11 @@ async function deepCar(): Promise<{ root: Cid; nodes: Cid[]; leaves: Cid[]; body
 }
 
 describe('a file of several blocks', () => {
+  test('has its rows soon after the upload, without a request', async () => {
+    const { cid } = await owner.call.store('plain', randomBytes(2 * leafBytes));
+    await expect.poll(() => rowsBelow(cid)).toBe(2);
+  });
+
   test.each(['plain', 'encrypted'] as const)('is read block by block in mode %s', async (mode) => {
     const bytes = randomBytes(2 * leafBytes + 500);
     const { cid } = await owner.call.store(mode, bytes);
