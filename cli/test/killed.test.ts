@@ -48,6 +48,13 @@ async function kill(
   return { code, signal: ended, stdout, stderr };
 }
 
+/** Makes an attempt again that was over before its signal came, as on busy cores. */
+async function interrupted(attempt: () => Promise<Ended>): Promise<Ended> {
+  let ended = await attempt();
+  for (let more = 0; ended.code === 0 && more < 5; more += 1) ended = await attempt();
+  return ended;
+}
+
 const files = async (): Promise<string[]> =>
   (
     JSON.parse((await run(['list', '--json', '--data-dir', local.dataDir], '/')).stdout) as {
@@ -98,7 +105,10 @@ describe('decrypt', () => {
   ])('S52: $signal removes what was written and ends with $code', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
     await containerIn(directory);
-    const ended = await kill(['ecc-decrypt', './in', 'out', 'key'], signal, () => writing(directory), directory);
+    const ended = await interrupted(async () => {
+      await rm(join(directory, 'out'), { force: true });
+      return await kill(['ecc-decrypt', './in', 'out', 'key'], signal, () => writing(directory), directory);
+    });
     expect(ended).toMatchObject({ code, stdout: '', stderr: `sealpin: error: interrupted by ${signal}\n` });
     expect((await readdir(directory)).toSorted()).toEqual(['in', 'key']);
   });
@@ -108,7 +118,7 @@ describe('decrypt', () => {
     const aside = await temporaryDirectory();
     await containerIn(directory);
     let killedWhileWriting = 0;
-    for (let round = 0; round < (long ? 100 : 2); round += 1) {
+    for (let round = 0; round < (long ? 100 : 2) || (killedWhileWriting === 0 && round < 10); round += 1) {
       const delayMs = Math.random() * 40;
       const soonAfterItWrites = async (): Promise<boolean> => {
         if (!(await writing(directory))) return false;
@@ -160,10 +170,14 @@ describe('encrypt', () => {
   ])('S50, S69: $signal while it uploads leaves nothing at the service', async ({ signal, code }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), randomBytes(32 * mib));
-    const before = await files();
-    const blocksBefore = await blocks();
+    let before: string[] = [];
+    let blocksBefore = 0;
     const uploading = async (): Promise<boolean> => (await blocks()) > blocksBefore;
-    const ended = await kill(['ecc-encrypt', 'in', pair.recipient], signal, uploading, directory);
+    const ended = await interrupted(async () => {
+      before = await files();
+      blocksBefore = await blocks();
+      return await kill(['ecc-encrypt', 'in', pair.recipient], signal, uploading, directory);
+    });
     expect(ended).toMatchObject({ code, stdout: '' });
     expect(await files()).toEqual(before);
     await expect.poll(blocks, { timeout: 10_000 }).toBe(blocksBefore);
