@@ -4,24 +4,26 @@ import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
 import { webModule, webModuleText } from './cli/local/web-bundle.ts';
 
-/** Prints a line for each skipped test, so that nothing is skipped silently, and then the totals. */
+/** Prints a line for each test that was skipped, or that passed only when CI ran it again, and then the totals. */
 const closingLine: Reporter = {
   onTestRunEnd(modules, errors) {
     let passed = 0;
     let failed = errors.length;
-    const skipped = new Set<string>();
+    const notes = new Set<string>();
     for (const module of modules) {
       failed += module.errors().length;
       for (const test of module.children.allTests()) {
         const result = test.result();
         if (result.state === 'passed') passed += 1;
         else if (result.state === 'skipped')
-          skipped.add(result.note === undefined ? test.name : `${test.name}: ${result.note}`);
+          notes.add(`not run: ${result.note === undefined ? test.name : `${test.name}: ${result.note}`}`);
         else failed += 1;
+        if (test.diagnostic()?.flaky)
+          notes.add(`failed at first, passed again: ${module.relativeModuleId}: ${test.fullName}`);
       }
     }
     setTimeout(() => {
-      for (const name of skipped) console.log(`not run: ${name}`);
+      for (const note of notes) console.log(note);
       console.log(`${passed} passed, ${failed} failed`);
     }, 0);
   },

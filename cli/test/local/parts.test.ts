@@ -184,7 +184,9 @@ describe('the guard before the Worker', () => {
   let port: number;
   const worker = `
     export class Account {} export class Pin {} export class Share {} export class Metrics {}
-    const slow = { async pull(c) { await scheduler.wait(300); c.enqueue(new TextEncoder().encode('slow')); c.close(); } };
+    let released;
+    const release = async () => { while (!released) await scheduler.wait(10); };
+    const slow = { async pull(c) { await release(); c.enqueue(new TextEncoder().encode('slow')); c.close(); } };
     function broken() {
       const { readable, writable } = new FixedLengthStream(100);
       const w = writable.getWriter();
@@ -193,7 +195,9 @@ describe('the guard before the Worker', () => {
     }
     export default { async fetch(request, env) {
       const { pathname } = new URL(request.url);
-      if (pathname === '/wait') await scheduler.wait(300);
+      if (pathname === '/hold') released = false;
+      if (pathname === '/release') released = true;
+      if (pathname === '/wait') await release();
       if (pathname === '/slow') return new Response(new ReadableStream(slow));
       if (pathname === '/broken') return broken();
       return new Response('through as ' + VERSION)
@@ -273,9 +277,10 @@ describe('the guard before the Worker', () => {
 
   test.each(['/wait', '/slow'])('counts a request until its answer has ended: %s', async (path) => {
     expect(await workerd.running()).toBe(0);
+    await ask({}, '/hold');
     const waiting = ask({}, path);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(await workerd.running()).toBe(1);
+    await expect.poll(() => workerd.running()).toBe(1);
+    await ask({}, '/release');
     expect(await waiting).toMatchObject({ status: 200 });
     expect(await workerd.running()).toBe(0);
   });
