@@ -82,11 +82,11 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
       const timeouts = { responseMs: 150, pinMs: 150 };
       test.each(Object.entries(calls))('%s waits no longer than that', async (_, scenario) => {
         const late = (request: IncomingMessage, response: ServerResponse) =>
-          afterBody(() => setTimeout(() => response.destroy(), 3000).unref())(request, response);
+          afterBody(() => setTimeout(() => response.destroy(), 20_000).unref())(request, response);
         const began = performance.now();
         const { error } = await before(late, { ...scenario, timeouts });
         expect(error).toMatchObject({ code: 'pinning_timeout' });
-        expect(performance.now() - began).toBeLessThan(2500);
+        expect(performance.now() - began).toBeLessThan(15_000);
       });
 
       test('import into a service that stops taking', async () => {
