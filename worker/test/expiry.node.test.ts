@@ -1,7 +1,7 @@
 /** Files that expire, and the receipts of files that are gone. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { DeletedFiles, Receipt, Share, StoredFile } from '../../shared/api.ts';
-import { startService, type Service } from '../../testkit/service.ts';
+import { sharedService, startService, type Service } from '../../testkit/service.ts';
 import { changeDatabases, keepState } from './kept-state.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from './stored-state.ts';
@@ -15,10 +15,9 @@ let service: Service;
 let owner: Owner;
 
 beforeAll(async () => {
-  service = await startService({ entry: 'worker/test/clock.ts' });
+  service = await sharedService();
   owner = await newOwner(service);
 });
-afterAll(() => service.close());
 
 const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
 

@@ -1,7 +1,7 @@
 /** tus 1.0.0 request by request: our service in both modes, tusd and @tus/server get the same ones. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { withProgram } from '../../../../testkit/programs.ts';
-import { startService, type Service } from '../../../../testkit/service.ts';
+import { sharedService, type Service } from '../../../../testkit/service.ts';
 import { differences, type OtherServer } from './differences.ts';
 import { send } from './request.ts';
 import { scenarios, type Answer, type Scenario, type Step } from './script.ts';
@@ -55,9 +55,8 @@ function conforms(start: () => Promise<TusServer>, other?: OtherServer): void {
 describe('our service', () => {
   let service: Service;
   beforeAll(async () => {
-    service = await startService();
+    service = await sharedService();
   });
-  afterAll(() => service.close());
   describe('encrypted', () => conforms(() => ourUploads(service, 'encrypted')));
   describe.runIf(long)('plain', () => conforms(() => ourUploads(service, 'plain')));
 });
