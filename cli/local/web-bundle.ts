@@ -206,11 +206,14 @@ export async function webModuleText(): Promise<string> {
   return `export const web = ${JSON.stringify(await bundleWeb())};`;
 }
 
-/** Lets esbuild find the pages. */
-export const webPlugin: Plugin = {
+/**
+ * Lets esbuild find the pages.
+ * @param text gives their module
+ */
+export const webPlugin = (text: () => Promise<string> = webModuleText): Plugin => ({
   name: webModule,
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^sealpin:web$/ }, ({ path }) => ({ path, namespace: webModule }));
-    onLoad({ filter: /.*/, namespace: webModule }, async () => ({ contents: await webModuleText(), loader: 'js' }));
+    onLoad({ filter: /.*/, namespace: webModule }, async () => ({ contents: await text(), loader: 'js' }));
   },
-};
+});
