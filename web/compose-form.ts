@@ -140,7 +140,7 @@ export function startCompose(): void {
   byId('opens', HTMLSelectElement).replaceChildren(
     ...counts.map((count) => option(count, words.times(count), defaults.count)),
   );
-  startPasswordField();
+  startPasswordField('compose-error');
   const chooser = byId('choose', HTMLInputElement);
   chooser.addEventListener('change', () => {
     add(chooser.files ?? []);

@@ -155,8 +155,7 @@ export const de: Words = {
   apiKeyHint: 'Er bleibt im Speicher dieser Seite, bis Sie sie schließen.',
   goOn: 'Weiter',
   whereKeyTitle: 'Woher Sie einen bekommen',
-  whereKeyText:
-    'Von denen, die diesen Dienst betreiben, oder mit der Befehlszeile: sealpin key create page --scopes read,write,delete,share.',
+  whereKeyText: 'Von denen, die diesen Dienst betreiben, oder mit der Befehlszeile:',
   scopesMissing: (scopes) => `Dieser Schlüssel darf das nicht: Ihm fehlt ${scopes}.`,
 
   dropTitle: (name) => `Dateien für „${name}“`,

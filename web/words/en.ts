@@ -146,8 +146,7 @@ export const en = {
   apiKeyHint: 'It stays in the memory of this page until you close it.',
   goOn: 'Continue',
   whereKeyTitle: 'Where to get one',
-  whereKeyText:
-    'From the people who run this service, or with the command line: sealpin key create page --scopes read,write,delete,share.',
+  whereKeyText: 'From the people who run this service, or with the command line:',
   scopesMissing: (scopes: string) => `This key may not do that: it lacks ${scopes}.`,
 
   dropTitle: (name: string) => `Files for “${name}”`,
