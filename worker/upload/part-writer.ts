@@ -10,8 +10,6 @@ import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of a part. More than 1,024 would need more than one node. */
 const partLeaves = 16;
-/** Bytes of a part: that many leaves. */
-export const partBytes = partLeaves * leafBytes;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 
