@@ -3,7 +3,7 @@
  * arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
  * at the end, from the digests of the leaves alone.
  */
-import { cidOf, digestBytes, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
