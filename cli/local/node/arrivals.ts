@@ -6,6 +6,9 @@ import { release } from '../../io/byte-stream.ts';
 const pieceBytes = 256 * 1024;
 /** How long bytes wait for others, in ms: what a slow client sends is seen soon. */
 const waitMs = 10;
+/** Memory that no body uses at the moment, so that a small one does not cost as much as a large one, and how much of it is kept. */
+const spare: Buffer[] = [];
+const maxSpare = 4;
 
 /**
  * Joins what arrives. workerd sends bodies in pieces of 8 KiB, and Node's own iterator makes several promises for each of them, which
@@ -15,7 +18,7 @@ const waitMs = 10;
  * @throws what the stream fails with, after the bytes before it
  */
 export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
-  const buffer = Buffer.allocUnsafeSlow(pieceBytes);
+  const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
   let filled = 0;
   /** What did not fit. */
   let rest: Buffer | undefined;
@@ -65,6 +68,7 @@ export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
     }
   } finally {
     clearTimeout(timer);
+    if (spare.length < maxSpare) spare.push(buffer);
     stream.pause();
     stream.off('data', arrive).off('end', onEnd).off('error', onError).off('close', onClose);
   }
