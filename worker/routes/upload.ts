@@ -89,7 +89,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const announced = parseAnnounced(c, mode);
     if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
-    const form = announced.json ? 'json' : mode;
+    const form = announced.json ? 'json' : announced.car ? 'car' : mode;
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(() => {
       const counted = announced.car ? undefined : room;

@@ -66,9 +66,9 @@ export type UploadOptions = {
   idleMs: number;
   /**
    * `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their
-   * CID, or `encrypted`: as a byte stream, whose reader uses the same memory for all of it.
+   * CID, or `encrypted` and `car`: as a byte stream, which fills the memory of its reader.
    */
-  form: 'json' | 'plain' | 'encrypted';
+  form: 'json' | 'plain' | 'encrypted' | 'car';
   /** What the body has to have, as it is sent: JSON as JSON. */
   digests: Digests;
   /** Which digest of the file to compute. */
@@ -156,7 +156,7 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
     return body.cancel(reason);
   };
   const stream =
-    form === 'encrypted'
+    form === 'encrypted' || form === 'car'
       ? new ReadableStream({ type: 'bytes', pull: recordingFault(pullBytes), cancel })
       : new ReadableStream<Uint8Array>(
           { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },

@@ -3,15 +3,13 @@
  * arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
  * at the end, from the digests of the leaves alone.
  */
-import { cidOf, digestBytes, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of a part. More than 1,024 would need more than one node. */
 const partLeaves = 16;
-/** Bytes of a part: that many leaves. */
-export const partBytes = partLeaves * leafBytes;
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 

@@ -31,9 +31,10 @@ export interface Writer {
 export interface Importer {
   /**
    * Writes a block that the caller has verified.
+   * @param onWritten called when the memory of a leaf is no longer used; that of a node stays in use
    * @throws invalid_cid when it is not a node that this node can hold
    */
-  write(cid: Cid, block: Uint8Array): Promise<void>;
+  write(cid: Cid, block: Uint8Array, onWritten: () => void): Promise<void>;
   /** Ends the file and syncs it to the disk; `publish` makes it exist. Without blocks: undefined, and nothing is kept. */
   finish(): Promise<Complete | undefined>;
   /** Removes what was written; not after `publish`. */
@@ -191,12 +192,17 @@ export async function openStore(
 
     await append(carHeader());
     return {
-      async write(cid, block) {
+      async write(cid, block, onWritten) {
         await append(carSection(cid, block.length));
-        if (cid.codec === 'raw') rows.leaf(cid.text, position, block.length);
-        else rows.node(cid.text, block);
-        await append(block);
         last = cid.text;
+        if (cid.codec === 'dag-pb') {
+          rows.node(cid.text, block);
+          await append(block);
+          return;
+        }
+        rows.leaf(cid.text, position, block.length);
+        position += block.length;
+        await sink.writeThrough(block, onWritten);
       },
       async finish() {
         if (last === undefined) {
