@@ -15,7 +15,7 @@ export const leafMemory = {
   take: (bytes: number): Uint8Array<ArrayBuffer> =>
     new Uint8Array((bytes === leafBytes ? spare.pop() : undefined) ?? new ArrayBuffer(bytes)),
 
-  /** Keeps all of the buffer where it is that of a leaf, and frees it otherwise. Whoever still has an array of it finds it empty. */
+  /** Keeps all of the buffer where it is that of a leaf, and frees it otherwise. Any other array of it is empty then. */
   giveBack({ buffer }: Uint8Array): void {
     if ((buffer as ArrayBuffer).detached) return;
     const isKept = buffer.byteLength === leafBytes && spare.length < maxSpare;

@@ -225,7 +225,7 @@ export async function openDetached(
   header: Uint8Array,
   { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedDetached> {
-  const parsed = await readWholeHeader(header, format.versionLine);
+  const parsed = readWholeHeader(header, format.versionLine);
   const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, backend });
   const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, backend);
   return {
