@@ -36,11 +36,12 @@ export type RecoverOptions = {
 export async function recover({ data, folder, catalog, note }: RecoverOptions): Promise<void> {
   const known = catalog.files();
   const removed = catalog.removed();
-  const present = new Set(await readdir(data));
+  const names = await readdir(data);
+  const present = new Set(names);
   const indexed: { cid: string; bytes: number }[] = [];
   let aside = 0;
 
-  for (const name of [...present]) {
+  for (const name of names) {
     if (known.has(name)) continue;
     const path = join(data, name);
     if (!(await lstat(path)).isFile()) continue;
