@@ -44,8 +44,8 @@ const syncBytes = 64 * 1024 * 1024;
  * @param blockBytes bytes of one block
  */
 export function blockWriter(handle: FileHandle | undefined, blockBytes: number): BlockWriter {
-  let block = Buffer.allocUnsafeSlow(blockBytes);
-  let spare = Buffer.allocUnsafeSlow(handle ? blockBytes : 0);
+  let block: Buffer = Buffer.alloc(0);
+  let spare: Buffer = block;
   // More than one block at a time would only wait for each other: the system writes a file under a lock.
   let writing: Promise<void> | undefined;
   let syncing: Promise<void> | undefined;
@@ -90,6 +90,14 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
     syncing = undefined;
   }
 
+  /** Makes room for so many more bytes. The first ones take no more than they need, until others follow: many files are small. */
+  function grow(more: number): void {
+    if (filled + more <= block.length || block.length === blockBytes) return;
+    const grown = Buffer.allocUnsafeSlow(filled === 0 ? Math.min(more, blockBytes) : blockBytes);
+    block.copy(grown, 0, 0, filled);
+    block = grown;
+  }
+
   async function flush(): Promise<Buffer> {
     const bytes = block.subarray(0, filled);
     if (handle && filled > 0) {
@@ -107,6 +115,7 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
 
   return {
     fill(bytes) {
+      grow(bytes.length);
       const part = bytes.subarray(0, blockBytes - filled);
       block.set(part, filled);
       filled += part.length;

@@ -1,6 +1,7 @@
 /** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
-import { release, type ArrivingBody } from './body.ts';
+import { leafMemory } from '../leaf-memory.ts';
+import type { ArrivingBody } from './body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
@@ -128,7 +129,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       const { length: count } = bytes;
       if (count === 0) {
         turn.end();
-        release(bytes);
+        leafMemory.giveBack(bytes);
         break;
       }
       await send(turn, () => source.write(bytes));

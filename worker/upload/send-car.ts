@@ -14,7 +14,7 @@ import {
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../pinning/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
-import { partMs } from './part-writer.ts';
+import { nextPartLeaves, partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 type Block = { cid: Cid; bytes: Uint8Array };
@@ -80,17 +80,13 @@ async function nextBlock(reader: ReturnType<typeof carReader>) {
 
 type OpenPart = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: number };
 
-/**
- * Bytes of a part. Each part is an import, a pin and rows of its own, which for parts of 16 MiB took a fifth of the Worker's CPU time.
- * Larger ones are no loss: what breaks off in one request is sent again as a whole. A fast client sends one in less than a second.
- */
-const carPartBytes = 64 * leafBytes;
 /** Links of a part's node: the part is due before, unless its blocks are small. */
 const maxLinks = 1024;
 
 /** Writes blocks into parts. What holds a part together is a node above its blocks, whatever they are. */
 function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> {
   let open: OpenPart | undefined;
+  let most = partLeaves;
   return {
     async add({ cid, bytes }) {
       signal.throwIfAborted();
@@ -104,12 +100,13 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> 
       return { sent };
     },
     isDue: () =>
-      open !== undefined && (open.bytes >= carPartBytes || open.links.length >= maxLinks || now() >= open.dueAt),
+      open !== undefined && (open.bytes >= most * leafBytes || open.links.length >= maxLinks || now() >= open.dueAt),
     dueAt: () => open?.dueAt,
     async close(isLast) {
       if (open === undefined) return undefined;
       const { blocks, links, bytes } = open;
       open = undefined;
+      most = nextPartLeaves(most);
       const part = { firstLeaf: 0, digests: new Uint8Array(0), bytes };
       const root = links.at(-1)?.cid.text ?? '';
       // The root of the file, which the caller pins.
