@@ -3,7 +3,7 @@
  * key opens, which have none.
  */
 import { SealpinError } from '../errors.ts';
-import { ByteSource } from '../streams/byte-source.ts';
+import { ByteSource, type PieceOwner } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
 import { checkRandom, draw, type Backend } from './backends/backend.ts';
 import { webBackend } from './backends/web.ts';
@@ -89,16 +89,22 @@ async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend:
 /**
  * Encrypts a stream to a recipient, with the header apart.
  * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @param o.owner gets the pieces of the plaintext, once they are sealed
  * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
-  { recipient, pieceBytes, backend = webBackend }: { recipient: Recipient; pieceBytes?: number; backend?: Backend },
+  {
+    recipient,
+    pieceBytes,
+    owner,
+    backend = webBackend,
+  }: { recipient: Recipient; pieceBytes?: number; owner?: PieceOwner; backend?: Backend },
 ): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
   const { fileKey, preamble, chunks } = await newPayload(backend);
   const stanza = await recipient.wrap(fileKey, format, backend);
   return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes),
+    payload: sealChunks(new ByteSource(plaintext, owner), chunks, prefixOf(preamble), pieceBytes),
     header: (fileId, file) => headerOf(backend, fileKey, stanza, fileId, file),
   };
 }

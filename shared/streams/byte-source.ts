@@ -1,6 +1,5 @@
 import { SealpinError } from '../errors.ts';
 import { at } from './at.ts';
-import type { BufferPool } from './buffer-pool.ts';
 import { acquireReader, type AcquiredReader } from './reader.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
@@ -11,14 +10,17 @@ const lineFeed = 0x0a;
 /** Takes the place of a piece that was taken, so that its memory can be freed. */
 const empty = new Uint8Array(0);
 
+/** Who gets pieces of a stream whose bytes nobody looks at any more: a `BufferPool`, for example. */
+export type PieceOwner = { giveBack(piece: Uint8Array): void };
+
 /**
  * A stream of bytes that is taken in the sizes that the reader wants, however the stream divides them. Bytes are copied only where a
  * taken range spans several pieces of the stream.
  */
 export class ByteSource {
   readonly #from: AcquiredReader;
-  readonly #pool: BufferPool | undefined;
-  /** Pieces of the pool whose bytes were all taken. */
+  readonly #owner: PieceOwner | undefined;
+  /** Pieces of the owner whose bytes were all taken. */
   #taken: Uint8Array[] = [];
   #pieces: Uint8Array[] = [];
   #first = 0;
@@ -33,10 +35,10 @@ export class ByteSource {
   /** Whether the stream has ended: what is at hand is all that is left. */
   ended = false;
 
-  /** @param pool gets the stream's pieces, once they may be reused */
-  constructor(stream: ReadableStream<Uint8Array>, pool?: BufferPool) {
+  /** @param owner gets the stream's pieces, once they may be reused */
+  constructor(stream: ReadableStream<Uint8Array>, owner?: PieceOwner) {
     this.#from = acquireReader(stream);
-    this.#pool = pool;
+    this.#owner = owner;
   }
 
   /** Reads until `bytes` are at hand or the stream has ended. */
@@ -78,7 +80,7 @@ export class ByteSource {
   recycle(): void {
     this.#spare ??= this.#spent;
     this.#spent = undefined;
-    for (const piece of this.#taken) this.#pool?.giveBack(piece);
+    for (const piece of this.#taken) this.#owner?.giveBack(piece);
     this.#taken = [];
   }
 
@@ -116,7 +118,7 @@ export class ByteSource {
       }
       left -= piece.length;
       if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
-      if (this.#pool !== undefined) this.#taken.push(piece);
+      else if (this.#owner !== undefined) this.#taken.push(piece);
       // Its memory is freed at once; its place in the list, with others, below.
       this.#pieces[this.#first] = empty;
       this.#first += 1;

@@ -9,7 +9,7 @@ import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
 import { parseFutureTime } from '../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../http/digest-fields.ts';
-import { checkLength, isEncoded, uploadBody, type UploadBody } from '../upload/body.ts';
+import { checkLength, isEncoded, release, uploadBody, type UploadBody } from '../upload/body.ts';
 import { recognize } from '../upload/leaf-source.ts';
 import type { SentPart } from '../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../upload/pin-rows.ts';
@@ -214,7 +214,11 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
     mode === 'encrypted'
-      ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
+      ? await encryptDetached(body.stream, {
+          recipient: recipientFromSpki(job.spki),
+          pieceBytes: leafBytes,
+          owner: { giveBack: release },
+        })
       : undefined;
   try {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
