@@ -183,7 +183,7 @@ async function* inChromium(): AsyncGenerator<Figure> {
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const browser = await launchChromium();
+  const browser = await launchChromium({ isWhole: true });
   try {
     const page = await browser.newPage();
     const address = server.address();

@@ -6,20 +6,22 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { wrap } from './terminal/wrap.ts';
 
-const entry = join(import.meta.dirname, 'index.ts');
+/** The program that it shows; tests name one with cheap passwords. */
+const [, , entry = join(import.meta.dirname, 'index.ts')] = process.argv;
 const original = createRequire(import.meta.url).resolve('miniflare');
 /** What stands before the second and later lines of a step. */
 const indent = ' '.repeat(17);
 const password = 'correct horse battery staple and a demo';
 const interruption = new AbortController();
 const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-for (const signal of interruptions) process.once(signal, () => interruption.abort());
+for (const signal of interruptions) process.on(signal, () => interruption.abort());
 
 type Output = { stdout: string; stderr: string };
 
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-demo-'));
 const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], {
   stdio: ['ignore', 'pipe', 'pipe'],
+  detached: true, // so that Ctrl-C does not reach it: a second signal, which is ours, would end it before it has stopped workerd
 });
 const serviceEnded = new Promise<void>((resolve) => service.once('close', () => resolve()));
 
@@ -149,7 +151,10 @@ async function byLink(): Promise<void> {
   report('receive', 'again: the link is used up');
 }
 
-/** Runs one command line to its end. The password goes through the environment, where other users cannot read it. */
+/**
+ * Runs one command line to its end, also when it is interrupted, so that it writes nothing into a folder that is removed. The password
+ * goes through the environment, where other users cannot read it.
+ */
 function sealpin(command: string, ...args: string[]): Promise<Output> {
   return new Promise((resolve, reject) => {
     const own = args.some((arg) => arg.startsWith('--data-dir=')) ? [] : [`--data-dir=${dir}`];
@@ -165,12 +170,13 @@ function sealpin(command: string, ...args: string[]): Promise<Output> {
     const output = { stdout: '', stderr: '' };
     child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-    child.once('error', reject);
+    let failure: Error | undefined;
+    child.once('error', (error) => (failure = error));
     child.once('close', (code, signal) => {
       // Ctrl-C ends the command as well, and its end may be seen first.
       if (interruptions.some((each) => each === signal)) interruption.abort();
       if (code === 0) resolve(output);
-      else reject(new Error(`sealpin ${command} exited with ${code ?? signal}\n${output.stderr}`));
+      else reject(failure ?? new Error(`sealpin ${command} exited with ${code ?? signal}\n${output.stderr}`));
     });
   });
 }

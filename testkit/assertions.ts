@@ -16,10 +16,17 @@ function show(value: unknown): string {
     : (JSON.stringify(value) ?? String(value));
 }
 
+/** In a loop, because `every` takes tenths of a second for 33 MiB. */
+function areSame(one: Uint8Array, other: Uint8Array): boolean {
+  if (one.length !== other.length) return false;
+  for (let at = 0; at < one.length; at += 1) if (one[at] !== other[at]) return false;
+  return true;
+}
+
 /** Fails unless both are equal: bytes by content, everything else by its JSON. */
 export function equal(actual: unknown, expected: unknown, what = 'value'): void {
   if (actual instanceof Uint8Array && expected instanceof Uint8Array) {
-    if (actual.length === expected.length && actual.every((byte, index) => byte === expected[index])) return;
+    if (areSame(actual, expected)) return;
   } else if (JSON.stringify(actual) === JSON.stringify(expected)) return;
   throw new Error(`${what}: ${show(actual)} is not ${show(expected)}`);
 }

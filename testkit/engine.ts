@@ -1,4 +1,6 @@
 /** Which engine this runs in, for tests of what engines do in different ways. */
 
+export const isInNode = navigator.userAgent.startsWith('Node.js/');
+
 /** WebKit without Chromium, which also says that it is WebKit. */
 export const isWebKit = /AppleWebKit/.test(navigator.userAgent) && !/Chrome/.test(navigator.userAgent);

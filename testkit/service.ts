@@ -2,12 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundle, bundleGuard, guardFlags } from '../cli/local/bundle.ts';
+import { bundleGuard, guardFlags } from '../cli/local/bundle.ts';
 import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
-import { startWorker, type RunningWorker } from './workerd.ts';
+import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
 export const adminToken = 'operator-of-the-tests';
@@ -54,7 +54,7 @@ const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
-  const contents = await bundledOnce(entry, () => bundle(entry));
+  const contents = await bundledModule(entry);
   const worker = { type: 'ESModule', path: '/worker.js', contents } as const;
   if (!guarded) return [worker];
   const guard = await bundledOnce('guard', bundleGuard);

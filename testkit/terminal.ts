@@ -1,5 +1,6 @@
 /** Programs at a pseudo-terminal, as a person sits at it (`script` of util-linux gives one). */
 import { spawn, spawnSync } from 'node:child_process';
+import { bareEnv } from './run-cache.ts';
 
 /** Why the tests at a terminal cannot run here; undefined: they can. */
 export function missingTerminal(): string | undefined {
@@ -32,8 +33,7 @@ export async function runAtTerminal(
   const child = spawn('script', ['--quiet', '--flush', '--return', '--echo', 'never', '--command', line, '/dev/null'], {
     cwd: o.cwd,
     env: {
-      PATH: process.env['PATH'],
-      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+      ...bareEnv(),
       HOME: o.cwd,
       TERM: 'xterm',
       SHELL: '/bin/sh',

@@ -3,6 +3,7 @@ import { bundle } from '../cli/local/bundle.ts';
 import { launch, type WorkerDescription } from '../cli/local/miniflare.ts';
 import { onFreePort } from '../cli/local/port.ts';
 import { childrenNamed } from '../cli/local/process.ts';
+import { webModule, webModuleText, webPlugin } from '../cli/local/web-bundle.ts';
 import { bundledOnce } from './run-cache.ts';
 
 /** A Worker that runs in workerd. */
@@ -26,11 +27,21 @@ export async function startWorker(describe: (port: number) => WorkerDescription)
 }
 
 /**
+ * A module as the Worker is bundled, once per run. So are the pages, which every entry that has the Worker contains.
+ *
+ * @param entry path from the root of the repository, `worker/test/clock.ts` for example
+ */
+export function bundledModule(entry: string): Promise<string> {
+  const pages = webPlugin(() => bundledOnce(webModule, webModuleText));
+  return bundledOnce(entry, () => bundle(entry, { plugins: [pages] }));
+}
+
+/**
  * Bundles a module as the Worker is bundled, and runs it alone, without bindings.
  *
  * @param entry path from the root of the repository, `worker/test/clock.ts` for example
  */
 export async function startModule(entry: string): Promise<RunningWorker> {
-  const contents = await bundledOnce(entry, () => bundle(entry));
+  const contents = await bundledModule(entry);
   return startWorker(() => ({ modules: [{ type: 'ESModule', path: '/worker.js', contents }] }));
 }

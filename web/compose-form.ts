@@ -93,7 +93,7 @@ function add(added: Iterable<File>): void {
   announce(words.chosen(files.length));
 }
 
-/** Shows the field of the way that is ticked. */
+/** Shows the field of the way that is chosen. */
 function showWays(): void {
   byId('password-field', HTMLDivElement).hidden = !byId('by-password', HTMLInputElement).checked;
   byId('keys-field', HTMLDivElement).hidden = !byId('by-keys', HTMLInputElement).checked;
@@ -140,7 +140,7 @@ export function startCompose(): void {
   byId('opens', HTMLSelectElement).replaceChildren(
     ...counts.map((count) => option(count, words.times(count), defaults.count)),
   );
-  startPasswordField();
+  startPasswordField('compose-error');
   const chooser = byId('choose', HTMLInputElement);
   chooser.addEventListener('change', () => {
     add(chooser.files ?? []);
@@ -151,15 +151,8 @@ export function startCompose(): void {
     event.preventDefault();
     if (!byId('compose', HTMLElement).hidden) add(event.dataTransfer?.files ?? []);
   });
-  const [byPassword, byKeys] = [byId('by-password', HTMLInputElement), byId('by-keys', HTMLInputElement)];
-  const turn = (on: HTMLInputElement, off: HTMLInputElement, field: HTMLElement): void => {
-    if (on.checked) off.checked = false;
-    showWays();
-    if (on.checked) field.focus();
-  };
-  byPassword.addEventListener('change', () => turn(byPassword, byKeys, byId('password', HTMLInputElement)));
-  byKeys.addEventListener('change', () => turn(byKeys, byPassword, byId('keys', HTMLTextAreaElement)));
-  byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.withKeys);
+  byId('terms', HTMLDivElement).addEventListener('change', showWays);
+  byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.publicKeys);
   byId('password', HTMLInputElement).setAttribute('aria-label', words.password);
   byId('compose-form', HTMLFormElement).addEventListener('submit', (event) => {
     event.preventDefault();

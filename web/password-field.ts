@@ -1,9 +1,14 @@
 /** A field for a password, with a button that shows what is typed. */
 import { byId, words } from './states.ts';
 
-/** Starts the field `password` and its button `reveal`. */
-export function startPasswordField(): void {
+/**
+ * Starts the field `password` and its button `reveal`.
+ *
+ * @param error the ID of the element that says what is wrong with the form
+ */
+export function startPasswordField(error: string): void {
   const input = byId('password', HTMLInputElement);
+  input.setAttribute('aria-describedby', `password-hint ${error}`);
   const reveal = byId('reveal', HTMLButtonElement);
   const setRevealed = (isRevealed: boolean): void => {
     input.type = isRevealed ? 'text' : 'password';

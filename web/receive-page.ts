@@ -198,7 +198,7 @@ function start(): void {
     event.preventDefault();
     void open();
   });
-  startPasswordField();
+  startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
   byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
   byId('start-over', HTMLButtonElement).addEventListener('click', () => show('home'));

@@ -14,7 +14,7 @@ const workerOptions = {
   conditions: ['workerd', 'worker', 'browser'],
   mainFields: ['browser', 'module', 'main'],
   external: ['cloudflare:*', 'node:*'],
-  plugins: [webPlugin],
+  plugins: [webPlugin()],
   legalComments: 'none',
   logLevel: 'silent',
 } as const satisfies BuildOptions;

@@ -102,12 +102,18 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
     type: 'text/css; charset=utf-8',
     text,
   }));
-  const [layout, ...built] = await Promise.all([source('layout.html'), style, ...compiled]);
+  const [layout, passwordField, ...built] = await Promise.all([
+    source('layout.html'),
+    source('password-field.html'),
+    style,
+    ...compiled,
+  ]);
   const files: WebFile[] = [...built, { path: `web/${curvesAddress}`, type, text: curves }];
   const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
   const drafts = documents.map(async ({ paths, states, script }) => {
+    const sections = (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n');
     const html = fill(layout, {
-      states: (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n'),
+      states: fill(sections, { passwordField }),
       script,
       scriptIntegrity: integrityOf(script),
       styleIntegrity: integrityOf('web/style.css'),
@@ -206,11 +212,14 @@ export async function webModuleText(): Promise<string> {
   return `export const web = ${JSON.stringify(await bundleWeb())};`;
 }
 
-/** Lets esbuild find the pages. */
-export const webPlugin: Plugin = {
+/**
+ * Lets esbuild find the pages.
+ * @param text gives their module
+ */
+export const webPlugin = (text: () => Promise<string> = webModuleText): Plugin => ({
   name: webModule,
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^sealpin:web$/ }, ({ path }) => ({ path, namespace: webModule }));
-    onLoad({ filter: /.*/, namespace: webModule }, async () => ({ contents: await webModuleText(), loader: 'js' }));
+    onLoad({ filter: /.*/, namespace: webModule }, async () => ({ contents: await text(), loader: 'js' }));
   },
-};
+});

@@ -216,7 +216,7 @@ const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() 
 test('kill -9 at any moment of a backup and of a restoration leaves what the next run goes on with', async () => {
   const directory = await temporaryDirectory();
   const source = await localAccount();
-  const count = long ? 12 : 5;
+  const count = long ? 12 : 4;
   const moments = long ? Array.from({ length: count }, (_, index) => index) : [1];
   for (let index = 0; index < count; index += 1)
     await source.files.put(noise.subarray(index * 1000), {

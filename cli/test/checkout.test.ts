@@ -6,6 +6,7 @@ import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto/index.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { packageRoot } from '../local/package-root.ts';
 import { temporaryDirectory } from './environment.ts';
@@ -47,7 +48,7 @@ describe('./sealpin', () => {
     await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
     const ran = spawnSync(launcher, ['ecc-decrypt', './in', '-', 'key'], {
       cwd: directory,
-      env: { PATH: await barePath(), HOME: directory },
+      env: { ...bareEnv(), PATH: await barePath(), HOME: directory },
       encoding: 'utf8',
     });
     expect(ran).toMatchObject({ status: 0, stdout: 'from the checkout', stderr: '' });
@@ -58,7 +59,7 @@ describe('./sealpin', () => {
     await mkdir(join(directory, 'bin'), { recursive: true });
     await symlink(launcher, join(directory, 'absolute'));
     await symlink(join('..', 'absolute'), join(directory, 'bin', 'sealpin'));
-    const env = { PATH: await barePath(), HOME: directory };
+    const env = { ...bareEnv(), PATH: await barePath(), HOME: directory };
     const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
     const commands = [join(directory, 'absolute'), join(directory, 'bin', 'sealpin'), relative(directory, launcher)];
     for (const command of commands)
@@ -73,7 +74,7 @@ describe('./sealpin', () => {
     const directory = await temporaryDirectory();
     const child = spawn(launcher, ['decrypt', '-', 'out', 'canary-on-the-line'], {
       cwd: directory,
-      env: { PATH: await barePath(), HOME: directory },
+      env: { ...bareEnv(), PATH: await barePath(), HOME: directory },
       stdio: ['pipe', 'ignore', 'pipe'],
     });
     onTestFinished(() => void child.kill('SIGKILL'));
@@ -204,7 +205,7 @@ test('the deployed Worker has Cloudflare log its own lines, and neither invocati
     {
       cwd: root,
       encoding: 'utf8',
-      env: { PATH: dirname(process.execPath), HOME: root, WRANGLER_SEND_METRICS: 'false' },
+      env: { ...bareEnv(), PATH: dirname(process.execPath), HOME: root, WRANGLER_SEND_METRICS: 'false' },
     },
   );
   expect(JSON.parse(ran.stdout)).toMatchObject({

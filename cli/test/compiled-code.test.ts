@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
+import { isLongRun as long } from '../../testkit/long-run.ts';
 import { madeOnce } from '../../testkit/run-cache.ts';
 import { bundleCommand } from '../command-bundle.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -34,8 +35,18 @@ const completions = ['completions', 'bash'];
 const firstLine = '# sealpin for bash: ';
 const otherLine = '# another program:  ';
 
+let ofOtherText: Promise<Buffer> | undefined;
+
 /** The bundle with another text in it, of the same length, and the checksum of the right bundle on the code that it keeps. */
 async function foreignCode(isRelabelled: boolean): Promise<Buffer> {
+  const bytes = Buffer.from(await (ofOtherText ??= codeOfOtherText()));
+  const source = await readFile(join(bundle, 'command.cjs'));
+  if (isRelabelled) bytes.writeUInt32LE(crc32(bytes.subarray(0, -4), crc32(source)), bytes.length - 4);
+  return bytes;
+}
+
+/** What the bundle with another text in it keeps. */
+async function codeOfOtherText(): Promise<Buffer> {
   const { home, run, kept } = await setUp();
   for (const name of ['sealpin.cjs', 'command.cjs']) await copyFile(join(bundle, name), join(home, name));
   const path = join(home, 'command.cjs');
@@ -43,9 +54,7 @@ async function foreignCode(isRelabelled: boolean): Promise<Buffer> {
   await writeFile(path, source.replace(firstLine, otherLine));
   expect(run(completions, { from: home }).stdout).toContain(otherLine);
   const [file = ''] = await kept();
-  const bytes = await readFile(file);
-  if (isRelabelled) bytes.writeUInt32LE(crc32(bytes.subarray(0, -4), crc32(source)), bytes.length - 4);
-  return bytes;
+  return await readFile(file);
 }
 
 test('a command keeps its compiled code, which its next run uses and leaves as it is', async () => {
@@ -62,7 +71,11 @@ test('a command keeps its compiled code, which its next run uses and leaves as i
   expect(run(completions).stdout, 'what was kept is what runs').toContain(otherLine);
 });
 
-test.each([
+/** The cases that this form of the tests runs: each takes several processes. */
+const inThisForm = <T extends readonly [string, ...unknown[]]>(cases: readonly T[], short: readonly string[]): T[] =>
+  cases.filter(([name]) => long || short.includes(name));
+
+const changes: [string, (bytes: Buffer) => Buffer | Promise<Buffer>][] = [
   [
     'damaged',
     (bytes: Buffer) => Buffer.concat([bytes.subarray(0, 400_000), Buffer.from('x'), bytes.subarray(400_001)]),
@@ -71,18 +84,23 @@ test.each([
   ['empty', () => Buffer.alloc(0)],
   ['of another source', () => foreignCode(false)],
   ['refused by V8', (bytes: Buffer) => refused(bytes)],
-])('compiled code that is %s is replaced, and does not run', async (_, change) => {
-  const { run, kept } = await setUp();
-  const { stdout } = run(completions);
-  const [path = ''] = await kept();
-  const right = await readFile(path);
-  await writeFile(path, await change(right));
-  expect(run(completions)).toMatchObject({ status: 0, stderr: '', stdout });
-  expect((await readFile(path)).length).toBeGreaterThan(400_000);
-  const { ino } = await stat(path);
-  run(completions);
-  expect((await stat(path)).ino, 'and what replaced it fits').toBe(ino);
-});
+];
+
+test.each(inThisForm(changes, ['damaged', 'of another source', 'refused by V8']))(
+  'compiled code that is %s is replaced, and does not run',
+  async (_, change) => {
+    const { run, kept } = await setUp();
+    const { stdout } = run(completions);
+    const [path = ''] = await kept();
+    const right = await readFile(path);
+    await writeFile(path, await change(right));
+    expect(run(completions)).toMatchObject({ status: 0, stderr: '', stdout });
+    expect((await readFile(path)).length).toBeGreaterThan(400_000);
+    const { ino } = await stat(path);
+    run(completions);
+    expect((await stat(path)).ino, 'and what replaced it fits').toBe(ino);
+  },
+);
 
 /** Code with a wrong magic number, and the right checksum. */
 async function refused(bytes: Buffer): Promise<Buffer> {
@@ -92,11 +110,13 @@ async function refused(bytes: Buffer): Promise<Buffer> {
   return changed;
 }
 
-test.each([
+const openings: [string, (o: { home: string; folder: string }) => Promise<void>][] = [
   ['the folder itself is open to others', ({ folder }) => chmod(folder, 0o755)],
   ['a folder above it can be written by the group', ({ home }) => chmod(join(home, '.cache'), 0o775)],
   ['a folder above it can be written by all', ({ home }) => chmod(home, 0o777)],
-] satisfies [string, (o: { home: string; folder: string }) => Promise<void>][])(
+];
+
+test.each(inThisForm(openings, ['the folder itself is open to others', 'a folder above it can be written by all']))(
   'compiled code is neither used nor kept where %s',
   async (_, open) => {
     const { home, folder, run, kept } = await setUp();

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { loadCommands } from '../commands/index.ts';
 import { remember } from '../history.ts';
 import { run, temporaryDirectory } from './environment.ts';
@@ -86,6 +87,7 @@ describe('values', () => {
     await writeFile(join(directory, 'bin/sealpin'), program, { mode: 0o755 });
     await writeFile(join(directory, 'wood.txt'), '');
     const env = {
+      ...bareEnv(),
       PATH: `${join(directory, 'bin')}:${process.env['PATH']}`,
       HOME: directory,
       SEALPIN_HOME: home,
@@ -119,12 +121,12 @@ describe('values', () => {
 
   test.runIf(has('bash'))('are completed by bash, files elsewhere', async () => {
     const { directory, env } = await scene();
-    const steps = cases.map(
+    const steps = tried.map(
       ({ line }) => `COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sealpin; echo "\${COMPREPLY[@]}"`,
     );
     const script = [await scriptFor('bash'), ...steps].join('\n');
     const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', cwd: directory, env });
-    expect(stdout.trim().split('\n'), stderr).toEqual(cases.map(({ want }) => want));
+    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
   });
 
   test.runIf(has('fish'))('are completed by fish', async () => {

@@ -3,10 +3,10 @@ import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { isLongRun as long } from '../../testkit/long-run.ts';
 import { isRunning } from '../local/process.ts';
 import type { Run } from '../local/state.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { entry } from './local.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -14,9 +14,9 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Runs the demo in a process group of its own, as a shell does; `when` sees its output grow. */
+/** Runs the demo, in the short form with cheap passwords, in a process group of its own, as a shell does; `when` sees its output grow. */
 function demo(when: (stdout: string, group: number) => void): Promise<{ code: number | null; stdout: string }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../demo.ts')], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../demo.ts'), ...(long ? [] : [entry])], {
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
     env: { ...process.env, TMPDIR: folder },

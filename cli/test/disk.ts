@@ -3,12 +3,13 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { once } from 'node:events';
 import type { TestContext } from 'vitest';
+import { bareEnv } from '../../testkit/run-cache.ts';
 
 /**
  * Runs a shell script that has a file system of so many MiB at the folder `$DISK`; skips the test, and says so in one line, where this
  * machine does not let us make one.
  *
- * @param o.env besides PATH and NODE
+ * @param o.env besides that of `bareEnv` and NODE
  */
 export async function onSmallDisk(
   context: TestContext,
@@ -20,7 +21,7 @@ export async function onSmallDisk(
     ['--mount', ...(process.getuid?.() === 0 ? [] : ['--map-root-user']), 'sh', '-c', script],
     {
       cwd: o.cwd,
-      env: { PATH: process.env['PATH'] ?? '', NODE: process.execPath, DISK: o.disk, ...o.env },
+      env: { ...bareEnv(), NODE: process.execPath, DISK: o.disk, ...o.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );

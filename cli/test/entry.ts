@@ -1,6 +1,6 @@
 /**
  * The command line as a process with cheap passwords, as `environment.ts` has them: at the real cost a key takes 0.7 s of CPU.
- * `demo.test.ts`, `package.test.ts` and the end of `prompt.test.ts` run the real entry.
+ * The long form of `demo.test.ts`, `package.test.ts` and the end of `prompt.test.ts` run the real entry.
  */
 import { runProcess } from '../run-process.ts';
 

@@ -4,6 +4,7 @@ import { appendFile, mkdir, open, symlink, truncate, utimes, writeFile } from 'n
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../io/input.ts';
 import { entry } from './local.ts';
 import { temporaryDirectory, environmentIn } from './environment.ts';
@@ -148,7 +149,7 @@ test('a current directory that was deleted is reported, without a stack trace', 
   const directory = await temporaryDirectory();
   const ran = spawnSync('sh', ['-c', 'mkdir gone && cd gone && rmdir ../gone && exec "$NODE" "$ENTRY" cid in'], {
     cwd: directory,
-    env: { PATH: process.env['PATH'] ?? '', HOME: directory, NODE: process.execPath, ENTRY: entry },
+    env: { ...bareEnv(), HOME: directory, NODE: process.execPath, ENTRY: entry },
     encoding: 'utf8',
   });
   expect(ran).toMatchObject({

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { localService } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { entry } from './local.ts';
@@ -92,7 +93,7 @@ describe('a download', () => {
     on.line.fault = () => ({ kind: 'stall', afterBytes: 10 * mib });
     const child = spawn(process.execPath, [entry, ...on.argv], {
       cwd: on.directory,
-      env: { PATH: process.env['PATH'], HOME: on.directory, ...env },
+      env: { ...bareEnv(), HOME: on.directory, ...env },
       stdio: 'ignore',
     });
     const closed = once(child, 'close');

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import type { AccountDetails, AccountList, ApiKeyList } from '../../shared/api.ts';
 import { withProgram } from '../../testkit/programs.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { adminToken, startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from './environment.ts';
 import { entry } from './local.ts';
@@ -38,6 +39,7 @@ withProgram('bash', { probe: ['--version'] }, () => {
     await promisify(execFile)('bash', ['-eu', '-c', `${byOperator}${shown('made')}${byTeam}${later}${shown('end')}`], {
       cwd: dir,
       env: {
+        ...bareEnv(),
         HOME: dir,
         SEALPIN_HOME: join(dir, 'home'),
         SERVICE: service.url,

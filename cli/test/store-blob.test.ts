@@ -89,7 +89,7 @@ describe('what was encrypted comes back', () => {
 
   test('S55: from standard input of unknown length, also beyond what is held to know the blob ID first', async () => {
     const directory = await temporaryDirectory();
-    for (const count of [3, 40]) {
+    for (const count of long ? [3, 40] : [33]) {
       const chunks = Array.from({ length: count }, () => randomBytes(mib));
       const blobId = await line(['chacha-encrypt', '-'], directory, { env, stdin: Readable.from(chunks) });
       const back = await sealpin(['decrypt', blobId, '-'], directory, { env });

@@ -2,12 +2,13 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
 import { someApiKey } from './hostile.ts';
 import { onSmallDisk } from './disk.ts';
@@ -61,7 +62,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
   ): Promise<void> {
     const child = spawn(process.execPath, [entry, ...words], {
       cwd: directory,
-      env: { PATH: process.env['PATH'], HOME: directory, ...env },
+      env: { ...bareEnv(), HOME: directory, ...env },
       stdio: ['ignore', 'ignore', 'ignore'],
     });
     const closed = once(child, 'close');
@@ -150,7 +151,17 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     const on = await scene(24 * mib);
     const writes = async (): Promise<boolean> =>
       (await readdir(on.home, { recursive: true }).catch(() => [])).some((name) => name.endsWith('.tmp'));
-    await killed(on, writes);
+    // Again where it was encrypted before the signal came, as on busy cores.
+    on.line.fault = async ({ method }) => {
+      if (method === 'PATCH') await sleep(60_000, undefined, { ref: false });
+      return undefined;
+    };
+    for (let attempt = 0; attempt < 5 && !(await writes()); attempt += 1) {
+      await rm(on.home, { recursive: true, force: true });
+      on.passed.length = 0;
+      await killed(on, async () => (await writes()) || patches(on.passed).length > 0);
+    }
+    on.line.fault = () => undefined;
     const ran = await on.encrypt();
     expect(ran.exit).toBe(0);
     expect(ran.stderr).toContain(

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultyProxy, type Passed } from '../../testkit/faulty-proxy.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { entry } from './local.ts';
 import { run, temporaryDirectory } from './environment.ts';
@@ -69,7 +70,7 @@ test('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
   };
   const child = spawn(process.execPath, [entry, 'encrypt', 'in'], {
     cwd: directory,
-    env: { PATH: process.env['PATH'], HOME: directory, ...env },
+    env: { ...bareEnv(), HOME: directory, ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let stderr = '';

@@ -120,6 +120,10 @@ describe.skipIf(missing !== undefined)(
       },
     );
 
+    test('brings its page to man', async () => {
+      expect(await readFile(join(room, 'prefix/share/man/man1/sealpin.1'), 'utf8')).toMatch(/^\.TH SEALPIN 1/im);
+    });
+
     test('brings no tests, benches or compiler settings', async () => {
       const folder = join(room, 'prefix', 'lib', 'node_modules', '@sealpin', 'local');
       const ours = (await readdir(folder, { recursive: true })).filter((path) => !path.startsWith('node_modules'));

@@ -26,7 +26,10 @@ export const BackupQuery = v.object({
   cursor: v.optional(v.pipe(Cursor, v.description('`next` of the previous page'))),
 });
 
-/** The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the secret in that file. */
+/**
+ * The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the secret in that file, `lastEvent`: the
+ * number of its last event, also where that is no longer kept.
+ */
 export const BackupAccount = v.strictObject({
   label: v.string(),
   publicKey: Base64,
@@ -34,6 +37,7 @@ export const BackupAccount = v.strictObject({
   recoveryKey: v.nullable(v.string()),
   recovery: v.nullable(Base64),
   recoveryHash: v.nullable(v.string()),
+  lastEvent: Count,
   quotaBytes: v.nullable(Bytes),
   disabled: v.boolean(),
   origins: v.nullable(v.array(v.string())),

@@ -52,6 +52,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   };
 
   const privateFiles = (page: Page): Promise<Record<string, number>> => page.evaluate(readPrivateFiles);
+  /** Waits for the first bytes of a file that is saved. */
+  const hasBegun = async (page: Page): Promise<void> => {
+    const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
+    await expect.poll(progress, { timeout: 20_000 }).toBeGreaterThan(0);
+  };
   const failed = ({ page }: Watched): Promise<void> => page.locator('[data-state=failed]').waitFor();
   const nothingIsComplete = async ({ page }: Watched): Promise<void> => {
     expect(await page.getByText(/complete\b/i).count()).toBe(0);
@@ -169,7 +174,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         page.waitForEvent('download'),
         page.getByRole('button', { name: 'Save film.mkv' }).click(),
       ]);
-      await page.waitForTimeout(500);
+      await hasBegun(page);
       page.on('dialog', (dialog) => void dialog.accept());
       if (what === 'reloaded') await page.reload();
       else if (what === 'left for another page') await page.goto(`${root}v1/health`);
@@ -191,8 +196,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const { page } = watched;
       const download = way === 'stream' ? page.waitForEvent('download') : undefined;
       await page.getByRole('button', { name: 'Save film.mkv' }).click();
-      const progress = (): Promise<number> => page.evaluate(() => document.querySelector('progress')?.value ?? 0);
-      await expect.poll(progress, { timeout: 20_000 }).toBeGreaterThan(0);
+      await hasBegun(page);
       const crashed = page.waitForEvent('crash');
       await page.goto('chrome://crash').catch(() => undefined);
       await crashed;

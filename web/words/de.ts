@@ -93,8 +93,7 @@ export const de: Words = {
     'Die Seite wurde ohne den Teil des Links hinter dem # geladen. Öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
 
   sendTitle: 'Dateien senden',
-  sendText:
-    'Sie werden hier verschlüsselt, in dieser Seite. Lesen kann sie nur, wer den Link hat; dieser Dienst nicht.',
+  sendText: 'Sie werden hier verschlüsselt, in dieser Seite. Dieser Dienst kann sie nicht lesen.',
   sendHome: 'Dateien senden',
   filesHome: 'Ihre Dateien',
   dropHere: 'Dateien hierher ziehen',
@@ -107,13 +106,15 @@ export const de: Words = {
   inTime: (time) => time,
   opens: 'Lässt sich öffnen',
   times: (times) => (times === 1 ? 'einmal' : `${times}-mal`),
-  withPassword: 'Passwort',
-  withPasswordHint: 'Der Empfänger braucht es zusätzlich zum Link.',
-  passwordMissing: 'Geben Sie ein Passwort ein, oder nehmen Sie den Haken weg.',
-  withKeys: 'Nur für Schlüssel',
-  withKeysHint:
-    'Öffentliche Schlüssel, die mit age1 beginnen, einer je Zeile. Der Empfänger braucht den privaten zusätzlich zum Link.',
-  keysMissing: 'Geben Sie einen öffentlichen Schlüssel ein, oder nehmen Sie den Haken weg.',
+  whoOpens: 'Wer öffnen kann',
+  withLink: 'Wer den Link hat',
+  withPassword: 'Wer den Link und ein Passwort hat',
+  withPasswordHint: 'Teilen Sie dem Empfänger das Passwort auf einem anderen Weg mit als den Link.',
+  passwordMissing: 'Geben Sie ein Passwort ein, oder lassen Sie jeden mit dem Link öffnen.',
+  withKeys: 'Wer den Link und einen privaten Schlüssel hat',
+  publicKeys: 'Öffentliche Schlüssel',
+  withKeysHint: 'Die öffentlichen Schlüssel der Empfänger, einer je Zeile. Sie beginnen mit age1.',
+  keysMissing: 'Geben Sie einen öffentlichen Schlüssel ein, oder lassen Sie jeden mit dem Link öffnen.',
   note: 'Nachricht',
   yourName: 'Ihr Name',
   optional: 'freiwillig',
@@ -155,8 +156,7 @@ export const de: Words = {
   apiKeyHint: 'Er bleibt im Speicher dieser Seite, bis Sie sie schließen.',
   goOn: 'Weiter',
   whereKeyTitle: 'Woher Sie einen bekommen',
-  whereKeyText:
-    'Von denen, die diesen Dienst betreiben, oder mit der Befehlszeile: sealpin key create page --scopes read,write,delete,share.',
+  whereKeyText: 'Von denen, die diesen Dienst betreiben, oder mit der Befehlszeile:',
   scopesMissing: (scopes) => `Dieser Schlüssel darf das nicht: Ihm fehlt ${scopes}.`,
 
   dropTitle: (name) => `Dateien für „${name}“`,

@@ -2,9 +2,10 @@
 import type { BackupAccount, BackupPage } from '../../shared/api.ts';
 import type { AccountRow } from './account-row.ts';
 import type { AccountSettings } from './account-settings.ts';
-import { events, receipts, shares } from './backup-history.ts';
+import { eventSection, receiptSection, shareSection } from './backup-history.ts';
+import type { Events } from './event-rows.ts';
 import { bytesOf, msOf, timeOf, type Lists, type Section } from './backup-section.ts';
-import { files, keys } from './backup-stored.ts';
+import { fileSection, keySection } from './backup-stored.ts';
 import { err, type Failure } from './result.ts';
 import { createTables } from './tables.ts';
 
@@ -18,7 +19,7 @@ export type RowPage = Pick<AccountPage, 'accountId' | 'after' | 'next' | 'accoun
  * In the order of the pages. Shares are the last: once they are restored anybody may open them, which needs their files, and adds events
  * behind those of the backup.
  */
-const sections: readonly Section[] = [keys, files, receipts, events, shares];
+const sections: readonly Section[] = [keySection, fileSection, receiptSection, eventSection, shareSection];
 
 const notEmpty = 'there is an account with this ID already: a backup is restored into a service that does not have it';
 
@@ -29,7 +30,7 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings };
+type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings; events: Events };
 
 /**
  * Reads a page of the account.
@@ -37,12 +38,12 @@ type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings };
  * @param limit items of all lists on a page
  */
 export function backupPage(
-  { sql, row, settings }: Options,
+  { sql, row, settings, events }: Options,
   accountId: string,
   cursor: string | undefined,
   limit: number,
 ): RowPage {
-  const account = cursor === undefined ? accountOf(row, settings) : null;
+  const account = cursor === undefined ? accountOf(row, settings, events) : null;
   const page: RowPage = {
     accountId,
     after: cursor ?? null,
@@ -64,7 +65,7 @@ export function backupPage(
   return page;
 }
 
-function accountOf(row: AccountRow, settings: AccountSettings): BackupAccount | null {
+function accountOf(row: AccountRow, settings: AccountSettings, events: Events): BackupAccount | null {
   const { open } = row;
   if (open === undefined) return null;
   const recovery = row.recovery();
@@ -75,6 +76,7 @@ function accountOf(row: AccountRow, settings: AccountSettings): BackupAccount | 
     recoveryKey: open.recoveryKey,
     recovery: recovery?.file.toBase64() ?? null,
     recoveryHash: recovery?.secretHash ?? null,
+    lastEvent: events.last(),
     ...settings.get(),
   };
 }
@@ -84,7 +86,7 @@ function accountOf(row: AccountRow, settings: AccountSettings): BackupAccount | 
  * @returns undefined where it is written, or was before; `conflict` for an account that exists, and for a page that is not the next one;
  *   `invalid_request` for a first page without the account
  */
-export function restorePage({ sql, row, settings }: Options, page: RowPage): Failure | undefined {
+export function restorePage({ sql, row, settings, events }: Options, page: RowPage): Failure | undefined {
   const progress = progressOf(sql);
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
@@ -92,6 +94,7 @@ export function restorePage({ sql, row, settings }: Options, page: RowPage): Fai
     if (page.account === null) return err('invalid_request', 'the first page has to have the account');
     createAccount(sql, page.accountId, page.account);
     settings.set({ ...page.account, disabled: true });
+    events.numberFrom(page.account.lastEvent);
     sql.exec(progressTable);
     sql.exec('INSERT INTO restore (one, next, disabled) VALUES (1, NULL, ?)', page.account.disabled ? 1 : 0);
   } else {

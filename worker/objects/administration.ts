@@ -7,6 +7,7 @@ import { accountGauges, type AccountGauges } from './account-gauges.ts';
 import type { AccountRecord, AccountRow, Usage } from './account-row.ts';
 import type { AccountSettings, Settings } from './account-settings.ts';
 import type { AccountEnv } from './delivery.ts';
+import type { Events } from './event-rows.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord, KeyRegistry } from './key-registry.ts';
 import { KeyUsage, type UsagePage } from './key-usage.ts';
@@ -25,6 +26,7 @@ type Options = {
   settings: AccountSettings;
   registry: KeyRegistry;
   files: Files;
+  events: Events;
   outbox: Outbox;
   env: AccountEnv;
   now(): number;
@@ -103,9 +105,9 @@ export class Administration extends RpcTarget {
 
   /** A page of the backup of the account. @param cursor `next` of the page before it @returns `not_found`, `overloaded` */
   async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
-    const { row, settings, storage, env } = this.#o;
+    const { row, settings, events, storage, env } = this.#o;
     if (row.open === undefined) return noAccount();
-    const rows = backupPage({ sql: storage.sql, row, settings }, row.open.id, cursor, limit);
+    const rows = backupPage({ sql: storage.sql, row, settings, events }, row.open.id, cursor, limit);
     const kept = await withRecords(env, rows.shares);
     return kept.ok ? { ok: true, page: { ...rows, shares: kept.shares } } : kept;
   }
@@ -118,13 +120,14 @@ export class Administration extends RpcTarget {
     page: AccountPage,
     requestId: string,
   ): Promise<Result<{ unpinned: string[]; usage: Usage; keys: number }>> {
-    const { row, settings, storage, env, nextDue, alarmBy } = this.#o;
+    const { row, settings, events, files, storage, env, nextDue, alarmBy } = this.#o;
     const { sql } = storage;
-    const failure = storage.transactionSync(() => restorePage({ sql, row, settings }, page));
+    const failure = storage.transactionSync(() => restorePage({ sql, row, settings, events }, page));
     if (failure !== undefined) return failure;
     row.reload();
     const restored = await restoreReferences(env, page, requestId);
     if (!restored.ok) return restored;
+    storage.transactionSync(() => restored.denied.forEach((cid) => files.deny(cid, true)));
     const records = await restoreRecords(env, page);
     if (!records.ok) return records;
     const copies = await restoreCopies(env.API_KEYS, page);

@@ -6,11 +6,11 @@ import { keptMs } from './share.ts';
 import { shareColumns, type ShareRow } from './share-rows.ts';
 
 /** Shares whose objects have their records. */
-export const shares = section('shares', 's', shareRows, insertShare);
+export const shareSection = section('shares', 's', shareRows, insertShare);
 /** The receipts of deleted files. */
-export const receipts = section('receipts', 'r', receiptRows, insertReceipt);
+export const receiptSection = section('receipts', 'r', receiptRows, insertReceipt);
 /** Events, under their numbers, so that cursors go on. */
-export const events = section('events', 'e', eventRows, insertEvent);
+export const eventSection = section('events', 'e', eventRows, insertEvent);
 
 type EventRow = {
   seq: number;

@@ -15,9 +15,9 @@ type BackedUpKeyRow = KeyRow & {
 type BackedUpFileRow = FileRow & { tags: string; denied: number };
 
 /** API keys, also revoked ones. */
-export const keys = section('keys', 'k', keyRows, insertKey);
+export const keySection = section('keys', 'k', keyRows, insertKey);
 /** Files that are stored. */
-export const files = section('files', 'f', fileRows, insertFile);
+export const fileSection = section('files', 'f', fileRows, insertFile);
 
 function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKey>[] {
   return sql

@@ -49,8 +49,9 @@ export async function send(
 /** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
 export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
-    const { cid, service, fileId, account, isPart = false, requestId } = reference;
-    return await (await pinOf(env, cid)).addReference({ cid, service, fileId, account, isPart, requestId });
+    const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
+    const pin = await pinOf(env, cid);
+    return await pin.addReference({ cid, service, fileId, account, isPart, isRestored, requestId });
   } catch (error) {
     log({ event: 'account.reference', requestId: reference.requestId, error: errorText(error) });
     return err('overloaded', undefined, 2);

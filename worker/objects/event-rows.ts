@@ -78,7 +78,7 @@ export class Events {
    */
   page(key: Reader, { after, limit }: { after: number | undefined; limit: number }): Result<EventPage> {
     const visible = new Set(key.scopes.flatMap((scope) => kinds[scope]));
-    const last = this.#last();
+    const last = this.last();
     if (after !== undefined && after > last)
       return err('invalid_request', 'after is not an ID of this account’s events');
     const first = this.#first()?.seq ?? last + 1;
@@ -96,6 +96,13 @@ export class Events {
       looked += 1;
     }
     return { ok: true, events, next: next === 0 ? undefined : next, more: looked === batch };
+  }
+
+  /** Makes the next event have a number above a given one, where none is kept that does. */
+  numberFrom(last: number): void {
+    if (last <= this.last()) return;
+    this.#sql.exec(`INSERT INTO event (seq, time, action, subject) VALUES (?, 0, '', '')`, last);
+    this.#sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
   /** Removes the events of an account that is deleted. */
@@ -127,7 +134,7 @@ export class Events {
   }
 
   /** The number of the last event, also of one that is no longer kept. */
-  #last(): number {
+  last(): number {
     const rows = this.#sql.exec<{ seq: number }>(`SELECT seq FROM sqlite_sequence WHERE name = 'event'`).toArray();
     return rows[0]?.seq ?? 0;
   }

@@ -20,6 +20,8 @@ export type Reference = {
   account: string;
   fileId: string;
   isPart?: boolean;
+  /** Whether a backup has it, so that it is added for a denied CID as well. */
+  isRestored?: boolean;
   requestId?: string | undefined;
 };
 

@@ -42,8 +42,11 @@ type PinObjects = {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
 };
 
-/** How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. */
-export type PinPlan = { beside: boolean; pinned: boolean };
+/**
+ * How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. `denied`: they
+ * are on the denylist, and the reference is one of a backup.
+ */
+export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };
 
 /** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env & PinObjects> {
@@ -89,13 +92,14 @@ export class Pin extends DurableObject<Env & PinObjects> {
    * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
    * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
    * get their rows.
-   * @returns `forbidden` for a CID on the denylist; `overloaded`, and what the service fails with
+   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
-    const { cid, service, isPart = false } = reference;
+    const { cid, service, isPart = false, isRestored = false } = reference;
     return await this.#queue.interrupt<PinPlan>(cid, async () => {
       if (!this.#rows.exists) await this.#create();
-      if (this.#denylist.since(cid) !== undefined)
+      const denied = this.#denylist.since(cid) !== undefined;
+      if (denied && !isRestored)
         return err('forbidden', 'the operator of this service has put these bytes on its denylist');
       let row = this.#rows.find(cid, service);
       if (row?.state === 'unpinning') {
@@ -136,7 +140,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         }
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
-      return { ok: true, beside: own.was_there === 1, pinned };
+      return { ok: true, beside: own.was_there === 1, pinned, denied };
     });
   }
 

@@ -11,9 +11,9 @@ import {
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
+import { modesInForm } from './uploads/tus.ts';
 
 const minuteMs = 60_000;
-const modes = ['encrypted', 'plain'] as const;
 
 let service: Service;
 let owner: Owner;
@@ -37,7 +37,7 @@ const keyWith = async (...scopes: Scope[]): Promise<Client> => {
   return client(service.url, made.apiKey);
 };
 
-describe.each(modes)('a file in %s mode', (mode) => {
+describe.each(modesInForm)('a file in %s mode', (mode) => {
   it('gets another name and type, and keeps its bytes', async () => {
     const file = await owner.call.store(mode, 'the bytes', { filename: 'old.txt', type: 'text/plain' });
     const changed = await jsonOf<StoredFile>(

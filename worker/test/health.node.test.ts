@@ -3,6 +3,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Health } from '../../shared/api.ts';
 import { client, jsonOf, problemOf } from './client.ts';
+import { inOneMinute } from './one-minute.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 
@@ -92,17 +93,18 @@ it('takes no other parameters', async () => {
     expect(await problemOf(health(`/v1/health${query}`))).toEqual([400, 'invalid_request']);
 });
 
-it('S77: guesses of the operator’s token are counted, and past the limit the right one looks like a wrong one', async () => {
-  const limited = await startService({
-    ratelimits: { ADDRESS_LIMIT: { namespace_id: '9', simple: { limit: 3, period: 60 } } },
-  });
-  try {
-    const ask = async (token: string): Promise<boolean> =>
-      'services' in (await jsonOf<Health>(client(limited.url, token)('/v1/health')));
-    expect(await ask(adminToken)).toBe(true);
-    for (let guess = 0; guess < 3; guess += 1) expect(await ask('wrong')).toBe(false);
-    expect(await ask(adminToken)).toBe(false);
-  } finally {
-    await limited.close();
-  }
-});
+it('S77: guesses of the operator’s token are counted, and past the limit the right one looks like a wrong one', () =>
+  inOneMinute(async () => {
+    const limited = await startService({
+      ratelimits: { ADDRESS_LIMIT: { namespace_id: '9', simple: { limit: 3, period: 60 } } },
+    });
+    try {
+      const ask = async (token: string): Promise<boolean> =>
+        'services' in (await jsonOf<Health>(client(limited.url, token)('/v1/health')));
+      expect(await ask(adminToken)).toBe(true);
+      for (let guess = 0; guess < 3; guess += 1) expect(await ask('wrong')).toBe(false);
+      expect(await ask(adminToken)).toBe(false);
+    } finally {
+      await limited.close();
+    }
+  }));

@@ -42,7 +42,7 @@ const script = fc.constantFrom<Operation[]>(
 );
 /** A command that waits until nothing else moves: some losses need one that is late for long. */
 const late = fc.constantFrom('none', 'dag/import', 'pin/ls', 'pin/add', 'pin/rm');
-const runs = process.env['SEALPIN_LONG'] === '1' ? 3000 : 10;
+const runs = process.env['SEALPIN_LONG'] === '1' ? 3000 : 6;
 let run = 0;
 
 it(

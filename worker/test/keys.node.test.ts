@@ -51,7 +51,7 @@ function revoke(by: Client, id: string, query = ''): Promise<Response> {
 const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
 /** Long enough to make a key and use it also while other tests keep the machine busy. */
-const briefly = 3000;
+const briefly = 5000;
 
 /** Waits until a time, in ISO 8601, has passed. */
 const passed = (at: string): Promise<void> => new Promise((done) => setTimeout(done, Date.parse(at) - Date.now() + 50));

@@ -1,5 +1,5 @@
 /** No text in a request, nor in the answer of a pinning service, costs the Worker more than its length. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { NewAccount, NewApiKey, ShareRequest } from '../../shared/api.ts';
 import { generateKeyPair } from '../../shared/crypto/index.ts';
 import { growth, linear, repeated } from '../../testkit/growth.ts';
@@ -14,7 +14,7 @@ import { networkOf } from '../auth/rate-limit.ts';
 import { rpc } from '../pinning/kubo-rpc.ts';
 import { parseRecoveryText } from '../auth/recovery-file.ts';
 import { client, jsonOf, type Init } from './client.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../testkit/service.ts';
 
 const post = (body: string): Request => new Request('http://x/', { method: 'POST', body });
 /** A body within the limit of 64 KiB, which the larger one would pass by a little. */
@@ -102,13 +102,12 @@ describe('over HTTP', () => {
   let key: string;
   let recoverable: string;
   beforeAll(async () => {
-    service = await startService();
+    service = await sharedService();
     ({ apiKey: key } = await service.account());
     const { publicPem } = await generateKeyPair();
     const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: publicPem });
     recoverable = (await jsonOf<{ account: { id: string } }>(made, 201)).account.id;
   });
-  afterAll(() => service.close());
 
   const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
   const recover = (id: () => string) => (text: string) =>

@@ -6,28 +6,30 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../testkit/programs.ts';
 import { adminToken, startService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, problemOf, type Client } from './client.ts';
+import { keepState, type KeptState } from './kept-state.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { accountObject, newOwner, type Owner } from './stored-state.ts';
 import { create } from './uploads/tus.ts';
 
+let kept: KeptState;
 let service: Service;
 let peer: Peer;
 let operator: Client;
 let owner: Owner;
-beforeAll(async () => {
-  service = await startService({
-    entry: 'worker/test/clock.ts',
-    async through(url) {
-      peer = await startPeer(url);
-      return peer.url;
-    },
-  });
+async function begin(): Promise<void> {
+  service = await startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
   operator = client(service.url, adminToken);
+}
+beforeAll(async () => {
+  kept = await keepState('metrics');
+  peer = await startPeer(kept.node.url);
+  await begin();
   owner = await newOwner(service);
 });
 afterAll(async () => {
   await service.close();
   await peer.close();
+  await kept.close();
 });
 
 /** The text of the metrics, which is a format of lines. */
@@ -98,13 +100,15 @@ it('counts requests, bytes and errors, also over a restart of the Worker', async
   expect(grown(after, calls)).toBe(3);
   expect([...after.keys()].join('\n')).not.toContain('unknown');
 
-  const again = await startService({ dir: service.dir, node: { url: service.node, close: async () => undefined } });
-  try {
-    const text = await (await client(again.url, adminToken)('/v1/metrics')).text();
-    expect(samplesOf(text).get(label('/v1/storage/plain', 201))).toBe(after.get(label('/v1/storage/plain', 201)));
-  } finally {
-    await again.close();
-  }
+  await service.close();
+  await begin();
+  owner = {
+    id: owner.id,
+    call: client(service.url, owner.call.apiKey),
+    object: accountObject(service, owner.id),
+  };
+  const again = await metrics();
+  expect(again.get(label('/v1/storage/plain', 201))).toBe(after.get(label('/v1/storage/plain', 201)));
 });
 
 it('adds up what accounts and pins hold, and names none of them', async () => {

@@ -6,6 +6,7 @@ import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { newOwner, settle, sweep, type Owner } from './stored-state.ts';
+import { modesInForm } from './uploads/tus.ts';
 
 let service: Service;
 let peer: Peer;
@@ -141,7 +142,7 @@ describe('the response for a file', () => {
   });
 });
 
-describe.each(['encrypted', 'plain'] as const)('a file with a type of its own in %s mode', (mode) => {
+describe.each(modesInForm)('a file with a type of its own in %s mode', (mode) => {
   let fileId: string;
   beforeAll(async () => {
     ({ fileId } = await call.store(mode, 'bytes of an image', { type: 'image/png' }));

@@ -6,7 +6,7 @@ import { workerdsOf } from '../../local/leftover.ts';
 import { isRunning } from '../../local/process.ts';
 import type { ProcessMark } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { call, here, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
+import { call, here, removeAll, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 
 const services: RunningHere[] = [];
@@ -22,13 +22,19 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
 const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = long ? 40 : 1;
 
-async function workerdOf({ dataDir }: Running): Promise<ProcessMark> {
+async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
+  const service = await startHere(o);
+  services.push(service);
+  return service;
+}
+
+async function workerdOf({ dataDir }: RunningHere): Promise<ProcessMark> {
   const [mark] = (await loadRun(dataDir))!.workerd;
   return mark!;
 }
 
 /** Kills the workerd of a service and waits until another one has replaced it. */
-async function replaced(service: Running): Promise<ProcessMark> {
+async function replaced(service: RunningHere): Promise<ProcessMark> {
   const before = await workerdOf(service);
   process.kill(before.pid, 'SIGKILL');
   for (;;) {
@@ -45,7 +51,7 @@ function killed(mark: ProcessMark): void {
 
 describe('a workerd that crashed', () => {
   test('is replaced, and the one that runs is recorded', async () => {
-    const service = await started();
+    const service = await startedHere();
     const { fileId } = await store(service, 'encrypted', new Uint8Array(100));
     const now = await replaced(service);
     expect(workerdsOf(localPaths(service.dataDir).state)).toEqual([now]);
@@ -57,7 +63,7 @@ describe('a workerd that crashed', () => {
   });
 
   test('whose port another program took ends the service, and no command sends the API key there', async () => {
-    const service = await started();
+    const service = await startedHere();
     const { pid } = await workerdOf(service);
     const port = Number(new URL(service.url).port);
     let heard = '';
@@ -74,10 +80,10 @@ describe('a workerd that crashed', () => {
       });
       thief.removeAllListeners('error');
     }
-    const listed = await sealpin(['list', `--data-dir=${service.dataDir}`]);
+    const listed = await here(['list', `--data-dir=${service.dataDir}`]);
     expect(heard).not.toContain('Bearer');
     expect(listed.stdout).toBe('');
-    expect(await service.end('SIGCONT')).toBe(1);
+    expect(await service.ended).toBe(1);
     await new Promise((resolve) => thief.close(resolve));
     expect(service.stderr()).toContain('the runtime crashed and could not be restarted');
     expect(await loadRun(service.dataDir)).toBeUndefined();
@@ -115,7 +121,7 @@ describe('the workerd that a killed service left', () => {
     const { service, left } = await orphan(long ? replaced : workerdOf);
     try {
       await rm(localPaths(service.dataDir).run);
-      services.push(await startHere({ dataDir: service.dataDir }));
+      await startedHere({ dataDir: service.dataDir });
       expect(isRunning(left)).toBe(false);
     } finally {
       killed(left);
@@ -136,7 +142,7 @@ describe('the workerd that a killed service left', () => {
       const options = { dataDir: service.dataDir, args: [`--port=${port}`] };
       // The last one is not killed, so it needs no process.
       if (round < rounds - 1) last = service = await started(options);
-      else services.push((last = await startHere(options)));
+      else last = await startedHere(options);
       expect(isRunning(left)).toBe(false);
       expect(last.url).toBe(`http://127.0.0.1:${port}`);
     }

@@ -3,11 +3,14 @@
  * stand in for Kubos, whose RPC they speak; cli/test/node/kubo.test.ts tries the same with real ones.
  */
 import { execFile } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { isLongRun as long } from '../../../testkit/long-run.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { control } from '../../local/control.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';
 import { heldLog, printReady } from '../../local/start-output.ts';
 import { loadKubo, localPaths } from '../../local/state.ts';
@@ -16,7 +19,6 @@ import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/harness.ts';
 import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };
 
 async function started(o: Partial<Parameters<typeof startHere>[0]> = {}): Promise<RunningHere> {
@@ -32,6 +34,15 @@ async function store(local: RunningHere, text: string): Promise<{ cid: string; s
   const ran = await here(['encrypt', file, `--data-dir=${local.dataDir}`], env);
   expect(ran).toMatchObject({ code: 0 });
   return { cid: ran.stdout.trim(), said: ran.stderr };
+}
+
+/** What a start in the background, which is another process, says of a service when it is ready. */
+async function saidWhenReady({ dataDir, url }: RunningHere): Promise<string> {
+  const context = contextIn(dataDir);
+  const paths = localPaths(dataDir);
+  const homes = await control(paths.control, 'status');
+  await printReady(context, { url, account: '', homes, keyFile: paths.secrets, stop: '' });
+  return context.stderr.text;
 }
 
 const decrypt = (local: RunningHere, cid: string) => here(['decrypt', cid, '-', `--data-dir=${local.dataDir}`], env);
@@ -269,6 +280,7 @@ describe('sealpin start', () => {
       expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
       await local.end();
     }
+    if (!long) return;
     local = await started({ dataDir, args: [`--kubo-api=${kubo.url}`] });
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the Kubo' });
   });
@@ -278,16 +290,17 @@ describe('sealpin start', () => {
     const dataDir = await directory();
     const flag = `--data-dir=${dataDir}`;
     onTestFinished(async () => void (await here(['stop', flag])));
-    const began = await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env);
-    expect(began.stderr).toContain(
-      `new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers unknown)\n`,
-    );
+    const first = long ? undefined : await started({ dataDir, args: [`--kubo-api=${kubo.url}`] });
+    const said =
+      first === undefined
+        ? (await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env)).stderr
+        : await saidWhenReady(first);
+    expect(said).toContain(`new files go to the Kubo at ${kubo.url} (1.0.0-sealpin, number of peers unknown)\n`);
     const stored = await here(['encrypt', import.meta.filename, '--generate', flag]);
     await kubo.close();
     expect(await here(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
-    expect(await readFile(join(dataDir, 'local', 'service.log'), 'utf8')).toContain(
-      'a deleted file is still pinned at kubo (',
-    );
+    const log = async () => first?.stderr() ?? (await readFile(join(dataDir, 'local', 'service.log'), 'utf8'));
+    await expect.poll(log).toContain('a deleted file is still pinned at kubo (');
     await here(['stop', flag]);
 
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
@@ -325,8 +338,25 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
   });
 
-  test('a second start reports where the first one is, and what was not applied', async () => {
-    const local = await started();
+  test('shows its first requests below its address', async () => {
+    const context = contextIn(await directory());
+    const log = heldLog(context);
+    log.line('{"event":"request","method":"POST","route":"/v1/accounts","status":201,"ms":3}');
+    await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
+    log.release();
+    log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
+    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n$/);
+  });
+});
+
+describe('beside a service that runs, sealpin start', () => {
+  let local: RunningHere;
+  beforeAll(async () => {
+    local = await startHere({ dataDir: await realpath(await mkdtemp(join(tmpdir(), "sealpin's-test-"))) });
+  });
+  afterAll(() => remove(local));
+
+  test('reports where that one is, and what was not applied', async () => {
     const flag = `--data-dir=${local.dataDir}`;
     const plain = await here(['start', '--detach', flag]);
     expect(plain.stderr).toBe(
@@ -342,23 +372,10 @@ describe('sealpin start', () => {
   });
 
   test('prints a curl command that works in sh, without the key in it', async () => {
-    const dataDir = join(await directory(), "it's here");
-    const { url, apiKey } = await started({ dataDir });
-    const context = contextIn(dataDir);
-    await printReady(context, { url, account: '', homes: {}, keyFile: localPaths(dataDir).secrets, stop: '' });
-    const command = /^sealpin: try the HTTP API:\n((?: {2}.*\n)+)/m.exec(context.stderr.text)![1]!;
+    const { apiKey } = local;
+    const command = /^sealpin: try the HTTP API:\n((?: {2}.*\n)+)/m.exec(await saidWhenReady(local))![1]!;
     expect(command).not.toContain(apiKey);
     const { stdout } = await promisify(execFile)('sh', ['-c', command]);
     expect(JSON.parse(stdout)).toEqual({ files: [] });
-  });
-
-  test('shows its first requests below its address', async () => {
-    const context = contextIn(await directory());
-    const log = heldLog(context);
-    log.line('{"event":"request","method":"POST","route":"/v1/accounts","status":201,"ms":3}');
-    await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
-    log.release();
-    log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
-    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n$/);
   });
 });

@@ -38,6 +38,8 @@ export type Running = {
   apiKey: string;
   pid: number;
   stderr(): string;
+  /** Its exit code, once it has ended. */
+  ended: Promise<number | null>;
   /** Ends it by this signal and waits; gives the exit code. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
 };
@@ -83,6 +85,7 @@ export async function startLocal(
     apiKey,
     pid: child.pid!,
     stderr: () => stderr,
+    ended,
     end(signal = 'SIGTERM') {
       child.kill(signal);
       return ended;
@@ -121,6 +124,7 @@ export async function startHere(
     url,
     apiKey,
     stderr: () => stderr.text,
+    ended: ended.then(({ exit }) => exit),
     async end() {
       stop.abort();
       return (await ended).exit;

@@ -2,7 +2,9 @@ import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/pro
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { isLongRun as long } from '../../../testkit/long-run.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
@@ -83,18 +85,18 @@ test('its id for pins is made once, also in a data directory of an earlier versi
 describe('the local service', () => {
   test('ends with 0 after a signal and leaves no process; the next one has what was stored, the account and its key', async () => {
     const first = await started();
-    const data = bytes(3 * 2 ** 20 + 5);
+    const data = bytes(2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
+    const run = (await loadRun(first.dataDir))!;
+    expect(run.workerd).toHaveLength(1);
     expect(await first.end('SIGTERM')).toBe(0);
+    expect(run.workerd.some(isRunning)).toBe(false);
+    await expect(fetch(first.url)).rejects.toThrow();
     expect(await loadRun(first.dataDir)).toBeUndefined();
-    const second = await started({ dataDir: first.dataDir });
+    const second = await (long ? started : startedHere)({ dataDir: first.dataDir });
     expect(second.apiKey).toBe(first.apiKey);
     for (const { fileId } of files) expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
-    const run = (await loadRun(second.dataDir))!;
-    expect(run.workerd).toHaveLength(1);
     expect(await second.end('SIGINT')).toBe(0);
-    expect(run.workerd.some(isRunning)).toBe(false);
-    await expect(fetch(second.url)).rejects.toThrow();
   });
 
   test('that was killed leaves a workerd, which the next start ends; nothing stored is lost', async () => {
@@ -173,9 +175,11 @@ describe('in the background', () => {
     expect(again).toMatchObject({ code: 1, stdout: '' });
     expect(await readFile(log, 'utf8')).toBe(before);
 
-    const rebuilt = await here(['rebuild', '--json', flag]);
-    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
-    expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+    if (long) {
+      const rebuilt = await here(['rebuild', '--json', flag]);
+      expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
+      expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+    }
     const run = (await loadRun(dataDir))!;
     expect(await here(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
@@ -186,8 +190,10 @@ describe('in the background', () => {
         'sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n',
       );
     }
-    const built = await here(['rebuild', '--json', flag]);
-    expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
+    if (long) {
+      const built = await here(['rebuild', '--json', flag]);
+      expect(JSON.parse(built.stdout)).toMatchObject({ running: false });
+    }
 
     await sealpin(['start', '--detach', '--port=0', '--cors-origin=http://localhost:1', flag]);
     expect(await readFile(`${log}.1`, 'utf8')).toContain(before);
@@ -212,6 +218,7 @@ describe('a service that runs', () => {
 
   test('rebuild waits for an upload that runs, which goes through', async () => {
     const body = Buffer.from(bytes(256 * 1024));
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const upload = new Promise<{ status: number; fileId: string }>((resolve, reject) => {
       const outgoing = request(
         `${service.url}/v1/storage/plain`,
@@ -235,10 +242,19 @@ describe('a service that runs', () => {
       );
       outgoing.on('error', reject);
       outgoing.write(body.subarray(0, 1000));
-      setTimeout(() => outgoing.end(body.subarray(1000)), 1500);
+      void released.then(() => outgoing.end(body.subarray(1000)));
     });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const rebuilt = await here(['rebuild', '--json', `--data-dir=${service.dataDir}`]);
+    const flag = `--data-dir=${service.dataDir}`;
+    const running = async () =>
+      (JSON.parse((await here(['status', '--json', flag])).stdout) as { running: number }).running;
+    await expect.poll(running).toBe(1);
+    let isRebuilt = false;
+    const rebuild = here(['rebuild', '--json', flag]).finally(() => (isRebuilt = true));
+    // It builds in about a second, and then waits.
+    await sleep(1500);
+    expect(isRebuilt).toBe(false);
+    release();
+    const rebuilt = await rebuild;
     expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
     const { status, fileId } = await upload;
     expect(status).toBe(201);

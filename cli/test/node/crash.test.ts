@@ -11,7 +11,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, fileInParts, importFile, token } from './harness.ts';
 
-const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 6;
+const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 3;
 
 const program = `
   import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};

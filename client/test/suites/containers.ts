@@ -200,7 +200,7 @@ export function endings(tool: Tool): void {
       const source = watched([bytes], { stalls: true });
       await thrownBy(() => work(source.stream));
       // Some engines tell the source a moment later.
-      for (let turns = 0; turns < 50 && source.cancelled.length === 0; turns += 1)
+      for (let turns = 0; turns < 2000 && source.cancelled.length === 0; turns += 1)
         await new Promise((resolve) => {
           setTimeout(resolve, 2);
         });

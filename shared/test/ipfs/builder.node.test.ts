@@ -4,6 +4,8 @@ import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
 import { startModule } from '../../../testkit/workerd.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
 
+const long = process.env['SEALPIN_LONG'] === '1';
+
 const [full, over] = vectors.files
   .filter((vector) => vector.seed === 'v1-2025-seed')
   .map(({ cid, bytes }) => ({ cid, bytes: bytes! }));
@@ -17,16 +19,15 @@ function* pieces(bytes: number): Generator<Uint8Array> {
 
 describe('the CID of a long stream', () => {
   it('S74: IPIP-499 unixfs-v1-2025: 1 GiB fills one node, one byte more begins another', async () => {
-    const builders = [cidBuilder(), cidBuilder()];
-    for (const piece of pieces(over!.bytes)) {
-      if (piece.length === leafBytes) await builders[0]!.write(piece);
-      await builders[1]!.write(piece);
+    // Of zeros, whose leaves are hashed once, the short form tries both (`suites/trees.ts`).
+    for (const vector of long ? [full!, over!] : [over!]) {
+      const builder = cidBuilder();
+      for (const piece of pieces(vector.bytes)) await builder.write(piece);
+      expect(await builder.finish()).toEqual(vector);
     }
-    expect(await builders[0]!.finish()).toEqual(full);
-    expect(await builders[1]!.finish()).toEqual(over);
   });
 
-  it.runIf(process.env['SEALPIN_LONG'] === '1')('S74: the same in workerd, from the body of a request', async () => {
+  it.runIf(long)('S74: the same in workerd, from the body of a request', async () => {
     const worker = await startModule('shared/test/ipfs/isolate.ts');
     try {
       for (const vector of [full!, over!]) {

@@ -92,7 +92,6 @@ describe('fileFromCar', () => {
     const opening = fileFromCar(big.cid, source([]));
     await new Promise((resolve) => setTimeout(resolve, 5));
     await opening.cancel('too slow');
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    expect(reasons).toEqual(['enough', 'nothing', 'too slow']);
+    await expect.poll(() => reasons).toEqual(['enough', 'nothing', 'too slow']);
   });
 });

@@ -55,7 +55,7 @@ async function client(name: string): Promise<{ cwd: string; env: Record<string, 
 }
 
 withProgram('redocly', { probe: ['--version'], isOptional }, () => {
-  test('redocly has no error and no warning', async () => {
+  test.runIf(long)('redocly has no error and no warning (npm run test:long)', async () => {
     const report = JSON.parse(await run('redocly', ['lint', '--format=json', description])) as unknown;
     expect(report).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 }, problems: [] });
   });
@@ -90,18 +90,21 @@ withProgram('openapi-typescript', { probe: ['--version'], isOptional }, () => {
 });
 
 withProgram('openapi-python-client', { probe: ['--version'], isOptional }, () => {
-  test('openapi-python-client: stores, lists, reads and deletes, and leaves nothing out', async () => {
-    const { cwd, env, use } = await client('py');
-    // The types of a chunk of tus and of a CAR mean bytes to no generator by themselves.
-    const bytes = 'application/octet-stream';
-    await writeFile(
-      join(cwd, 'config.yaml'),
-      `content_type_overrides: {application/offset+octet-stream: ${bytes}, application/vnd.ipld.car: ${bytes}}\n`,
-    );
-    const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
-    await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });
-    await run(join(dirname(pathOf('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
-  });
+  test.runIf(long)(
+    'openapi-python-client: stores, lists, reads and deletes, and leaves nothing out (npm run test:long)',
+    async () => {
+      const { cwd, env, use } = await client('py');
+      // The types of a chunk of tus and of a CAR mean bytes to no generator by themselves.
+      const bytes = 'application/octet-stream';
+      await writeFile(
+        join(cwd, 'config.yaml'),
+        `content_type_overrides: {application/offset+octet-stream: ${bytes}, application/vnd.ipld.car: ${bytes}}\n`,
+      );
+      const args = ['--path', description, '--meta', 'none', '--output-path', 'sealpin', '--config', 'config.yaml'];
+      await run('openapi-python-client', ['generate', ...args, '--fail-on-warning'], { cwd });
+      await run(join(dirname(pathOf('openapi-python-client') ?? ''), 'python'), [use], { cwd, env });
+    },
+  );
 });
 
 // It is written in Java, and what it makes is built with Go.

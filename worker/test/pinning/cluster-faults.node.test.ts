@@ -48,7 +48,7 @@ test.each([
 
 test('a peer that does not answer has a time limit, and another one is asked', async () => {
   const slow = await peer({});
-  const short = { responseMs: 1000, pinMs: 300 };
+  const short = { responseMs: 3000, pinMs: 300 };
   const stat = { method: 'stat', cid } as const;
   expect((await at([slow], stat, short)).error).toMatchObject({ code: 'pinning_timeout' });
   const working = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinned'], ['pinned'], ['remote']) });
@@ -82,7 +82,7 @@ test('a pin under way that nobody holds is requested again once, and one that so
         { 'POST pins': agreed, 'DELETE pins': agreed, 'GET pins': statuses([status], ['pinning']), 'POST api': '{}' },
         (request) => (removed += Number(request === 'DELETE pins')),
       );
-      const { error } = await at([url], pin, { responseMs: 1000, pinMs: 3500 });
+      const { error } = await at([url], pin, { responseMs: 10_000, pinMs: 3500 });
       expect(error).toMatchObject({ code: 'pinning_timeout' });
       expect(removed, status).toBe(removals);
     }),
@@ -99,7 +99,7 @@ test('a pin that failed is tried again, and then fails for the reason that its p
         'GET pins': statuses(['pinned'], ['pin_error', error]),
         'POST api': '{}',
       });
-      expect((await at([url], pin, { responseMs: 1000, pinMs: 20_000 })).error, error).toMatchObject({ code });
+      expect((await at([url], pin, { responseMs: 10_000, pinMs: 20_000 })).error, error).toMatchObject({ code });
     }),
   );
 });

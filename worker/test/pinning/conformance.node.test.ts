@@ -3,10 +3,10 @@
  * files of our own. worker/README.md lists those that are about something else.
  */
 import { CarBlockIterator } from '@ipld/car/iterator';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { carHeader, carSection, carType, cidOf, encodeNode, fileFromCar, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import { sharedService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
@@ -21,7 +21,7 @@ let file: string;
 let leaves: string[];
 
 beforeAll(async () => {
-  service = await startService();
+  service = await sharedService();
   const { call } = await newOwner(service);
   ({ cid: small } = await call.store('plain', text));
   const chunks = Array.from({ length: 5 }, (_, index) => chunked.slice(index * chunkBytes, (index + 1) * chunkBytes));
@@ -42,7 +42,6 @@ beforeAll(async () => {
   file = stored.cid;
   leaves = cids.map((cid) => cid.text);
 });
-afterAll(() => service.close());
 
 const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${service.url}/ipfs/${path}`, { headers });

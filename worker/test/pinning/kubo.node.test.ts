@@ -25,6 +25,9 @@ const calls: Record<string, Scenario> = {
   ping: { url: '', method: 'ping' },
 };
 const json = Object.fromEntries(Object.entries(calls).filter(([name]) => name !== 'block' && name !== 'read'));
+/** In the short form one call that sends blocks, one that changes a pin and one that reads stand for all: each kind has code of its own. */
+const inForm = (all: Record<string, Scenario>): [string, Scenario][] =>
+  Object.entries(all).filter(([name]) => long || ['import', 'pin', 'block'].includes(name));
 
 async function embedded() {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-adapter-'));
@@ -80,13 +83,13 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
 
     describe('slow', () => {
       const timeouts = { responseMs: 150, pinMs: 150 };
-      test.each(Object.entries(calls))('%s waits no longer than that', async (_, scenario) => {
+      test.each(inForm(calls))('%s waits no longer than that', async (_, scenario) => {
         const late = (request: IncomingMessage, response: ServerResponse) =>
-          afterBody(() => setTimeout(() => response.destroy(), 3000).unref())(request, response);
+          afterBody(() => setTimeout(() => response.destroy(), 20_000).unref())(request, response);
         const began = performance.now();
         const { error } = await before(late, { ...scenario, timeouts });
         expect(error).toMatchObject({ code: 'pinning_timeout' });
-        expect(performance.now() - began).toBeLessThan(2500);
+        expect(performance.now() - began).toBeLessThan(15_000);
       });
 
       test('import into a service that stops taking', async () => {
@@ -139,7 +142,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
 
     describe('lying', () => {
       const html = '<!doctype html><title>Just a moment…</title>';
-      test.each(Object.entries(json))('%s: HTML is no answer; with status 200 it is not Kubo', async (_, scenario) => {
+      test.each(inForm(json))('%s: HTML is no answer; with status 200 it is not Kubo', async (_, scenario) => {
         for (const [status, code] of [
           [200, 'misconfigured'],
           [500, 'pinning_failed'],
@@ -149,35 +152,32 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         }
       });
 
-      test.each(Object.entries(json))(
-        '%s: JSON of another shape, nothing, or too much is no answer',
-        async (_, scenario) => {
-          for (const body of [
-            '',
-            '{}',
-            '[]',
-            'null',
-            '"x"',
-            '{"Keys":5}',
-            '{"Pins":"x"}',
-            `{"Pins":["${other}"]}`,
-            '{"Name":"x","Bytes":5}',
-            '{"Hash":"Qm"}',
-            '{"Version":1}',
-            `{"Pins":["${cid}"`,
-            '{"Stats":{"BlockCount":1}',
-            '{"Stats":{"BlockCount":2}}',
-            '{"Stats":{"BlockCount":"1"}}',
-            '{"Stats":5}',
-            '{"Stats":{"BlockCount":1}}\n{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":""}}',
-            `{"a":"${'x'.repeat(70_000)}"}`,
-          ]) {
-            expect((await before(say(200, body), scenario)).error, body.slice(0, 50)).toMatchObject({
-              code: 'pinning_failed',
-            });
-          }
-        },
-      );
+      test.each(inForm(json))('%s: JSON of another shape, nothing, or too much is no answer', async (_, scenario) => {
+        for (const body of [
+          '',
+          '{}',
+          '[]',
+          'null',
+          '"x"',
+          '{"Keys":5}',
+          '{"Pins":"x"}',
+          `{"Pins":["${other}"]}`,
+          '{"Name":"x","Bytes":5}',
+          '{"Hash":"Qm"}',
+          '{"Version":1}',
+          `{"Pins":["${cid}"`,
+          '{"Stats":{"BlockCount":1}',
+          '{"Stats":{"BlockCount":2}}',
+          '{"Stats":{"BlockCount":"1"}}',
+          '{"Stats":5}',
+          '{"Stats":{"BlockCount":1}}\n{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":""}}',
+          `{"a":"${'x'.repeat(70_000)}"}`,
+        ]) {
+          expect((await before(say(200, body), scenario)).error, body.slice(0, 50)).toMatchObject({
+            code: 'pinning_failed',
+          });
+        }
+      });
 
       test('import: an error after the status 200 is an error, whatever else it says', async () => {
         const stats = '{"Stats":{"BlockCount":1}}';
@@ -254,7 +254,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         );
       });
 
-      test.each(Object.entries(calls))('S65: %s follows no redirect', async (_, scenario) => {
+      test.each(inForm(calls))('S65: %s follows no redirect', async (_, scenario) => {
         const { error, service } = await before(say(307, '', { location: 'http://127.0.0.1:1/' }), scenario);
         expect(error).toMatchObject({ code: 'misconfigured', message: expect.stringContaining('307') });
         expect(service.commands).toHaveLength(1);
@@ -262,7 +262,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
     });
 
     describe('dying', () => {
-      test.each(Object.entries(calls))('%s: nothing listens there', async (_, scenario) => {
+      test.each(inForm(calls))('%s: nothing listens there', async (_, scenario) => {
         const closed = createServer().listen(0, '127.0.0.1');
         await new Promise((resolve) => closed.once('listening', resolve));
         const { port } = closed.address() as { port: number };
@@ -272,7 +272,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         });
       });
 
-      test.each(Object.entries(calls))('%s: the connection breaks before the answer', async (_, scenario) => {
+      test.each(inForm(calls))('%s: the connection breaks before the answer', async (_, scenario) => {
         expect(
           (
             await before(
@@ -283,7 +283,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         ).toMatchObject({ code: 'pinning_unavailable' });
       });
 
-      test.each(Object.entries(calls).filter(([method]) => method !== 'read'))(
+      test.each(inForm(calls).filter(([method]) => method !== 'read'))(
         '%s: the connection breaks within the answer',
         async (_, scenario) => {
           const half = afterBody((request, response) => {
@@ -319,24 +319,24 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         },
       );
 
-      test.each(Object.entries(calls))('S68: %s keeps Retry-After, in seconds or as a date', async (_, scenario) => {
+      test.each(inForm(calls))('S68: %s keeps Retry-After, in seconds or as a date', async (_, scenario) => {
         for (const status of [429, 502, 503, 504]) {
           expect((await before(say(status, 'busy', { 'retry-after': '17' }), scenario)).error).toMatchObject({
             code: 'pinning_unavailable',
             retryAfterSeconds: 17,
           });
         }
-        const date = new Date(Date.now() + 60_000).toUTCString();
+        const date = new Date(Date.now() + 3_600_000).toUTCString();
         const { error } = await before(say(503, 'busy', { 'retry-after': date }), scenario);
-        expect(error!.retryAfterSeconds).toBeGreaterThan(50);
-        expect(error!.retryAfterSeconds).toBeLessThanOrEqual(60);
+        expect(error!.retryAfterSeconds).toBeGreaterThan(3500);
+        expect(error!.retryAfterSeconds).toBeLessThanOrEqual(3600);
         expect((await before(say(503, 'busy', { 'retry-after': 'soon' }), scenario)).error).not.toHaveProperty(
           'retryAfterSeconds',
           expect.anything(),
         );
       });
 
-      test.each(Object.entries(calls))(
+      test.each(inForm(calls))(
         'S68: %s: 400, 409 and 413 are not worth another attempt; 401, 403, 404 and 405 are a wrong configuration',
         async (_, scenario) => {
           for (const status of [400, 409, 413])

@@ -9,6 +9,7 @@ import {
   head,
   metadataOf,
   modes,
+  modesInForm,
   offsetOf,
   patch,
   random,
@@ -170,7 +171,7 @@ describe('POST', () => {
   });
 });
 
-describe.each(modes)('PATCH, %s', (mode) => {
+describe.each(modesInForm)('PATCH, %s', (mode) => {
   it('at another offset is 409, and changes nothing', async () => {
     const { path } = await create(call, mode, 10);
     await patch(call, path, 0, random(4));

@@ -25,6 +25,7 @@ import {
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
+import { isInNode } from '../../../../testkit/engine.ts';
 import { collect, digest, fromBase64, join, pieces, released } from '../streams.ts';
 
 type Golden = { kind: string; container: string; plaintext: string; password?: string; privateKey?: string };
@@ -133,7 +134,9 @@ export function golden(tool: Tool, backend: Backend): void {
         };
         await outcome(memory, container, identities);
         // The post-quantum ones are long, and mostly one base64 value: there the short form takes every 31st byte.
-        const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : 1);
+        // Other engines than Node's, which run the short form alone, take every 7th of the others.
+        const usual = isInNode ? 1 : 7;
+        const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : usual);
         for (let length = 0; length < container.length; length += step(length))
           await refused(container.subarray(0, length), `cut at ${length}`);
         for (let at = 0; at < container.length; at += step(at)) {

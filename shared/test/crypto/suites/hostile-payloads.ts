@@ -170,7 +170,8 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     tool.test(`S12: ${format}: the counter of chunks passes 256`, async () => {
       const { recipient, privatePem } = await generateKeyPair(backend);
       const plaintext = pattern(256 * chunkBytes + 1);
-      for (const size of [256 * chunkBytes - 1, 256 * chunkBytes, 256 * chunkBytes + 1]) {
+      const around = [256 * chunkBytes - 1, 256 * chunkBytes, 256 * chunkBytes + 1];
+      for (const size of tool.long ? around : around.slice(-1)) {
         const container = await seal(backend, format, parseRecipients(recipient), plaintext.subarray(0, size));
         const back = await unseal(backend, pieces(container, 1 << 20), parseIdentities(privatePem));
         equal(await digest('SHA-256', back), await digest('SHA-256', plaintext.subarray(0, size)), `${size}`);
@@ -333,7 +334,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
   tool.test('S22: the same file never gives the same key, salt or container twice', async () => {
     const openKey: Recipient = { kind: 'key', wrap: async (fileKey) => ({ args: ['test'], body: fileKey.slice() }) };
     const seen = new Set<string>();
-    const runs = tool.long ? 10_000 : 1000;
+    const runs = tool.long ? 10_000 : 200;
     for (let run = 0; run < runs; run += 1) {
       const container = hex(await seal(backend, run % 2 === 0 ? 'sealpin' : 'age', [openKey], text('same')));
       const [, body] = /-> test\n([^\n]+)\n/.exec(

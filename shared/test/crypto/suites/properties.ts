@@ -141,7 +141,7 @@ export function properties(tool: Tool, backend: Backend): void {
           }
         }
       }),
-      { numRuns: tool.long ? 20_000 : 500 },
+      { numRuns: tool.long ? 20_000 : 200 },
     );
   });
 
@@ -168,7 +168,7 @@ export function properties(tool: Tool, backend: Backend): void {
           );
         }
       }),
-      { numRuns: tool.long ? 20_000 : 500 },
+      { numRuns: tool.long ? 20_000 : 200 },
     );
   });
 }

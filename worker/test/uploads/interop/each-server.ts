@@ -1,7 +1,7 @@
 /** One suite against every server that takes uploads. */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { withProgram } from '../../../../testkit/programs.ts';
-import { startService, type Service } from '../../../../testkit/service.ts';
+import { sharedService, type Service } from '../../../../testkit/service.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -26,9 +26,8 @@ export function onEachServer(suite: (server: () => TusServer) => void): void {
   describe('our service', () => {
     let service: Service;
     beforeAll(async () => {
-      service = await startService();
+      service = await sharedService();
     });
-    afterAll(() => service.close());
     on('encrypted', () => ourUploads(service, 'encrypted'));
     if (long) on('plain', () => ourUploads(service, 'plain'));
   });
