@@ -82,7 +82,8 @@ export const command = defineCommand({
     });
     await printReady(context, { ...service, keyFile, stop: 'Ctrl-C stops it; go on in another terminal' });
     log.release();
-    const onSignal = (): void => void service.stop();
+    // Where it cannot stop, `stopped` says so, too.
+    const onSignal = (): void => void service.stop().catch(() => undefined);
     context.signal.addEventListener('abort', onSignal, { once: true });
     if (context.signal.aborted) onSignal();
     await service.stopped;

@@ -80,6 +80,7 @@ export class Account extends RealAccount {
        SELECT printf('00000000-0000-4000-8000-%012d', i), 'ready', 'plain', 1, 0, 'none', 'node', 0, '' FROM n`,
       count,
     );
+    this.ctx.storage.sql.exec('UPDATE account SET files = files + ?1, bytes = bytes + ?1', count);
   }
 
   /** Makes claims last that long. */

@@ -142,14 +142,14 @@ describe('many files', () => {
 
   it('are deleted at once, with a receipt each, and those that are not there are named', async () => {
     const own = await newOwner(service);
-    const kept = await own.call.store('plain', 'kept');
+    const kept = await own.call.store('plain', `kept by ${own.id}`);
     const sealed = await own.call.store('encrypted', 'sealed');
-    const plain = await own.call.store('plain', 'plain');
+    const plain = await own.call.store('plain', `plain of ${own.id}`);
     const share = await jsonOf<Share>(
       own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [plain.fileId], password: false }),
       201,
     );
-    const strange = await owner.call.store('plain', 'of another account');
+    const strange = await owner.call.store('plain', `of another account than ${own.id}`);
     const never = crypto.randomUUID();
     const ids = [sealed.fileId, never, plain.fileId.toUpperCase(), strange.fileId, sealed.fileId];
     const { receipts, notFound } = await jsonOf<DeletedFiles>(remove(ids, own));

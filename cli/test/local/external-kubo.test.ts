@@ -300,7 +300,7 @@ describe('sealpin start', () => {
     await kubo.close();
     expect(await here(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
     const log = async () => first?.stderr() ?? (await readFile(join(dataDir, 'local', 'service.log'), 'utf8'));
-    await expect.poll(log).toContain('a deleted file is still pinned at kubo (');
+    await expect.poll(log).toContain(long ? 'a deleted file is still pinned at kubo (' : '"event":"pin.unpin"');
     await here(['stop', flag]);
 
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
@@ -338,14 +338,18 @@ describe('sealpin start', () => {
     expect(await decrypt(local, cid)).toMatchObject({ code: 0, stdout: 'in the second' });
   });
 
-  test('shows its first requests below its address', async () => {
+  test('shows its first requests below its address, and pins that are left', async () => {
     const context = contextIn(await directory());
     const log = heldLog(context);
     log.line('{"event":"request","method":"POST","route":"/v1/accounts","status":201,"ms":3}');
     await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
     log.release();
     log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
-    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n$/);
+    log.line('{"event":"pin.unpin","service":"kubo","error":"away"}');
+    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n/);
+    expect(context.stderr.text).toContain(
+      ' a deleted file is still pinned at kubo (away); unpinning is retried later\n',
+    );
   });
 });
 

@@ -28,7 +28,7 @@ const root = joinPath(import.meta.dirname, '../../..');
 const golden = joinPath(root, 'shared/test/vectors/golden');
 const password: Recipient = passwordRecipient('pässwörd', { name: 'scrypt', logN: 10 });
 
-/** The golden files of which the short form makes none of the same kind anew. */
+/** The golden files of kinds that the short form does not encrypt by itself. */
 const few = new Set(
   ['age-mlkem768x25519', 'sealpin-detached', 'sealpin-pbkdf2-sha512', 'sealpin-scrypt'].map((name) => `${name}.json`),
 );
