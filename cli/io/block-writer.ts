@@ -34,16 +34,21 @@ export interface BlockWriter {
  * host and gets back page by page: there, 1 GiB takes 3.5 s in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
  */
 const callBytes = 128 * 1024;
-/** The disk is asked to sync after so many bytes, so that not all of it is left for the end. */
-const syncBytes = 64 * 1024 * 1024;
+/** The disk is asked to sync after so many bytes by default. */
+const defaultSyncBytes = 64 * 1024 * 1024;
 
 /**
  * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is reused.
  *
  * @param handle undefined: the blocks are filled and not written
  * @param blockBytes bytes of one block
+ * @param syncBytes the disk is asked to sync after so many bytes, so that not all of it is left for the end; 64 MiB by default
  */
-export function blockWriter(handle: FileHandle | undefined, blockBytes: number): BlockWriter {
+export function blockWriter(
+  handle: FileHandle | undefined,
+  blockBytes: number,
+  syncBytes = defaultSyncBytes,
+): BlockWriter {
   let block: Buffer = Buffer.alloc(0);
   let spare: Buffer = block;
   // More than one block at a time would only wait for each other: the system writes a file under a lock.

@@ -116,7 +116,7 @@ export class ByteSource {
       }
       left -= piece.length;
       if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
-      if (this.#pool !== undefined) this.#taken.push(piece);
+      else if (this.#pool !== undefined) this.#taken.push(piece);
       // Its memory is freed at once; its place in the list, with others, below.
       this.#pieces[this.#first] = empty;
       this.#first += 1;

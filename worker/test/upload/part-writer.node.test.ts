@@ -214,6 +214,42 @@ async function receive(
   return saved;
 }
 
+it.each([
+  [false, [16 * leafBytes + 100]],
+  [true, [16 * leafBytes, 16 * leafBytes + 100]],
+])('bytes after a full part are recorded with it, unless that is done (done: %s)', async (isDone, recorded) => {
+  const body = [...Array.from({ length: 16 }, () => leafBytes), 100];
+  const atEnd = Promise.withResolvers<void>();
+  const offsets: number[] = [];
+  await receiveLeaves({
+    body: {
+      async read() {
+        const bytes = body.shift() ?? 0;
+        if (bytes === 0) atEnd.resolve();
+        if (bytes === 100 && isDone) await expect.poll(() => offsets).toHaveLength(1);
+        return new Uint8Array(bytes);
+      },
+      cancel: async () => undefined,
+    },
+    source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
+    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now }),
+    offset: 0,
+    leaves: 0,
+    length: null,
+    maxBytes: 2 ** 30,
+    async save(sent, take) {
+      await sent?.held;
+      if (!isDone) await atEnd.promise;
+      // The end is handled by then.
+      await new Promise((resolve) => setTimeout(resolve));
+      offsets.push(take().offset);
+    },
+    turns: new Turns(() => 4),
+    now: Date.now,
+  });
+  expect(offsets).toEqual(recorded);
+});
+
 it('leaves that wait to be announced are announced where no turn is free for the next one', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
