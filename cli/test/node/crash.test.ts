@@ -149,7 +149,11 @@ test(`killed ${rounds} times while files arrive in parts: an acknowledged root i
   expect(held.size).toBeGreaterThan(0);
   await expectWhole(url);
   const pins = Object.keys((await ask(url, 'pin/ls?type=recursive')).json().Keys!);
-  await ask(url, `pin/rm?${pins.map((cid) => `arg=${cid}`).join('&')}`);
+  // A root whose response was lost stays as well, so that there may be too many for one address.
+  for (let at = 0; at < pins.length; at += 50) {
+    const some = pins.slice(at, at + 50).map((cid) => `arg=${cid}`);
+    await ask(url, `pin/rm?${some.join('&')}`);
+  }
   await ask(url, 'repo/gc');
   expect(await readdir(join(dir, 'data'))).toEqual([]);
 }, 3_600_000);
