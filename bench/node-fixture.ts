@@ -1,12 +1,12 @@
 /** What the benches of the embedded node share: the node as it is shipped, a Kubo beside it, and the forms that both take. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { BuildOptions } from 'esbuild';
-import { bundle } from '../cli/local/bundle.ts';
+import { build } from 'esbuild';
+import { commandOptions, lateNoble } from '../cli/command-bundle.ts';
 import { startKubo } from '../testkit/kubo.ts';
 
 /** A node that can be started again with what it has. `remove` stops it, too. */
@@ -19,9 +19,8 @@ export type MeasuredNode = {
 /** The embedded node in a process of its own, bundled as it is shipped: Kubo is a compiled program, too. */
 export async function embeddedNode(): Promise<MeasuredNode> {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  const program = join(dir, 'node.mjs');
-  const forNode: BuildOptions = { platform: 'node', conditions: [], mainFields: ['module', 'main'], plugins: [] };
-  await writeFile(program, await bundle('bench/node-process.ts', forNode));
+  const program = join(dir, 'node.cjs');
+  await build({ ...commandOptions, entryPoints: ['bench/node-process.ts'], outfile: program, plugins: [lateNoble] });
   let child: ChildProcess | undefined;
   const stop = async (): Promise<void> => {
     if (child === undefined) return;

@@ -2,5 +2,5 @@
 import { startNode } from '../cli/local/node/server.ts';
 
 const [, , dir = ''] = process.argv;
-const { url } = await startNode({ dir, token: 't' });
-process.stdout.write(`${url}\n`);
+// Without an `await` of its own, which CommonJS has not.
+void startNode({ dir, token: 't' }).then(({ url }) => process.stdout.write(`${url}\n`));

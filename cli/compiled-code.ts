@@ -2,7 +2,16 @@
  * V8's compiled code of the bundled command line, which each command keeps for its next run. Node's own cache of compiled code
  * (`module.enableCompileCache`) has no function that is compiled at its first call, which are most.
  */
-import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire, wrap } from 'node:module';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
@@ -10,6 +19,8 @@ import { Script } from 'node:vm';
 import { restoreYoungGeneration } from './young-generation.ts';
 
 const checksumBytes = 4;
+/** After how long compiled code is removed, in ms: most is of versions that are gone, and a command that needs it keeps it again. */
+const keptMs = 90 * 86_400_000;
 
 /**
  * Runs a bundle by the compiled code that the last run of the same command kept, and keeps it where there is none that fits.
@@ -105,7 +116,15 @@ function keep(path: string, source: Uint8Array, script: Script): void {
     const code = script.createCachedData();
     writeFileSync(own, Buffer.concat([code, checksum(source, code)]), { mode: 0o600, flag: 'wx' });
     renameSync(own, path);
+    removeOld(dirname(path));
   } catch {
     rmSync(own, { force: true });
+  }
+}
+
+function removeOld(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name);
+    if (statSync(path).mtimeMs < Date.now() - keptMs) rmSync(path, { force: true });
   }
 }

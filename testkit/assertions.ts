@@ -1,4 +1,5 @@
 /** The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page (Chromium) alike. */
+import { equalBytes } from '../shared/streams/equal-bytes.ts';
 import { isSealpinError, type Code } from '../shared/errors.ts';
 
 /** The runner of a suite, as the suite sees it. */
@@ -16,17 +17,10 @@ function show(value: unknown): string {
     : (JSON.stringify(value) ?? String(value));
 }
 
-/** In a loop, because `every` takes tenths of a second for 33 MiB. */
-function areSame(one: Uint8Array, other: Uint8Array): boolean {
-  if (one.length !== other.length) return false;
-  for (let at = 0; at < one.length; at += 1) if (one[at] !== other[at]) return false;
-  return true;
-}
-
 /** Fails unless both are equal: bytes by content, everything else by its JSON. */
 export function equal(actual: unknown, expected: unknown, what = 'value'): void {
   if (actual instanceof Uint8Array && expected instanceof Uint8Array) {
-    if (areSame(actual, expected)) return;
+    if (equalBytes(actual, expected)) return;
   } else if (JSON.stringify(actual) === JSON.stringify(expected)) return;
   throw new Error(`${what}: ${show(actual)} is not ${show(expected)}`);
 }

@@ -1,5 +1,6 @@
 /** Which engine this runs in, for tests of what engines do in different ways. */
 
+/** Node itself, neither workerd nor a browser. */
 export const isInNode = navigator.userAgent.startsWith('Node.js/');
 
 /** WebKit without Chromium, which also says that it is WebKit. */

@@ -34,18 +34,23 @@ export interface BlockWriter {
  * host and gets back page by page: there, 1 GiB takes 3.5 s in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
  */
 const callBytes = 128 * 1024;
-/** The disk is asked to sync after so many bytes, so that not all of it is left for the end. */
-const syncBytes = 64 * 1024 * 1024;
+/** The disk is asked to sync after so many bytes by default. */
+const defaultSyncBytes = 64 * 1024 * 1024;
 
 /**
  * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is reused.
  *
  * @param handle undefined: the blocks are filled and not written
  * @param blockBytes bytes of one block
+ * @param syncBytes the disk is asked to sync after so many bytes, so that not all of it is left for the end; 64 MiB by default
  */
-export function blockWriter(handle: FileHandle | undefined, blockBytes: number): BlockWriter {
-  let block = Buffer.allocUnsafeSlow(blockBytes);
-  let spare = Buffer.allocUnsafeSlow(handle ? blockBytes : 0);
+export function blockWriter(
+  handle: FileHandle | undefined,
+  blockBytes: number,
+  syncBytes = defaultSyncBytes,
+): BlockWriter {
+  let block: Buffer = Buffer.alloc(0);
+  let spare: Buffer = block;
   // More than one block at a time would only wait for each other: the system writes a file under a lock.
   let writing: Promise<void> | undefined;
   let syncing: Promise<void> | undefined;
@@ -90,6 +95,14 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
     syncing = undefined;
   }
 
+  /** Makes room for so many more bytes. The first ones take no more than they need, until others follow: many files are small. */
+  function grow(more: number): void {
+    if (filled + more <= block.length || block.length === blockBytes) return;
+    const grown = Buffer.allocUnsafeSlow(filled === 0 ? Math.min(more, blockBytes) : blockBytes);
+    block.copy(grown, 0, 0, filled);
+    block = grown;
+  }
+
   async function flush(): Promise<Buffer> {
     const bytes = block.subarray(0, filled);
     if (handle && filled > 0) {
@@ -107,6 +120,7 @@ export function blockWriter(handle: FileHandle | undefined, blockBytes: number):
 
   return {
     fill(bytes) {
+      grow(bytes.length);
       const part = bytes.subarray(0, blockBytes - filled);
       block.set(part, filled);
       filled += part.length;

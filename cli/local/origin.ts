@@ -1,6 +1,9 @@
 /** Which requests a listener on loopback accepts. Pure, because it runs in workerd and in Node. */
 import { loopbackNames } from '../../client/loopback.ts';
 
+/** What is asked of headers; their names are in lower case. */
+type HeadersOf = { get(name: string): string | null; keys(): Iterable<string> };
+
 /**
  * Why a request is refused; undefined when it is not.
  *
@@ -10,7 +13,7 @@ import { loopbackNames } from '../../client/loopback.ts';
  * @param o.method of the request; with it, links on pages of other sites may lead to pages of this service
  */
 export function refusal(
-  headers: Headers,
+  headers: HeadersOf,
   port: string,
   { origins = [], method }: { origins?: readonly string[]; method?: string } = {},
 ): string | undefined {
@@ -32,7 +35,7 @@ export function refusal(
  * Whether a request loads a page into a tab, as a click on a link does (Fetch metadata, W3C). It carries no API key, and the page that
  * it comes from reads nothing of the response; a frame is not a tab.
  */
-function isNavigation(headers: Headers, method: string | undefined): boolean {
+function isNavigation(headers: HeadersOf, method: string | undefined): boolean {
   return (
     method === 'GET' && headers.get('sec-fetch-mode') === 'navigate' && headers.get('sec-fetch-dest') === 'document'
   );

@@ -27,6 +27,12 @@ test('what was filled in is in the file, whatever the cuts', async () => {
   expect((await readFile(path)).equals(bytes)).toBe(true);
 });
 
+test('a file that ends soon takes no more memory than its bytes', async () => {
+  const blocks = blockWriter(undefined, MiB);
+  blocks.fill(randomBytes(4096));
+  expect((await blocks.flush()).buffer.byteLength).toBe(4096);
+});
+
 test('a call that writes less than it was given continues where it ended', async () => {
   const path = join(await temporaryDirectory(), 'file');
   const bytes = randomBytes(300_000);

@@ -1,6 +1,6 @@
 /** The bundled command line: V8's compiled code that it keeps, and what it leaves out. */
 import { spawnSync } from 'node:child_process';
-import { chmod, chown, copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
@@ -57,12 +57,21 @@ async function codeOfOtherText(): Promise<Buffer> {
   return await readFile(file);
 }
 
-test('a command keeps its compiled code, which its next run uses and leaves as it is', async () => {
-  const { run, kept } = await setUp();
+test('a command keeps its compiled code, which its next run uses and leaves as it is, and removes what is old', async () => {
+  const { folder, run, kept } = await setUp();
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const other = join(folder, 'list-1');
+  for (const [name, days] of [
+    ['list-0', 91],
+    ['list-1', 89],
+  ] as const) {
+    await writeFile(join(folder, name), '');
+    await utimes(join(folder, name), 0, Date.now() / 1000 - days * 86_400);
+  }
   const first = run(completions);
   expect(first).toMatchObject({ status: 0, stderr: '' });
   const [path = '', ...others] = await kept();
-  expect(others).toEqual([]);
+  expect(others).toEqual([other]);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   const { ino } = await stat(path);
   expect(run(completions)).toMatchObject({ status: 0, stderr: '', stdout: first.stdout });

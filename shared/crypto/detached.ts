@@ -3,6 +3,7 @@
  * key opens, which have none.
  */
 import { SealpinError } from '../errors.ts';
+import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import { concat } from '../streams/concat.ts';
 import { checkRandom, draw, type Backend } from './backends/backend.ts';
@@ -89,16 +90,18 @@ async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend:
 /**
  * Encrypts a stream to a recipient, with the header apart.
  * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @param o.memory where theirs comes from, and where that of the plaintext goes once it is sealed
  * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
-  { recipient, pieceBytes, backend = webBackend }: { recipient: Recipient; pieceBytes?: number; backend?: Backend },
+  o: { recipient: Recipient; pieceBytes?: number; memory?: Memory; backend?: Backend },
 ): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
+  const { recipient, pieceBytes, memory, backend = webBackend } = o;
   const { fileKey, preamble, chunks } = await newPayload(backend);
   const stanza = await recipient.wrap(fileKey, format, backend);
   return {
-    payload: sealChunks(new ByteSource(plaintext), chunks, prefixOf(preamble), pieceBytes),
+    payload: sealChunks(new ByteSource(plaintext, memory), chunks, prefixOf(preamble), pieceBytes, memory),
     header: (fileId, file) => headerOf(backend, fileKey, stanza, fileId, file),
   };
 }
@@ -222,7 +225,7 @@ export async function openDetached(
   header: Uint8Array,
   { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
 ): Promise<OpenedDetached> {
-  const parsed = await readWholeHeader(header, format.versionLine);
+  const parsed = readWholeHeader(header, format.versionLine);
   const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, backend });
   const begin = (source: ByteSource) => readPayloadKeys(source, fileKey, backend);
   return {

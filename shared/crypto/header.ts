@@ -3,9 +3,9 @@
  * line with the MAC.
  */
 import { SealpinError } from '../errors.ts';
-import { decodeBase64, encodeBase64, fromUtf8, streamOf, utf8 } from './bytes.ts';
+import { decodeBase64, encodeBase64, fromUtf8, utf8 } from './bytes.ts';
 import { concat } from '../streams/concat.ts';
-import { ByteSource } from '../streams/byte-source.ts';
+import type { ByteSource } from '../streams/byte-source.ts';
 import type { Stanza } from './formats/format-row.ts';
 
 /** The longest header that is read. */
@@ -57,25 +57,24 @@ export function encodeHeader(input: Uint8Array, mac: Uint8Array): Uint8Array {
   return concat(input, utf8(` ${encodeBase64(mac)}\n`));
 }
 
-/**
- * Reads a header, strictly; throws `header_invalid`.
- * @param source begins with the version line, which the caller has recognized
- * @param version the line, without its line feed
- */
-export async function readHeader(source: ByteSource, version: string): Promise<Header> {
+/** Asks for the next line, by how many bytes it may have, and gets it without its line feed; undefined: there is none. */
+type Asking<T> = Generator<number, T, Uint8Array | undefined>;
+
+/** Parses a header, strictly, from lines that come at once or as they arrive; throws `header_invalid`. */
+function* parse(version: string): Asking<Header> {
   const raw: Uint8Array[] = [];
   let left = maxHeaderBytes;
-  const line = async (): Promise<string> => {
-    const bytes = await source.line(left - 1, 'The header is larger than 1 MiB');
+  function* line(): Asking<string> {
+    const bytes = yield left - 1;
     if (bytes === undefined) throw invalid('The header ends early');
     left -= bytes.length + 1;
     raw.push(bytes, newline);
     return fromUtf8(bytes);
-  };
-  if ((await line()) !== version) throw invalid('The header has no version line');
+  }
+  if ((yield* line()) !== version) throw invalid('The header has no version line');
   const stanzas: Stanza[] = [];
   for (;;) {
-    const text = await line();
+    const text = yield* line();
     if (text.startsWith('---')) {
       if (stanzas.length === 0) throw invalid('The header has no recipient');
       const mac = text.startsWith('--- ') ? decodeBase64(text.slice(4)) : undefined;
@@ -85,23 +84,44 @@ export async function readHeader(source: ByteSource, version: string): Promise<H
     }
     if (stanzas.length === maxStanzas) throw invalid(`The header has more than ${maxStanzas} recipients`);
     if (!/^->(?: [!-~]+)+$/.test(text)) throw invalid('A line of the header is malformed');
-    stanzas.push({ args: text.slice(3).split(' '), body: await readBody(line) });
+    stanzas.push({ args: text.slice(3).split(' '), body: yield* parseBody(line) });
   }
 }
 
-/** Reads a header that has nothing after it; throws `header_invalid`. */
-export async function readWholeHeader(bytes: Uint8Array, version: string): Promise<Header> {
-  const source = new ByteSource(streamOf(bytes));
-  const header = await readHeader(source, version);
-  await source.fill(1);
-  if (source.length > 0) throw invalid('The header has something after its end');
-  return header;
+/**
+ * Reads a header, strictly; throws `header_invalid`.
+ * @param source begins with the version line, which the caller has recognized
+ * @param version the line, without its line feed
+ */
+export async function readHeader(source: ByteSource, version: string): Promise<Header> {
+  const parser = parse(version);
+  let step = parser.next();
+  while (step.done !== true) step = parser.next(await source.line(step.value, tooLong));
+  return step.value;
 }
 
-async function readBody(line: () => Promise<string>): Promise<Uint8Array> {
+/** Reads a header that has nothing after it, without a stream, which would take longer than the rest; throws `header_invalid`. */
+export function readWholeHeader(bytes: Uint8Array, version: string): Header {
+  const parser = parse(version);
+  let position = 0;
+  function line(limitBytes: number): Uint8Array | undefined {
+    const end = bytes.indexOf(lineFeed, position);
+    if ((end < 0 ? bytes.length : end) - position > limitBytes) throw invalid(tooLong);
+    if (end < 0) return undefined;
+    const found = bytes.subarray(position, end);
+    position = end + 1;
+    return found;
+  }
+  let step = parser.next();
+  while (step.done !== true) step = parser.next(line(step.value));
+  if (position < bytes.length) throw invalid('The header has something after its end');
+  return step.value;
+}
+
+function* parseBody(line: () => Asking<string>): Asking<Uint8Array> {
   let text = '';
   for (;;) {
-    const next = await line();
+    const next = yield* line();
     if (next.length > columns) throw invalid('A line of the header is too long');
     text += next;
     if (next.length < columns) break;
@@ -111,4 +131,6 @@ async function readBody(line: () => Promise<string>): Promise<Uint8Array> {
   return body;
 }
 
-const newline = utf8('\n');
+const lineFeed = 0x0a;
+const newline = Uint8Array.of(lineFeed);
+const tooLong = 'The header is larger than 1 MiB';

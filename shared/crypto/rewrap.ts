@@ -61,5 +61,5 @@ export async function rewrap(
  * @throws SealpinError as `rewrap` does
  */
 export async function rewrapHeader(header: Uint8Array, rewrapping: Rewrapping): Promise<Uint8Array> {
-  return newHeader(await readWholeHeader(header, sealpinV1.versionLine), sealpinV1, rewrapping);
+  return newHeader(readWholeHeader(header, sealpinV1.versionLine), sealpinV1, rewrapping);
 }

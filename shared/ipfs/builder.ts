@@ -57,6 +57,14 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
     if (pending.length >= digestsInFlight) await pending.shift();
   }
 
+  /** Memory for so many more bytes of a leaf: the first ones take no more than they need, until others follow. */
+  function room(more: number): Uint8Array {
+    if (partial !== undefined && (filled + more <= partial.length || partial.length === leafBytes)) return partial;
+    const memory = new Uint8Array(partial === undefined ? Math.min(more, leafBytes) : leafBytes);
+    if (partial !== undefined) memory.set(partial.subarray(0, filled));
+    return memory;
+  }
+
   return {
     async write(chunk) {
       bytes += chunk.length;
@@ -67,7 +75,7 @@ export function cidBuilder(o: CidBuilderOptions = {}): CidBuilder {
           rest = rest.subarray(leafBytes);
           continue;
         }
-        partial ??= new Uint8Array(leafBytes);
+        partial = room(rest.length);
         const part = rest.subarray(0, leafBytes - filled);
         partial.set(part, filled);
         filled += part.length;

@@ -31,10 +31,11 @@ const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 
 /**
  * Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the header.
- * @param pool where the memory of the blocks comes from
+ * @param source a stream, or who reads one by length
+ * @param pool where the memory of the blocks of a stream comes from
  */
-export function carReader(stream: ReadableStream<Uint8Array>, pool?: BufferPool): CarReader {
-  const reader = byteReader(stream, pool);
+export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?: BufferPool): CarReader {
+  const reader = 'read' in source ? source : byteReader(source, pool);
   let opened: Promise<Uint8Array> | undefined;
   let position = 0;
 

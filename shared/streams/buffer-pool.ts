@@ -5,20 +5,29 @@ const smallestBytes = bufferBytes / 4;
 /** Buffers that wait: as many as a file that is read, opened and written has in work. */
 const maxSpare = 4;
 
+/** Where memory comes from, and where it goes once nobody looks at it any more. */
+export interface Memory {
+  /** An array of so many bytes, with whatever was in it before. */
+  take(bytes: number): Uint8Array;
+  /** Takes the memory of a piece back, of which this is the last use; a piece that came from elsewhere is ignored. */
+  giveBack(piece: Uint8Array): void;
+}
+
+/** Memory that is new, and left to the garbage collector. */
+export const freshMemory: Memory = { take: (bytes) => new Uint8Array(bytes), giveBack: () => undefined };
+
 /**
  * Memory of large pieces that is used again, for who can tell when nobody looks at a piece any more. A fresh MiB is mapped page by page,
  * which takes longer than to fill it.
  */
-export class BufferPool {
+export class BufferPool implements Memory {
   readonly #spare: ArrayBuffer[] = [];
 
-  /** An array of so many bytes, with whatever was in it before. */
   take(bytes: number): Uint8Array<ArrayBuffer> {
     if (bytes < smallestBytes || bytes > bufferBytes) return new Uint8Array(bytes);
     return new Uint8Array(this.#spare.pop() ?? new ArrayBuffer(bufferBytes), 0, bytes);
   }
 
-  /** Takes the memory of a piece back, of which this is the last use; a piece that came from elsewhere is ignored. */
   giveBack({ buffer }: Uint8Array): void {
     if (buffer.byteLength !== bufferBytes || this.#spare.length === maxSpare) return;
     if (!this.#spare.includes(buffer as ArrayBuffer)) this.#spare.push(buffer as ArrayBuffer);

@@ -1,6 +1,6 @@
 import { SealpinError } from '../errors.ts';
 import { at } from './at.ts';
-import type { BufferPool } from './buffer-pool.ts';
+import type { Memory } from './buffer-pool.ts';
 import { acquireReader, type AcquiredReader } from './reader.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
@@ -17,7 +17,7 @@ const empty = new Uint8Array(0);
  */
 export class ByteSource {
   readonly #from: AcquiredReader;
-  readonly #pool: BufferPool | undefined;
+  readonly #pool: Memory | undefined;
   /** Pieces of the pool whose bytes were all taken. */
   #taken: Uint8Array[] = [];
   #pieces: Uint8Array[] = [];
@@ -34,7 +34,7 @@ export class ByteSource {
   ended = false;
 
   /** @param pool gets the stream's pieces, once they may be reused */
-  constructor(stream: ReadableStream<Uint8Array>, pool?: BufferPool) {
+  constructor(stream: ReadableStream<Uint8Array>, pool?: Memory) {
     this.#from = acquireReader(stream);
     this.#pool = pool;
   }
@@ -116,7 +116,7 @@ export class ByteSource {
       }
       left -= piece.length;
       if (this.#from.byob && piece.buffer.byteLength === readBytes) this.#spent = piece.buffer as ArrayBuffer;
-      if (this.#pool !== undefined) this.#taken.push(piece);
+      else if (this.#pool !== undefined) this.#taken.push(piece);
       // Its memory is freed at once; its place in the list, with others, below.
       this.#pieces[this.#first] = empty;
       this.#first += 1;

@@ -1,4 +1,5 @@
 import { at } from './at.ts';
+import { freshMemory, type Memory } from './buffer-pool.ts';
 
 /** A range of bytes, reserved at the end of `Pieces`, that is written out of order. */
 export type Room = {
@@ -16,14 +17,19 @@ export type Room = {
  */
 export class Pieces {
   readonly #pieceBytes: number;
+  readonly #memory: Memory;
   #first: Uint8Array = new Uint8Array(0);
   #filled = 0;
 
-  /** @param pieceBytes a whole number of at least 1; `TypeError` for anything else */
-  constructor(pieceBytes: number) {
+  /**
+   * @param pieceBytes a whole number of at least 1; `TypeError` for anything else
+   * @param memory where that of the pieces comes from, which belongs to who gets them
+   */
+  constructor(pieceBytes: number, memory: Memory = freshMemory) {
     if (!Number.isSafeInteger(pieceBytes) || pieceBytes < 1)
       throw new TypeError('pieceBytes must be a whole number of at least 1');
     this.#pieceBytes = pieceBytes;
+    this.#memory = memory;
   }
 
   /** Reserves room for so many more bytes. The room before it must be written by then. */
@@ -33,7 +39,7 @@ export class Pieces {
     const end = from + bytes;
     const pieces = [this.#grown(end)];
     for (let start = pieceBytes; start < end; start += pieceBytes)
-      pieces.push(new Uint8Array(Math.min(pieceBytes, end - start)));
+      pieces.push(this.#memory.take(Math.min(pieceBytes, end - start)));
     return {
       target(offset, length) {
         const start = (from + offset) % pieceBytes;
@@ -61,7 +67,7 @@ export class Pieces {
   /** The memory of the first piece, with room up to `end`. What has to grow gets all of its room at once. */
   #grown(end: number): Uint8Array {
     if (end <= this.#first.length || this.#first.length === this.#pieceBytes) return this.#first;
-    const memory = new Uint8Array(this.#filled === 0 ? Math.min(end, this.#pieceBytes) : this.#pieceBytes);
+    const memory = this.#memory.take(this.#filled === 0 ? Math.min(end, this.#pieceBytes) : this.#pieceBytes);
     memory.set(this.rest());
     return memory;
   }

@@ -3,7 +3,7 @@
  * reader, which gives chunks as the source cut them.
  */
 
-import type { BufferPool } from './buffer-pool.ts';
+import { freshMemory, type Memory } from './buffer-pool.ts';
 
 type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 
@@ -45,10 +45,6 @@ export interface ByteReader {
   read(length: number): Promise<Uint8Array>;
   cancel(reason?: unknown): Promise<void>;
 }
-
-/** Where the memory of what is read comes from. */
-type Memory = Pick<BufferPool, 'take'>;
-const freshMemory: Memory = { take: (bytes) => new Uint8Array(bytes) };
 
 /**
  * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are

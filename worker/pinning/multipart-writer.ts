@@ -1,4 +1,5 @@
 /** A multipart body with one file, written piece by piece. */
+import { leafMemory } from '../leaf-memory.ts';
 
 export type MultipartWriter = {
   contentType: string;
@@ -34,8 +35,7 @@ export function multipartWriter(): MultipartWriter {
       head = undefined;
       if (piece.length === 0) return;
       await writer.write(piece);
-      // Nothing uses it any more: with many uploads at once an isolate has no room for what waits to be collected.
-      if (isIdentity && piece.buffer.byteLength === piece.length) piece.buffer.transfer(0);
+      if (isIdentity && piece.buffer.byteLength === piece.length) leafMemory.giveBack(piece);
     },
     async close() {
       await writer.write(encoder.encode(`\r\n--${boundary}--\r\n`));

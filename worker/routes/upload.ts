@@ -5,6 +5,7 @@ import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
+import { leafMemory } from '../leaf-memory.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { parseDisposition } from '../http/content-disposition.ts';
 import { parseFutureTime } from '../http/validation.ts';
@@ -89,7 +90,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const announced = parseAnnounced(c, mode);
     if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
-    const form = announced.json ? 'json' : mode;
+    const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(() => {
       const counted = announced.car ? undefined : room;
@@ -214,7 +215,11 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
     mode === 'encrypted'
-      ? await encryptDetached(body.stream, { recipient: recipientFromSpki(job.spki), pieceBytes: leafBytes })
+      ? await encryptDetached(body.stream, {
+          recipient: recipientFromSpki(job.spki),
+          pieceBytes: leafBytes,
+          memory: leafMemory,
+        })
       : undefined;
   try {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);

@@ -78,7 +78,7 @@ const read = ({ fileId }: Stored): Promise<Buffer> =>
   bytesOf(call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
 
 describe('a CAR', () => {
-  it.each(long ? [0, 1, leafBytes, leafBytes + 1, 17 * leafBytes + 5] : [0, leafBytes + 1])(
+  it.each(long ? [0, 1, leafBytes, leafBytes + 1, 65 * leafBytes + 5] : [0, leafBytes + 1])(
     'of a file of %i bytes is stored under the CID that the bytes have',
     async (size) => {
       const bytes = randomBytes(size);

@@ -275,10 +275,9 @@ describe.runIf(long)('S64: a pinning service hangs', () => {
     'before it answers to %s',
     async (command) => {
       peer.onCommand = async (turn) => (turn.command === command ? undefined : (await turn.pass()).deliver());
-      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([
-        504,
-        'pinning_timeout',
-      ]);
+      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: `hangs at ${command}` }))).toEqual(
+        [504, 'pinning_timeout'],
+      );
       expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
     },
     300_000,

@@ -2,6 +2,7 @@
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
+import { leafMemory } from '../leaf-memory.ts';
 import { exceedsRoom, type Room } from '../objects/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
@@ -11,14 +12,6 @@ import { JsonUploadReader } from './json-stream.ts';
 const readBytes = 1024 * 1024;
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;
-
-/**
- * Gives the memory of a read back, all of its buffer: with many uploads at once an isolate has no room for what waits to be collected.
- * The bytes are gone.
- */
-export function release(bytes: Uint8Array<ArrayBuffer>): void {
-  bytes.buffer.transfer(0);
-}
 
 /** The body of an upload while it arrives. */
 export type UploadBody = {
@@ -65,10 +58,10 @@ export type UploadOptions = {
   /** How long it may send nothing before it fails. */
   idleMs: number;
   /**
-   * `json`: the body is `{filename, data}`; else the bytes themselves, `plain`: in pieces of 1 MiB, which are the leaves of their
-   * CID, or `encrypted`: as a byte stream, whose reader uses the same memory for all of it.
+   * `json`: the body is `{filename, data}`; else the bytes themselves, in pieces of 1 MiB whose memory is that of leaves: of a plain
+   * file they are the leaves.
    */
-  form: 'json' | 'plain' | 'encrypted';
+  form: 'json' | 'bytes';
   /** What the body has to have, as it is sent: JSON as JSON. */
   digests: Digests;
   /** Which digest of the file to compute. */
@@ -111,23 +104,13 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
   }
 
   async function pullPieces(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    const bytes = await body.read(new Uint8Array(readBytes));
+    const bytes = await body.read(leafMemory.take(readBytes));
     count(bytes);
     // The end of a file is shorter than the memory that it was read into.
     const isShort = bytes.length < readBytes;
     if (bytes.length === 0) controller.close();
     else controller.enqueue(isShort ? bytes.slice() : bytes);
-    if (isShort) release(bytes);
-  }
-
-  /** The reader's own buffer goes to the network and back, so that nothing is copied. */
-  async function pullBytes(controller: ReadableByteStreamController): Promise<void> {
-    const view = controller.byobRequest?.view ?? new Uint8Array(readBytes);
-    const bytes = await body.read(new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength));
-    count(bytes);
-    if (bytes.length === 0) controller.close();
-    if (controller.byobRequest) controller.byobRequest.respondWithNewView(bytes);
-    else if (bytes.length > 0) controller.enqueue(bytes);
+    if (isShort) leafMemory.giveBack(bytes);
   }
 
   const parser = new JsonUploadReader();
@@ -155,13 +138,10 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
     cancelled = true;
     return body.cancel(reason);
   };
-  const stream =
-    form === 'encrypted'
-      ? new ReadableStream({ type: 'bytes', pull: recordingFault(pullBytes), cancel })
-      : new ReadableStream<Uint8Array>(
-          { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },
-          { highWaterMark: 0 },
-        );
+  const stream = new ReadableStream<Uint8Array>(
+    { pull: recordingFault(form === 'json' ? pullData : pullPieces), cancel },
+    { highWaterMark: 0 },
+  );
   return {
     stream,
     filename: () => filename,
@@ -189,7 +169,7 @@ export type ArrivingBody = {
 export function arrivingBody(request: Request, o: { limitBytes: number | undefined; idleMs: number }): ArrivingBody {
   const body = countedBody(request, { ...o, digests: new Map(), wanted: undefined });
   return {
-    read: (maxBytes) => asIncomplete(body.readSome(new Uint8Array(maxBytes))),
+    read: (maxBytes) => asIncomplete(body.readSome(leafMemory.take(maxBytes))),
     cancel: (reason) => body.cancel(reason),
   };
 }

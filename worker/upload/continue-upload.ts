@@ -131,8 +131,8 @@ class Continuation {
         length,
         maxBytes: maxFileBytes(env),
         announcer,
-        save: async (part, state, isLast) =>
-          await this.#save(seal, part, state, isLast ? await this.#ending(seal, sealer) : undefined),
+        save: async (part, take, isLast) =>
+          await this.#save(seal, part, take, isLast ? await this.#ending(seal, sealer) : undefined),
         turns: leafTurns,
         now: Date.now,
       });
@@ -146,7 +146,7 @@ class Continuation {
   async #save(
     seal: UploadSeal,
     sent: SentPart | undefined,
-    state: LeafState,
+    take: () => LeafState,
     ending: Ending | undefined,
   ): Promise<void> {
     const { caller, upload, lease, service, requestId } = this.#o;
@@ -160,7 +160,7 @@ class Continuation {
       const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
       await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
     }
-    const { offset, rest, tail, beginning } = state;
+    const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
     const committed = await unwrap(
       uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, beginning, partId, ending }),

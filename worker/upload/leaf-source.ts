@@ -3,7 +3,7 @@ import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
 import type { Beginning } from '../objects/file-rows.ts';
-import { release } from './body.ts';
+import { leafMemory } from '../leaf-memory.ts';
 
 /** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */
 export type LeafState = PayloadState & { beginning: Beginning };
@@ -50,7 +50,7 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
     async write(bytes) {
       taken += bytes.length;
       const full = add(bytes);
-      if (full[0] !== bytes) release(bytes);
+      if (full[0] !== bytes) leafMemory.giveBack(bytes);
       return full;
     },
     finish: async () => [],
@@ -64,7 +64,7 @@ export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   return {
     async write(bytes) {
       const full = await sealer.write(bytes);
-      release(bytes);
+      leafMemory.giveBack(bytes);
       return full;
     },
     finish: () => sealer.finish(),

@@ -1,17 +1,26 @@
 /**
- * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is at most 16 leaves or 5 s of
- * arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
+ * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is at most 16 leaves, in one request up to
+ * 64, or 5 s of arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
  * at the end, from the digests of the leaves alone.
  */
-import { cidOf, digestBytes, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
-/** Leaves of a part. More than 1,024 would need more than one node. */
-const partLeaves = 16;
-/** Bytes of a part: that many leaves. */
-export const partBytes = partLeaves * leafBytes;
+/** Leaves of a part, or of the first one of an upload in one request. More than 1,024 would need more than one node. */
+export const partLeaves = 16;
+/** The most leaves of a part: some proxies take no body of more than 100 MB. */
+const mostPartLeaves = 64;
+
+/**
+ * How many leaves the next part has after one with so many, in an upload in one request. Each part is rows, calls and a pin; they keep
+ * nothing that a request which breaks could go on with, so that large files need few.
+ */
+export function nextPartLeaves(leaves: number): number {
+  return Math.min(2 * leaves, mostPartLeaves);
+}
+
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 
@@ -36,9 +45,11 @@ export type PartWriterOptions = {
   signal: AbortSignal;
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
   firstLeaf: number;
+  /** How many leaves the next part has after one with so many; unless given, all have 16. */
+  grow?(leaves: number): number;
   /**
    * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that, and so do those after it. A durable
-   * write may take as long as all else that is done for a leaf, so leaves are announced together: 8, 4, 2, 1 and 1 of a part, so that
+   * write may take as long as all else that is done for a leaf, so leaves are announced together: 8, 4, 2, 1 and 1 of 16, so that
    * few are left to be sent when it ends.
    */
   announcer?: LeafAnnouncer | undefined;
@@ -71,14 +82,22 @@ export interface PartWriter {
 type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; dueAt: number };
 
 /** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
-export function partWriter({ service, signal, firstLeaf, announcer, now }: PartWriterOptions): PartWriter {
+export function partWriter({
+  service,
+  signal,
+  firstLeaf,
+  grow = (leaves) => leaves,
+  announcer,
+  now,
+}: PartWriterOptions): PartWriter {
   let next = firstLeaf;
+  let most = partLeaves;
   let open: OpenPart | undefined;
   let sent: Promise<void> = Promise.resolve();
   let unannounced = 0;
   let failure: { cause: unknown } | undefined;
 
-  const isFull = (): boolean => open !== undefined && open.digests.length >= partLeaves;
+  const isFull = (): boolean => open !== undefined && open.digests.length >= most;
 
   function flush(): void {
     announcer?.flush();
@@ -102,7 +121,7 @@ export function partWriter({ service, signal, firstLeaf, announcer, now }: PartW
       open.bytes += bytes;
       next += 1;
       unannounced += 1;
-      if (unannounced >= partLeaves - open.digests.length) flush();
+      if (unannounced >= most - open.digests.length) flush();
       return { sent };
     },
 
@@ -117,6 +136,7 @@ export function partWriter({ service, signal, firstLeaf, announcer, now }: PartW
       const digests = concat(...open.digests);
       const leaves = sent;
       open = undefined;
+      most = grow(most);
       const nodes: [Cid, Uint8Array][] = [];
       const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
       const held = leaves.then(async () => {

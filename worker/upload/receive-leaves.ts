@@ -1,6 +1,7 @@
 /** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
-import { release, type ArrivingBody } from './body.ts';
+import { leafMemory } from '../leaf-memory.ts';
+import type { ArrivingBody } from './body.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
@@ -24,12 +25,19 @@ export type ReceiveOptions = {
   maxBytes: number;
   /** That of the writer, for the last leaf, which is stored before it is sent. */
   announcer?: LeafAnnouncer | undefined;
-  /** Records how far the upload has come, with the part that holds what is new. @param isLast whether every byte has arrived */
-  save(part: SentPart | undefined, state: LeafState, isLast: boolean): Promise<void>;
+  /**
+   * Records how far the upload has come, with the part that holds what is new.
+   * @param take says how far, at the last moment: bytes that arrive while the part is pinned, and fill no leaf, are recorded with it
+   * @param isLast whether every byte has arrived
+   */
+  save(part: SentPart | undefined, take: () => LeafState, isLast: boolean): Promise<void>;
   turns: Turns;
   /** The clock, in ms. */
   now(): number;
 };
+
+/** What is being recorded: `state` is that after so many `leaves`. Once it `isTaken`, later bytes take another call. */
+type Save = { state: LeafState; leaves: number; isTaken: boolean };
 
 /** Bytes that have arrived; none at the end, or where the body is `broken`. */
 type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
@@ -47,6 +55,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   let unsavedSince = Number.POSITIVE_INFINITY;
   let isQuick = false;
   let saving: Promise<void> = Promise.resolve();
+  let current: Save | undefined;
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
 
@@ -74,13 +83,27 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   /** Records what has arrived. The part is pinned while the next bytes arrive, so that there are never more than two. */
   async function saveSoon(): Promise<void> {
     const part = await writer.close();
-    await saving;
+    // A request of whole MiB ends a little after a leaf in encrypted mode: its last bytes come when the part is already closed.
+    const running = current?.isTaken === false && current.leaves === leaves ? current : undefined;
+    if (running === undefined) await saving;
     if (part === undefined && offset === savedOffset) return;
     savedOffset = offset;
     unsavedSince = Number.POSITIVE_INFINITY;
-    saving = save(part, source.state(), false);
+    const state = source.state();
+    if (running !== undefined) {
+      running.state = state;
+      return;
+    }
+    const own: Save = { state, leaves, isTaken: false };
+    current = own;
+    saving = save(part, () => take(own), false);
     // It may fail while the upload waits for bytes, which then nobody wants.
     saving.catch((error: unknown) => failed.reject(error));
+  }
+
+  function take(own: Save): LeafState {
+    own.isTaken = true;
+    return own.state;
   }
 
   /** Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A body that breaks gives none. */
@@ -117,7 +140,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     const part = await writer.close();
     if (state.tail.length > 0) await announceTail(state.tail);
     await saving;
-    await save(part, state, true);
+    await save(part, () => state, true);
   }
 
   try {
@@ -128,7 +151,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
       const { length: count } = bytes;
       if (count === 0) {
         turn.end();
-        release(bytes);
+        leafMemory.giveBack(bytes);
         break;
       }
       await send(turn, () => source.write(bytes));

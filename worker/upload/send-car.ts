@@ -6,6 +6,7 @@ import {
   cidFromBytes,
   cidOf,
   encodeNode,
+  leafBytes,
   sha256,
   type Cid,
   type Link,
@@ -13,7 +14,7 @@ import {
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../pinning/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
-import { partBytes, partMs } from './part-writer.ts';
+import { nextPartLeaves, partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 type Block = { cid: Cid; bytes: Uint8Array };
@@ -85,6 +86,7 @@ const maxLinks = 1024;
 /** Writes blocks into parts. What holds a part together is a node above its blocks, whatever they are. */
 function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> {
   let open: OpenPart | undefined;
+  let most = partLeaves;
   return {
     async add({ cid, bytes }) {
       signal.throwIfAborted();
@@ -98,12 +100,13 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> 
       return { sent };
     },
     isDue: () =>
-      open !== undefined && (open.bytes >= partBytes || open.links.length >= maxLinks || now() >= open.dueAt),
+      open !== undefined && (open.bytes >= most * leafBytes || open.links.length >= maxLinks || now() >= open.dueAt),
     dueAt: () => open?.dueAt,
     async close(isLast) {
       if (open === undefined) return undefined;
       const { blocks, links, bytes } = open;
       open = undefined;
+      most = nextPartLeaves(most);
       const part = { firstLeaf: 0, digests: new Uint8Array(0), bytes };
       const root = links.at(-1)?.cid.text ?? '';
       // The root of the file, which the caller pins.

@@ -3,6 +3,7 @@
  * none.
  */
 import { addOptions } from '../../../shared/ipfs/index.ts';
+import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';
 import { flag, lines, RpcError, type Call } from './rpc.ts';
 import type { Written } from './indexer.ts';
@@ -39,11 +40,7 @@ export async function add(store: Store, { request, response, query }: Call): Pro
   const files: { name: string; written: Written }[] = [];
   let current: { name: string; writer: Writer } | undefined;
   try {
-    // The rest of a refused body must not be destroyed: the response still has to go out on the same connection.
-    for await (const event of parts(
-      request.iterator({ destroyOnReturn: false }),
-      boundaryOf(request.headers['content-type']),
-    )) {
+    for await (const event of parts(arrivals(request), boundaryOf(request.headers['content-type']))) {
       if (event.kind === 'bytes') {
         await current?.writer.write(event.bytes);
         continue;

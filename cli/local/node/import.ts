@@ -2,9 +2,11 @@
  * `dag/import`: the blocks of CARs from a multipart body, in constant memory, each verified. All of them exist once the closing
  * boundary has arrived, or none. They are not pinned.
  */
-import { carReader } from '../../../shared/ipfs/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
-import { bytesFrom, release } from '../../io/byte-stream.ts';
+import { carReader } from '../../../shared/ipfs/index.ts';
+import { BufferPool } from '../../../shared/streams/buffer-pool.ts';
+import type { ByteReader } from '../../../shared/streams/reader.ts';
+import { arrivals } from './arrivals.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
 import { flag, lines, RpcError, type Call } from './rpc.ts';
 import type { Complete } from './rows.ts';
@@ -22,16 +24,15 @@ export async function dagImport(store: Store, { request, response, query }: Call
   const counts: Counts = { BlockCount: 0, BlockBytesCount: 0 };
   const importers: Importer[] = [];
   const files: Complete[] = [];
-  // The rest of a refused body must not be destroyed: the response still has to go out on the same connection.
-  const body = request.iterator({ destroyOnReturn: false });
-  const events = parts(body, boundaryOf(request.headers['content-type']));
+  const pool = new BufferPool();
+  const events = parts(arrivals(request), boundaryOf(request.headers['content-type']));
   try {
     let event = (await events.next()).value;
     if (event?.kind !== 'part') throw new RpcError("file argument 'path' is required", { client: true });
     while (event?.kind === 'part') {
       const importer = await store.importer();
       importers.push(importer);
-      event = await importCar(events, importer, counts);
+      event = await importCar(events, importer, counts, pool);
       const file = await importer.finish();
       if (file) files.push(file);
       else importers.pop();
@@ -51,38 +52,58 @@ async function importCar(
   events: AsyncGenerator<PartEvent>,
   importer: Importer,
   counts: Counts,
+  pool: BufferPool,
 ): Promise<PartEvent | undefined> {
-  let after: PartEvent | undefined;
-  const car = carReader(
-    bytesFrom({
-      async next() {
-        const { value } = (await events.next()) as { value: PartEvent | undefined };
-        if (value?.kind === 'bytes') return value.bytes;
-        after = value;
-        return undefined;
-      },
-      cancel: () => undefined,
-    }),
-  );
+  const part = partReader(events, pool);
+  const car = carReader(part);
   let last: string | undefined;
   try {
     for (let block = await car.next(); block; block = await car.next()) {
+      const { bytes } = block;
       const { cid, got } = verify(block);
       if (cid === undefined) throw new RpcError('this node holds CIDv1, sha2-256, raw or dag-pb');
       if (got !== cid.text) throw new RpcError(`mismatch in content integrity, expected: ${cid.text}, got: ${got}`);
       counts.BlockCount += 1;
-      counts.BlockBytesCount += block.bytes.length;
-      await importer.write(cid, block.bytes);
+      counts.BlockBytesCount += bytes.length;
+      await importer.write(cid, bytes, () => pool.giveBack(bytes));
       last = cid.text;
-      // Its buffer also has the end of the CID before it, and nothing else. The rows keep nodes.
-      if (cid.codec === 'raw') release(new Uint8Array(block.bytes.buffer));
     }
   } catch (cause) {
-    const why = reason(cause, after !== undefined);
+    const why = reason(cause, part.after() !== undefined);
     if (why === undefined) throw cause;
     throw new RpcError(`import failed${last === undefined ? '' : ` after block "${last}"`}: ${why}`, { cause });
   }
-  return after;
+  return part.after();
+}
+
+/** Reads the bytes of one part by length. `after`: the event that follows them, once they have ended. */
+function partReader(
+  events: AsyncGenerator<PartEvent>,
+  pool: BufferPool,
+): ByteReader & { after(): PartEvent | undefined } {
+  let piece: Uint8Array = new Uint8Array(0);
+  let after: PartEvent | undefined;
+  return {
+    async read(length) {
+      const bytes = pool.take(length);
+      for (let filled = 0; filled < length;) {
+        if (piece.length === 0) {
+          if (after !== undefined) return bytes.subarray(0, filled);
+          const { value } = (await events.next()) as { value: PartEvent | undefined };
+          if (value?.kind === 'bytes') piece = value.bytes;
+          else after = value;
+          continue;
+        }
+        const taken = piece.subarray(0, length - filled);
+        bytes.set(taken, filled);
+        filled += taken.length;
+        piece = piece.subarray(taken.length);
+      }
+      return bytes;
+    },
+    cancel: async () => undefined,
+    after: () => after,
+  };
 }
 
 /** What is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it. */

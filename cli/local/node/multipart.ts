@@ -3,8 +3,6 @@
  * the closing boundary has arrived: a body that was cut off must not look complete.
  */
 
-import { release } from '../../io/byte-stream.ts';
-
 /** A part begins, some of its bytes, or the closing boundary. */
 export type PartEvent =
   | { kind: 'part'; name: string; filename: string; type: string }
@@ -34,22 +32,20 @@ export function boundaryOf(contentType: string | undefined): string {
 }
 
 /**
- * Splits a body into its parts. It consumes the chunks, and the bytes of an event are valid until the next event is
- * requested.
+ * Splits a body into its parts. The bytes of an event are valid until the next event is requested.
+ * @param body its chunks, each of which need only be valid until the next one is requested
  */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
   const delimiter = Buffer.from(`\r\n--${boundary}`);
   const chunks = body[Symbol.asyncIterator]();
   // The first delimiter may be at the very start, without the line break that belongs to the others.
   let rest: Buffer = Buffer.from('\r\n');
-  let chunk = rest;
 
   async function more(): Promise<void> {
+    const kept = Buffer.from(rest);
     const { done, value } = await chunks.next();
     if (done) throw new MultipartError('multipart: unexpected end of the body');
-    rest = rest.length === 0 ? value : Buffer.concat([rest, value]);
-    release(chunk);
-    chunk = rest;
+    rest = kept.length === 0 ? value : Buffer.concat([kept, value]);
   }
 
   async function until(mark: string): Promise<string> {
@@ -66,25 +62,19 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
     }
   }
 
-  /** Everything up to the next delimiter, which is consumed. */
-  async function* upToDelimiter(): AsyncGenerator<Buffer> {
-    for (;;) {
-      const at = rest.indexOf(delimiter);
-      if (at >= 0) {
-        if (at > 0) yield rest.subarray(0, at);
-        rest = rest.subarray(at + delimiter.length);
-        return;
-      }
-      const end = delimiterStart(rest, delimiter);
-      if (end > 0) yield rest.subarray(0, end);
-      rest = rest.subarray(end);
-      await more();
-    }
+  /** Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it was there. */
+  function take(): { bytes: Buffer; isOver: boolean } {
+    const at = rest.indexOf(delimiter);
+    const isOver = at >= 0;
+    const end = isOver ? at : delimiterStart(rest, delimiter);
+    const bytes = rest.subarray(0, end);
+    rest = rest.subarray(isOver ? end + delimiter.length : end);
+    return { bytes, isOver };
   }
 
   try {
     // The preamble is ignored.
-    for await (const _ of upToDelimiter());
+    while (!take().isOver) await more();
     for (;;) {
       while (rest.length < 2) await more();
       if (rest.toString('latin1', 0, 2) === '--') break;
@@ -93,7 +83,12 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
       while (rest.length < 2) await more();
       const headers = rest.toString('latin1', 0, 2) === '\r\n' ? await until('\r\n') : await until('\r\n\r\n');
       yield { kind: 'part', ...parseHeaders(headers) };
-      for await (const bytes of upToDelimiter()) yield { kind: 'bytes', bytes };
+      for (;;) {
+        const { bytes, isOver } = take();
+        if (bytes.length > 0) yield { kind: 'bytes', bytes };
+        if (isOver) break;
+        await more();
+      }
     }
     // So is the epilogue, which is read nevertheless, so that the connection can be reused.
     for (let next = await chunks.next(); !next.done; next = await chunks.next());

@@ -3,7 +3,7 @@
  * older one was put back. A file that the catalog does not know is indexed again, or moved to `data/lost/`. Only two kinds are
  * removed, both marked by the node itself: uploads that never became complete, and files that the catalog says it dropped.
  */
-import { mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDamage, type Catalog } from './catalog.ts';
 import { indexCar, indexFlat } from './reindex.ts';
@@ -36,15 +36,16 @@ export type RecoverOptions = {
 export async function recover({ data, folder, catalog, note }: RecoverOptions): Promise<void> {
   const known = catalog.files();
   const removed = catalog.removed();
-  const entries = (await readdir(data, { withFileTypes: true })).filter((entry) => entry.isFile());
-  const present = new Set(entries.map((entry) => entry.name));
+  const names = await readdir(data);
+  const present = new Set(names);
   const indexed: { cid: string; bytes: number }[] = [];
   let aside = 0;
 
-  for (const { name } of entries) {
-    const path = join(data, name);
-    const base = name.endsWith(partSuffix) ? name.slice(0, -partSuffix.length) : undefined;
+  for (const name of names) {
     if (known.has(name)) continue;
+    const path = join(data, name);
+    if (!(await lstat(path)).isFile()) continue;
+    const base = name.endsWith(partSuffix) ? name.slice(0, -partSuffix.length) : undefined;
     if (base !== undefined && known.has(base)) {
       await rename(path, join(data, base));
       present.add(base);

@@ -1,9 +1,10 @@
 /** The HTTP server of the embedded node: access control, dispatch of commands, and their errors. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../io/errno.ts';
+import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';
@@ -55,7 +56,11 @@ export async function startNode({
 
   /** Why a request is refused; undefined when it is allowed. */
   function refusalOf(request: IncomingMessage): string | undefined {
-    const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
+    // Not the class `Headers`, which loads all of Node's fetch.
+    const headers = {
+      get: (name: string) => request.headers[name]?.toString() ?? null,
+      keys: () => Object.keys(request.headers),
+    };
     if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
     // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds http/config.go, allowUserAgent).
     const agent = headers.get('user-agent') ?? '';
@@ -63,7 +68,7 @@ export async function startNode({
     const referer = headers.get('referer');
     const foreign =
       referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
-    if (foreign || (browser && !headers.has('origin') && referer === null)) return '403 - Forbidden';
+    if (foreign || (browser && headers.get('origin') === null && referer === null)) return '403 - Forbidden';
     if (!timingSafeEqual(digest(headers.get('authorization') ?? ''), expected)) return denied;
     return undefined;
   }

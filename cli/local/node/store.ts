@@ -31,9 +31,10 @@ export interface Writer {
 export interface Importer {
   /**
    * Writes a block that the caller has verified.
+   * @param onWritten called when the memory of a leaf is no longer used; that of a node stays in use
    * @throws invalid_cid when it is not a node that this node can hold
    */
-  write(cid: Cid, block: Uint8Array): Promise<void>;
+  write(cid: Cid, block: Uint8Array, onWritten: () => void): Promise<void>;
   /** Ends the file and syncs it to the disk; `publish` makes it exist. Without blocks: undefined, and nothing is kept. */
   finish(): Promise<Complete | undefined>;
   /** Removes what was written; not after `publish`. */
@@ -69,6 +70,12 @@ type Publication = { files: Parameters<Catalog['publish']>[0]; published: Promis
 
 /** A file that nothing knows yet. `finish` waits until its bytes are on the disk; `abort` removes it. */
 type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort(): Promise<void> };
+
+/**
+ * After so many bytes of an import the disk is asked to sync. An import is a part of an upload, 16 MiB as a rule, and the client of an
+ * upload in several requests waits for the last one of each.
+ */
+const importSyncBytes = 4 * leafBytes;
 
 /** How long an added file is kept that was never pinned. */
 export const unpinnedMs = 3_600_000;
@@ -121,13 +128,14 @@ export async function openStore(
   }
 
   /** A file under a name of its own; without `keep` nothing is on the disk. */
-  async function create({ keep, suffix }: { keep: boolean; suffix: string }): Promise<NewFile> {
+  async function create(o: { keep: boolean; suffix: string; syncBytes?: number }): Promise<NewFile> {
+    const { keep, suffix, syncBytes } = o;
     // The last space on the disk is for deletions.
     if (keep && freeBytes(data) < lastBytes) throw new RpcError('no space left on device');
     const name = randomBytes(16).toString('hex') + suffix;
     const part = join(data, name + partSuffix);
     const handle = keep ? await open(part, 'wx', 0o600) : undefined;
-    const sink = blockWriter(handle, leafBytes);
+    const sink = blockWriter(handle, leafBytes, syncBytes);
     return {
       name,
       sink,
@@ -171,7 +179,7 @@ export async function openStore(
   }
 
   async function importer(): Promise<Importer> {
-    const { name, sink, ...file } = await create({ keep: true, suffix: carSuffix });
+    const { name, sink, ...file } = await create({ keep: true, suffix: carSuffix, syncBytes: importSyncBytes });
     const rows = openRows(catalog, name, { stage: true });
     let position = 0;
     let last: string | undefined;
@@ -191,12 +199,17 @@ export async function openStore(
 
     await append(carHeader());
     return {
-      async write(cid, block) {
+      async write(cid, block, onWritten) {
         await append(carSection(cid, block.length));
-        if (cid.codec === 'raw') rows.leaf(cid.text, position, block.length);
-        else rows.node(cid.text, block);
-        await append(block);
         last = cid.text;
+        if (cid.codec === 'dag-pb') {
+          rows.node(cid.text, block);
+          await append(block);
+          return;
+        }
+        rows.leaf(cid.text, position, block.length);
+        position += block.length;
+        await sink.writeThrough(block, onWritten);
       },
       async finish() {
         if (last === undefined) {

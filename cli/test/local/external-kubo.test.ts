@@ -289,8 +289,9 @@ describe('sealpin start', () => {
     const kubo = await node();
     const dataDir = await directory();
     const flag = `--data-dir=${dataDir}`;
-    onTestFinished(async () => void (await here(['stop', flag])));
     const first = long ? undefined : await started({ dataDir, args: [`--kubo-api=${kubo.url}`] });
+    // Before the data directory is removed, which says where the service is.
+    onTestFinished(async () => void (await here(['stop', flag])));
     const said =
       first === undefined
         ? (await sealpin(['start', '--detach', '--port=0', `--kubo-api=${kubo.url}`, flag], env)).stderr

@@ -58,7 +58,7 @@ function reached({ blocks }: Dag, from: number, seen = new Set<number>()): Set<n
 
 async function importInto(store: Store, blocks: readonly Block[]): Promise<void> {
   const importer = await store.importer();
-  for (const { cid, bytes } of blocks) await importer.write(cid, bytes);
+  for (const { cid, bytes } of blocks) await importer.write(cid, bytes, () => undefined);
   await store.publish([(await importer.finish())!], { pin: undefined });
 }
 

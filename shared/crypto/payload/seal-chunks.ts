@@ -1,4 +1,5 @@
 /** Sealing a payload: one engine for age's STREAM and for Cobblestone. */
+import type { Memory } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { Pieces, type Room } from '../../streams/pieces.ts';
 import { streamBatches, takeBatch, type Batch } from './batch.ts';
@@ -30,15 +31,17 @@ export async function sealBatch(chunks: Chunks, batch: Omit<Batch, 'outBytes'>, 
  * Seals all of a source.
  * @param prefix goes out before the first chunk
  * @param pieceBytes of the arrays that the stream gives; the last one may be shorter
+ * @param memory where theirs comes from
  */
 export function sealChunks(
   source: ByteSource,
   chunks: Chunks,
   prefix: Uint8Array,
   pieceBytes = defaultPieceBytes,
+  memory?: Memory,
 ): ReadableStream<Uint8Array> {
   let index = 0;
-  const pieces = new Pieces(pieceBytes);
+  const pieces = new Pieces(pieceBytes, memory);
   const before = pieces.append(prefix.length);
   before.set(prefix, 0);
   const ahead = before.full();

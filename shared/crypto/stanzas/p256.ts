@@ -57,11 +57,10 @@ export function p256Identity(own: P256Key): Identity {
   return {
     kind: 'key',
     async unwrap({ stanzas }, format, backend) {
-      const compressed = backend.p256.compress(own.point);
       for (const stanza of stanzas) {
         if (stanza.args[0] !== format.p256.name) continue;
         const { tag, enc } = parsePointStanza(stanza, format);
-        if (tag !== undefined && !timingSafeEqual(tag, stanzaTag(backend, utf8(format.p256.info), enc, compressed)))
+        if (tag !== undefined && !isTagOf(backend, tag, { info: utf8(format.p256.info), enc, point: own.point }))
           continue;
         const fileKey = await openStanza(backend, format, own, enc, stanza.body);
         if (fileKey !== undefined) return fileKey;
@@ -69,6 +68,14 @@ export function p256Identity(own: P256Key): Identity {
       return undefined;
     },
   };
+}
+
+function isTagOf(
+  backend: Backend,
+  tag: Uint8Array,
+  { info, enc, point }: { info: Uint8Array; enc: Uint8Array; point: Uint8Array },
+): boolean {
+  return timingSafeEqual(tag, stanzaTag(backend, info, enc, backend.p256.compress(point)));
 }
 
 async function openStanza(

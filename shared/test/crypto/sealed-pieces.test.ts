@@ -3,13 +3,16 @@ import {
   encrypt,
   encryptDetached,
   generateKeyPair,
+  identityFromPkcs8,
   parseIdentities,
   open,
+  openDetached,
   recipientFromSpki,
   sniff,
 } from '../../crypto/index.ts';
 import { formats } from '../../crypto/formats/index.ts';
 import { concat } from '../../streams/concat.ts';
+import { equalBytes } from '../../streams/equal-bytes.ts';
 import { pattern, pieces } from './streams.ts';
 
 async function chunksOf(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
@@ -50,6 +53,40 @@ test('a detached payload is given in pieces of the size that the caller wants', 
   const given = await chunksOf(payload);
   expect(given.length).toBeGreaterThan(3);
   expect(given.slice(0, -1).every(({ length }) => length === 50_000)).toBe(true);
+});
+
+test('a detached payload is right although the memory of what was sealed is used again', async () => {
+  const { spki, pkcs8 } = await generateKeyPair();
+  const spare: Uint8Array[] = [];
+  let reused = 0;
+  const memory = {
+    take(bytes: number): Uint8Array {
+      const found = spare.findIndex(({ length }) => length === bytes);
+      reused += found < 0 ? 0 : 1;
+      return found < 0 ? new Uint8Array(bytes) : spare.splice(found, 1)[0]!;
+    },
+    // What is given back too early loses what is in it.
+    giveBack: ({ buffer }: Uint8Array) => void spare.push(new Uint8Array(buffer).fill(77)),
+  };
+  const large = pattern(2_200_000);
+  const { payload, header } = await encryptDetached(pieces(new Uint8Array(large), 65_536), {
+    recipient: recipientFromSpki(spki),
+    pieceBytes: 65_536,
+    memory,
+  });
+  const sealed: Uint8Array[] = [];
+  for (const piece of await chunksOf(payload)) {
+    sealed.push(piece.slice());
+    memory.giveBack(piece);
+  }
+  expect(reused).toBeGreaterThan(0);
+  const file = { filename: 'a', contentType: 'text/plain', size: large.length };
+  const opened = await openDetached(await header('id', file), {
+    fileId: 'id',
+    identities: [identityFromPkcs8(pkcs8)],
+  });
+  const plain = concat(...(await chunksOf(opened.decrypt(pieces(concat(...sealed))))));
+  expect(equalBytes(plain, large)).toBe(true);
 });
 
 test.each([0, -1, 1.5, Number.NaN])('a size of pieces that is none is refused: %d', async (pieceBytes) => {

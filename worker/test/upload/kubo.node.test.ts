@@ -134,10 +134,10 @@ function uploads(online: boolean): void {
   describe('a slow client', () => {
     /** Announces 3 leaves, sends one and a half of them, and then 20 kB a second until it is closed. */
     async function trickle(bytes: Buffer): Promise<{ socket: Socket; response: Promise<string>; rest(): void }> {
-      const { hostname, port } = new URL(service.url);
+      const { host, hostname, port } = new URL(service.url);
       const socket = connect(Number(port), hostname);
       await new Promise((resolve) => socket.once('connect', resolve));
-      const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${owner.call.apiKey}\r\n`;
+      const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${owner.call.apiKey}\r\n`;
       socket.write(`${head}Content-Length: ${bytes.length}\r\n\r\n`);
       let sent = 1.5 * leafBytes;
       socket.write(bytes.subarray(0, sent));

@@ -11,7 +11,7 @@ import type { PinningService } from '../../pinning/contract.ts';
 import { kubo } from '../../pinning/kubo.ts';
 import { leafAnnouncer, type LeafAnnouncer } from '../../upload/leaf-announcer.ts';
 import { plainLeaves } from '../../upload/leaf-source.ts';
-import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
+import { importRoot, nextPartLeaves, partMs, partWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
 import { Turns } from '../../upload/turns.ts';
@@ -56,6 +56,21 @@ it('a part has at most 16 leaves, and the root above the parts is the one of the
   expect(root).toBe((await treeOf(digests, bytes)).text);
   await service.pin(root, { bytes, beside: false, signal });
   expect(await service.stat(root, signal)).toEqual({ pin: 'ours' });
+});
+
+it('the parts of an upload in one request grow, up to 64 leaves', async () => {
+  const blind: PinningService = {
+    ...service,
+    importBlocks: () => ({ write: async () => undefined, finish: async () => undefined, abort: () => undefined }),
+  };
+  const writer = partWriter({ service: blind, signal, firstLeaf: 0, grow: nextPartLeaves, now: () => 0 });
+  const leaf = new Uint8Array(leafBytes);
+  const leaves: number[] = [];
+  for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
+    if (writer.isDue()) leaves.push((await writer.close())!.part.digests.length / 32);
+    await writer.add(leaf);
+  }
+  expect(leaves).toEqual([16, 32, 64, 64]);
 });
 
 it('a part is due 5 s after its first leaf', async () => {
@@ -198,6 +213,42 @@ async function receive(
   expect([arrived, turns.taken]).toEqual([length, 0]);
   return saved;
 }
+
+it.each([
+  [false, [16 * leafBytes + 100]],
+  [true, [16 * leafBytes, 16 * leafBytes + 100]],
+])('bytes after a full part are recorded with it, unless that is done (done: %s)', async (isDone, recorded) => {
+  const body = [...Array.from({ length: 16 }, () => leafBytes), 100];
+  const atEnd = Promise.withResolvers<void>();
+  const offsets: number[] = [];
+  await receiveLeaves({
+    body: {
+      async read() {
+        const bytes = body.shift() ?? 0;
+        if (bytes === 0) atEnd.resolve();
+        if (bytes === 100 && isDone) await expect.poll(() => offsets).toHaveLength(1);
+        return new Uint8Array(bytes);
+      },
+      cancel: async () => undefined,
+    },
+    source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
+    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now }),
+    offset: 0,
+    leaves: 0,
+    length: null,
+    maxBytes: 2 ** 30,
+    async save(sent, take) {
+      await sent?.held;
+      if (!isDone) await atEnd.promise;
+      // The end is handled by then.
+      await new Promise((resolve) => setTimeout(resolve));
+      offsets.push(take().offset);
+    },
+    turns: new Turns(() => 4),
+    now: Date.now,
+  });
+  expect(offsets).toEqual(recorded);
+});
 
 it('leaves that wait to be announced are announced where no turn is free for the next one', async () => {
   const announced: number[] = [];

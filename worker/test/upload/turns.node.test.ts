@@ -100,8 +100,9 @@ it.runIf(long)('an upload beyond 64 at once waits for a place, and is refused af
   const sockets: Socket[] = [];
   try {
     const { apiKey } = await service.account();
-    const { hostname, port } = new URL(service.url);
-    const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: 2\r\n\r\n`;
+    const { host, hostname, port } = new URL(service.url);
+    // The guard of `sealpin start` refuses any other host.
+    const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: 2\r\n\r\n`;
     const begin = async (): Promise<Socket> => {
       const socket = connect(Number(port), hostname);
       await new Promise((resolve) => socket.once('connect', resolve));

@@ -43,6 +43,31 @@ export function detached(tool: Tool, backend: Backend): void {
     await fails('key_invalid', () => identityFromPair(pair.pkcs8, pair.pkcs8));
   });
 
+  tool.test('pieces of the plaintext are given back, once nothing needs them any more', async () => {
+    const { pkcs8, spki } = await generateKeyPair(backend);
+    // Larger than one batch, and in pieces that chunks do not fit into.
+    const plaintext = pattern(3 * 2 ** 20);
+    const given = new Set<ArrayBufferLike>();
+    const memory = {
+      take: (bytes: number) => new Uint8Array(bytes),
+      giveBack(piece: Uint8Array): void {
+        new Uint8Array(piece.buffer).fill(0);
+        given.add(piece.buffer);
+      },
+    };
+    const made = await encryptDetached(pieces(plaintext, 200_000), {
+      recipient: recipientFromSpki(spki),
+      memory,
+      backend,
+    });
+    const payload = await collect(made.payload);
+    equal(given.size, Math.ceil(plaintext.length / 200_000));
+    const file = { filename: null, contentType: 'text/plain', size: plaintext.length };
+    const header = await made.header(fileId, file);
+    const opened = await openDetached(header, { fileId, identities: [identityFromPkcs8(pkcs8)], backend });
+    equal(await collect(opened.decrypt(pieces(payload))), plaintext);
+  });
+
   tool.test('payload and header come back, and sizes are computed both ways', async () => {
     for (const size of [0, 1, chunk - 1, chunk, chunk + 1, 64 * chunk - 1, 64 * chunk, 64 * chunk + 1]) {
       const plaintext = pattern(size);
