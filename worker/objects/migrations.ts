@@ -33,18 +33,23 @@ export class Migrations {
     this.#o = options;
   }
 
-  /** Where to what a service holds moves; undefined where it stays. */
+  /** Where what a service holds ends up; undefined where it stays. `begin` makes no circles. */
   targetOf(service: string): string | undefined {
-    return this.#running().find(({ source }) => source === service)?.target;
+    const next = this.#nextOf(service);
+    return next === undefined ? undefined : (this.targetOf(next) ?? next);
   }
 
-  /** Begins a migration, in a transaction of the caller's, or goes on with it. The tables are there. What is moving from `to` stays there. */
+  /**
+   * Begins a migration, in a transaction of the caller's, or goes on with it. The tables are there. What is moving from `to` stays there,
+   * and what is moving from `from` to another service moves to `to` instead.
+   */
   begin(from: string, to: string): void {
     const { rows, now } = this.#o;
     this.#sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
-    const [known] = this.#running().filter(({ source, target }) => source === from && target === to);
+    const known = this.#nextOf(from);
+    if (known !== undefined && known !== to) this.cancel(from, known);
     const cids = rows.wantedAt(from);
-    if (known === undefined)
+    if (known !== to)
       this.#sql.exec(
         `INSERT OR REPLACE INTO migration (source, target, state, started_at, total) VALUES (?, ?, 'running', ?, ?)`,
         from,
@@ -62,7 +67,8 @@ export class Migrations {
     rows.change({ cid, service: from }, { wanted: 0 });
     rows.add(cid, to, 'wanted', now());
     const target = { cid, service: to };
-    if (existing === undefined) rows.change(target, { moved_from: from });
+    if (existing === undefined || existing.state === 'unpinning')
+      rows.change(target, { wanted: 1, verified_at: null, moved_from: from });
     else {
       // What it holds already has to be read as a whole before it is the only copy: its next check may be of the last part.
       const read = existing.state === 'live' ? wholeFile : {};
@@ -73,12 +79,14 @@ export class Migrations {
   /** Ends a migration: what has not moved stays, and is removed from where it was moving to. @returns whether there was one */
   cancel(from: string, to: string): boolean {
     const { rows, now } = this.#o;
-    if (this.targetOf(from) !== to) return false;
+    if (this.#nextOf(from) !== to) return false;
     this.#sql.exec(`UPDATE migration SET state = 'cancelled' WHERE source = ?`, from);
     for (const cid of rows.leaving(from)) {
       rows.change({ cid, service: from }, { wanted: 1 });
       const target = rows.find(cid, to);
       if (target?.moved_from !== from) continue;
+      // What was lost meanwhile is copied back from there.
+      if (target.state === 'live' && rows.find(cid, from)?.state === 'lost') continue;
       rows.change(target, { state: 'unpinning', wanted: 0, moved_from: null, attempts: 0, due: now() });
     }
     return true;
@@ -108,8 +116,9 @@ export class Migrations {
     });
   }
 
-  #running(): MigrationRow[] {
-    return this.#rows().filter(({ state }) => state === 'running');
+  /** Where to what a service holds moves first. */
+  #nextOf(service: string): string | undefined {
+    return this.#rows().find(({ source, state }) => source === service && state === 'running')?.target;
   }
 
   #rows(): MigrationRow[] {

@@ -66,6 +66,9 @@ export class Outbox {
     message: Message,
     { dueMs = this.#options.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
   ): number {
+    // One that waits for its next attempt would enter a deleted account in the list again.
+    if (message.op === 'delist')
+      this.#sql.exec(`DELETE FROM outbox WHERE op = 'enlist' AND target = ?`, message.target);
     return this.#sql
       .exec<{ id: number }>(
         `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id) VALUES (?, ?, ?, ?, ?, 0, ?)
@@ -125,7 +128,7 @@ export class Outbox {
         requestId,
         row.id,
       );
-      const acknowledged = await this.#attempt(row, requestId);
+      const acknowledged = await this.#attempt({ ...row, attempts }, requestId);
       if (acknowledged !== undefined) {
         this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
         if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);

@@ -213,9 +213,9 @@ export class PinRows {
       .toArray()[0];
   }
 
-  /** The CIDs that a service is to hold. */
+  /** The CIDs that a service is to hold, also where one that is being removed comes back afterwards. */
   wantedAt(service: string): string[] {
-    return this.#cids(`service = ? AND wanted = 1 AND state <> 'unpinning'`, service);
+    return this.#cids('service = ? AND wanted = 1', service);
   }
 
   /** The CIDs that a service still holds, and is to hold no longer than another one does not. */

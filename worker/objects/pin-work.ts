@@ -309,8 +309,13 @@ export class PinWork {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
       const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
       if (successor === undefined) continue;
-      if (successor.verified_at !== null) rows.change(row, { state: 'unpinning', attempts: 0, due: now() });
-      else if (successor.read_from === null) this.readAll(successor);
+      if (successor.verified_at !== null) {
+        rows.change(row, { state: 'unpinning', attempts: 0, due: now(), moved_from: null });
+        if (replaces.length > 0) rows.change(successor, { moved_from: null });
+        // What the one that leaves was to replace may leave now.
+        return this.settle(cid);
+      }
+      if (successor.read_from === null) this.readAll(successor);
     }
   }
 

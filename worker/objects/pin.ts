@@ -128,7 +128,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
         this.#rows.addReference(reference);
         // What is being removed is copied again afterwards.
         for (const each of this.#rows.ofCid(cid))
-          if (each.state === 'unpinning') this.#rows.change(each, { wanted: 1 });
+          if (each.state === 'unpinning' && this.#migrations.targetOf(each.service) === undefined)
+            this.#rows.change(each, { wanted: 1 });
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
         if (!isPart) this.#work.addHomes(cid, reference.requestId ?? null);

@@ -1,6 +1,7 @@
 /** The alarm of an object, whose calls may overlap. */
 import { expect, it } from 'vitest';
-import { Alarm } from '../objects/alarm.ts';
+import { Alarm, backoffMs } from '../objects/alarm.ts';
+import { retryMs } from '../objects/upload-finisher.ts';
 
 /** Storage that says late when its alarm rings. */
 function storage(): { set: number | null; asStorage: DurableObjectStorage } {
@@ -43,4 +44,10 @@ it('rings in 2200 for what is due after the last time that the runtime can count
     await new Alarm(state.asStorage)[set](due);
     expect([set, state.set]).toEqual([set, last]);
   }
+});
+
+it('waits longer after each failed attempt, at most an hour, and a quarter of one for an upload that a client waits for', () => {
+  const waits = (ms: (attempts: number) => number) => [1, 2, 8, 9, 10, 11, 5000].map((attempts) => ms(attempts) / 1000);
+  expect(waits(backoffMs)).toEqual([5, 10, 640, 1280, 2560, 3600, 3600]);
+  expect(waits(retryMs)).toEqual([5, 10, 640, 900, 900, 900, 900]);
 });

@@ -1,17 +1,8 @@
 /** The tables of an object of pins, in SQLite. */
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
 import { PinRows } from '../objects/pin-table.ts';
-
-/** What `PinRows` uses of an object's storage. */
-function storageOf(database: DatabaseSync): SqlStorage {
-  const exec = (query: string, ...values: SQLInputValue[]): { toArray(): unknown[] } => {
-    if (query.trim().includes(';')) database.exec(query);
-    const rows = query.trim().includes(';') ? [] : database.prepare(query).all(...values);
-    return { toArray: () => rows };
-  };
-  return { exec } as unknown as SqlStorage;
-}
+import { storageOf } from './sqlite-storage.ts';
 
 /** The columns of a table, with their types and defaults, in the order of their names. */
 function columnsOf(database: DatabaseSync, table: string): unknown[] {

@@ -41,6 +41,8 @@ describe('the use of a key', () => {
     const used = { keyId: id, day: today(), requests: 4, bytesIn: 71_000, bytesOut: 1000 };
     expect(await usedBy(id)).toEqual(used);
     expect(await usedBy(id)).toEqual(used);
+    await bytesOf(call(`/v1/storage/${fileId}/content`));
+    expect(await usedBy(id)).toEqual({ ...used, requests: 5, bytesOut: 2000 });
   });
 
   it('has what failed in it, and what a signed URL did for its key', async () => {
@@ -93,12 +95,13 @@ describe('the list of uses', () => {
     expect(new Set(all.map((each) => `${each.day} ${each.keyId}`)).size).toBe(4);
     expect(new Set(all.map((each) => each.keyId))).toEqual(new Set([id, keyId]));
     expect(rest.cursor).toBeUndefined();
+    expect(await page('?limit=4')).not.toHaveProperty('cursor');
   });
 
   it('forgets a day after 90 more of them, by the clock and by the alarm', async () => {
     await page();
     const [first] = (await page()).usage;
-    await owner.object.wait(90 * dayMs);
+    await owner.object.ring(90 * dayMs);
     expect((await page()).usage).toContainEqual(first);
     await owner.object.wait(dayMs);
     expect((await page()).usage.map(({ day }) => day)).not.toContain(first!.day);

@@ -5,6 +5,7 @@ import type { Health, Migration, MigrationList, StoredFile } from '../../../shar
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../client.ts';
+import { pinObject } from '../stored-state.ts';
 import { corrupt, names, readBack, ring, startTwoHomes, statuses, type Home, type World } from './two-homes.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -124,6 +125,22 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       )
       .toEqual({ b: 'pinned' });
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
+
+    // What is still being removed from a service that is left stays away, although it is stored again elsewhere.
+    world.b.peer.onCommand = async (turn) => {
+      if (turn.command === 'pin/rm') return turn.answer(503, '');
+      (await turn.pass()).deliver();
+    };
+    await jsonOf(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+    await jsonOf(ask('/v1/migrations', 'POST', { from: 'b', to: 'a' }), 202);
+    await world.owner.call.store('plain', bytes);
+    world.b.peer.onCommand = undefined;
+    const places = async () => {
+      await ring(world, file, 60 * minuteMs);
+      return (await (await pinObject(world.service, file.cid)).rows('pin')).map(({ service }) => service);
+    };
+    await expect.poll(places, { timeout: 20_000 }).toEqual(['a']);
+    await jsonOf(ask('/v1/migrations/b/a', 'DELETE'));
   });
 
   test.runIf(long)('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
