@@ -72,6 +72,12 @@ export class Account extends RealAccount {
     this.#ahead.ms += ms;
   }
 
+  /** Lets no alarm ring by itself from now on. */
+  async stopAlarm(): Promise<void> {
+    this.ctx.storage.setAlarm = async () => undefined;
+    await this.ctx.storage.deleteAlarm();
+  }
+
   /** Adds rows of ready plain files, beside which others are few. */
   fill(count: number): void {
     this.ctx.storage.sql.exec(

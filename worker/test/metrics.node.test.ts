@@ -130,10 +130,12 @@ it('adds up what accounts and pins hold, and names none of them', async () => {
 });
 
 it('shows what is stuck: a service that is down, messages that are not acknowledged, alarms that are late', async () => {
-  const { fileId } = await owner.call.store('plain', 'to be deleted');
-  const object = accountObject(service, owner.id);
+  const { id, call } = await newOwner(service);
+  const { fileId } = await call.store('plain', 'to be deleted');
+  const object = accountObject(service, id);
+  await object.stopAlarm();
   await object.fail('removeReference', 'before');
-  expect((await owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+  expect((await call(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
   await object.wait(3_600_000);
   peer.onCommand = (turn) => turn.cut();
   const stuck = await metrics();

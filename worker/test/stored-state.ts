@@ -13,6 +13,7 @@ export type Rows = {
   tables(): Promise<number>;
   fail(call: string, fault: Fault): Promise<void>;
   wait(ms: number): Promise<void>;
+  stopAlarm(): Promise<void>;
   refer(count: number, cid: string): Promise<void>;
   forgetBlocks(): Promise<void>;
   fill(count: number): Promise<void>;
@@ -44,7 +45,7 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'fill', 'refer', 'forgetBlocks'];
+  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'stopAlarm', 'fill', 'refer', 'forgetBlocks'];
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),
