@@ -165,6 +165,45 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
   });
 
+  test('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
+    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
+    const { page, close } = await receiver.open(link);
+    onTestFinished(close);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.evaluate(() => {
+      const errors = [new DOMException('closed', 'AbortError'), new DOMException('not allowed', 'SecurityError')];
+      const showSaveFilePicker = async (): Promise<never> => {
+        throw errors.shift() ?? new Error('it was asked too often');
+      };
+      Object.assign(globalThis, { showSaveFilePicker });
+    });
+    const first = page.locator('[data-state]').first();
+    const state = (): Promise<string | null> => first.getAttribute('data-state');
+    await page.getByRole('button', { name: 'Save small.bin' }).click();
+    await expect.poll(async () => [await state(), await first.locator('.state').isVisible()]).toEqual(['idle', false]);
+    await page.getByRole('button', { name: 'Save small.bin' }).click();
+    await expect.poll(state).toBe('failed');
+    await page.getByRole('button', { name: 'Save all' }).click();
+    await expect.poll(() => page.getByText('Complete. It is in your downloads.').count()).toBe(2);
+  });
+
+  test('a file goes to the disk where twice its size is free, and one for which there is no room is not begun', async () => {
+    const size = 300_000_000;
+    const begun: boolean[] = [];
+    for (const quota of [2 * size + 99, 2 * size + 100]) {
+      const watched = await opened({ ...small, size }, { without: ways.memory });
+      await watched.page.evaluate((quota) => {
+        navigator.storage.estimate = async () => ({ quota, usage: 100 });
+      }, quota);
+      await watched.page.getByRole('button', { name: 'Save small.bin' }).click();
+      await failed(watched);
+      const text = await watched.page.locator('[data-state=failed] .state').innerText();
+      // Where it begins, it fails because the parcel lies about the size.
+      begun.push(!text.includes('no room for a file of this size'));
+    }
+    expect(begun).toEqual([false, true]);
+  });
+
   test.each(long ? ['reloaded', 'left for another page', 'without its service worker'] : ['reloaded'])(
     'a download whose page is %s fails',
     async (what) => {

@@ -97,6 +97,12 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return download;
   }
 
+  /** Says over the port of a download that there is more to wait for, until something else has happened. */
+  async function keptWaiting<T>(id: string, event: Promise<T>): Promise<T> {
+    const saying = setInterval(() => void send(id, 'wait'), 500);
+    return await event.finally(() => clearInterval(saying));
+  }
+
   test('a download has the bytes, the name and the headers that were given, and is told to be done', async () => {
     const answered = page.waitForResponse(`${receiver.root}dl/whole`);
     const download = await begin('whole', [60_000, 40_000, 'end']);
@@ -124,16 +130,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   test('a download whose page is silent fails, and one whose page says that it has to wait does not', async () => {
     const [silent, slow] = [await begin('silent', [1000]), await begin('slow', [1000])];
-    let isOver = false;
-    const waiting = (async () => {
-      while (!isOver) {
-        await send('slow', 'wait');
-        await page.waitForTimeout(1000);
-      }
-    })();
-    expect(await silent.failure()).not.toBeNull();
-    isOver = true;
-    await waiting;
+    expect(await keptWaiting('slow', silent.failure())).not.toBeNull();
     for (const answer of [size - 1000, 'end']) await send('slow', answer);
     expect(await slow.failure()).toBeNull();
     expect([await said('silent'), (await said('slow'))!.at(-1)]).toEqual([['pull', 'pull', 'broken'], 'done']);
@@ -143,7 +140,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const download = await begin('ended', [1000]);
     expect([await knows('ended'), await knows('never offered')]).toEqual([true, false]);
     await page.evaluate(() => void (globalThis as Player).tell({ kind: 'gone', id: 'ended' }));
-    expect(await download.failure()).not.toBeNull();
+    expect(await keptWaiting('ended', download.failure())).not.toBeNull();
     expect(await knows('ended')).toBe(false);
   });
 
