@@ -14,6 +14,7 @@ import {
   type Cid,
 } from '../../shared/ipfs/index.ts';
 import { type Service, sharedService } from '../../testkit/service.ts';
+import { recall } from '../history.ts';
 import { run, temporaryDirectory, type Ran } from './environment.ts';
 import { hostile } from './hostile.ts';
 import { localService } from './local.ts';
@@ -185,21 +186,22 @@ describe('copy', () => {
   test('goes to another account of a service too, by a key that may not list, and keeps the name in the history', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'letter'), 'to another account');
+    const home = ['--data-dir', directory];
     const env = { SEALPIN_API_KEY: apiKey, SEALPIN_SERVICE: other.url };
     const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
-    const { stdout } = await run(['encrypt', 'letter'], directory, { env: { ...env, ...password } });
+    const { stdout } = await run(['encrypt', 'letter', ...home], directory, { env: { ...env, ...password } });
     const cid = stdout.trim();
     const writeOnly = await run(['key', 'create', 'quiet', '--scopes', 'write'], directory, { env });
     const second = await other.account();
-    const login = ['login', other.url, '--name', 'second'];
+    const login = ['login', other.url, '--name', 'second', ...home];
     expect(await run(login, directory, { stdin: second.apiKey })).toMatchObject({ exit: 0 });
-    const copy = ['copy', cid, '--to', 'second', '--service', other.url, '--json'];
+    const copy = ['copy', cid, '--to', 'second', '--service', other.url, '--json', ...home];
     const ran = run(copy, directory, { env: { SEALPIN_API_KEY: writeOnly.stdout.trim() } });
     const { copies } = (await jsonOf(ran)) as { copies: { fileId: string }[] };
     const [copied] = (await connect({ service: other.url, apiKey: second.apiKey }).list({ cid })).files;
     expect(copies).toMatchObject([{ fileId: copied!.fileId, blobId: cid }]);
-    const listed = await run(['list', '--profile', 'second'], directory);
-    expect(listed.stdout).toContain('letter');
+    const { entries } = await recall(directory);
+    expect(entries).toContainEqual(expect.objectContaining({ cid, fileId: copied!.fileId, name: 'letter' }));
   });
 
   test('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
