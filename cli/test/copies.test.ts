@@ -181,6 +181,12 @@ describe('copy', () => {
     const [copied] = (await there.list({ cid: put.cid })).files;
     expect(copied).toMatchObject({ filename: scopes === 'write' ? null : 'a.txt' });
     expect(copied).not.toHaveProperty('expiresAt');
+    // What the service encrypts is sent with its name.
+    const sealed = await connect({ service: local.url, apiKey: local.apiKey }).put(scopes, { name: 'film.mkv' });
+    copy[1] = sealed.fileId;
+    const { exit, stderr } = await run(copy, directory, { env: { SEALPIN_API_KEY: local.apiKey } });
+    expect([exit, /the type of \w+, its metadata and tags stay behind/.test(stderr)]).toEqual([0, scopes === 'write']);
+    expect((await there.list({ limit: 1 })).files).toMatchObject([{ filename: 'film.mkv', mode: 'encrypted' }]);
   });
 
   test('goes to another account of a service too, by a key that may not list, and keeps the name in the history', async () => {

@@ -45,7 +45,7 @@ describe('a copy under its CID', () => {
   test('goes as a CAR with each block once, leaves first, and is deleted where it becomes another file', async () => {
     const { cid, sources } = await fileOf(new Uint8Array(3 * leafBytes));
     const { cid: other } = await fileOf(new Uint8Array(1));
-    let body = Buffer.of();
+    let body: Buffer = Buffer.of();
     const { url, seen } = await hostile({
       'GET /v1/health': health(),
       'POST /v1/storage/plain': async (request, response, entry) => {
