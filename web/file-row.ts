@@ -85,7 +85,7 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     }
   }
 
-  /** Whoever saves all waits for what is being saved already. */
+  /** Saving all waits for what is being saved already. */
   const saveOnce: FileRow['save'] = (o) => (saving ??= saveFile(o).finally(() => (saving = undefined)));
 
   return { element, isSaved: () => isSaved, save: saveOnce };

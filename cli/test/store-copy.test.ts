@@ -101,10 +101,9 @@ describe('a copy under its CID', () => {
 });
 
 /** A plaintext that was opened. */
-const openedAt = (bytes: Uint8Array) => ({
+const openedAt = (bytes: Uint8Array<ArrayBuffer>) => ({
   plaintextBytes: bytes.length,
-  decryptRange: async ({ start, end }: { start: number; end: number }) =>
-    new Blob([bytes.slice(start, end) as Uint8Array<ArrayBuffer>]).stream(),
+  decryptRange: async ({ start, end }: { start: number; end: number }) => new Blob([bytes.slice(start, end)]).stream(),
 });
 
 test('neither kind of copy is begun where it is larger than any file there', async () => {
@@ -181,7 +180,7 @@ describe('a copy that the service encrypts', () => {
     expect(requestsOf(seen).at(-1)).toBe(`DELETE /v1/uploads/${fileId}`);
   });
 
-  test('begins anew, once, where the upload of an earlier call is gone', async () => {
+  test('begins again, once, where the upload of an earlier call is gone', async () => {
     const { url, seen } = await hostile({
       'GET /v1/health': health(),
       'POST /v1/uploads/encrypted': (_request, response) =>

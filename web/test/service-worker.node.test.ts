@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
 import { withProgram } from '../../testkit/programs.ts';
-import type { ToPort, ToServiceWorker } from '../protocol.ts';
+import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
 
 /** What goes over the port: so many bytes, or a word. */
@@ -38,8 +38,7 @@ async function play(): Promise<void> {
       port1.start();
       worker.postMessage({ ...message, port, answer: port2 }, port === undefined ? [port2] : [port, port2]);
     });
-  page.send = (id, answer) =>
-    ports.get(id)?.postMessage((typeof answer === 'number' ? new Uint8Array(answer) : answer) as ToPort);
+  page.send = (id, answer) => ports.get(id)?.postMessage(typeof answer === 'number' ? new Uint8Array(answer) : answer);
   page.offer = async (id, size, answers) => {
     const { port1, port2 } = new MessageChannel();
     ports.set(id, port1);
