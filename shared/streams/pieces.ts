@@ -70,7 +70,7 @@ export class Pieces {
     if (end <= before.length || before.length === this.#pieceBytes) return before;
     const memory = this.#memory.take(Math.min(Math.max(end, 2 * before.length), this.#pieceBytes));
     memory.set(this.rest());
-    this.#memory.giveBack(before);
+    if (before.length > 0) this.#memory.giveBack(before);
     return memory;
   }
 

@@ -47,5 +47,5 @@ it('the beginning of a piece takes at most twice the memory of its bytes, and wh
   expect(memory()).toBe(1000);
   expect(write(368)).toBe(1);
   expect(memory()).toBe(0);
-  expect(returned).toEqual([0, 20, 40, 631]);
+  expect(returned).toEqual([20, 40, 631]);
 });

@@ -67,11 +67,11 @@ it('parts grow with their file, from 16 to 64 leaves', async () => {
   const writer = partWriter({ service: blind(), signal, firstLeaf: 0, now: () => 0 });
   const leaf = new Uint8Array(leafBytes);
   const leaves: number[] = [];
-  for (let left = 16 + 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
+  for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
     if (writer.isDue()) leaves.push((await writer.close())!.part.digests.length / 32);
     await writer.add(leaf);
   }
-  expect(leaves).toEqual([16, 16, 32, 64, 64]);
+  expect(leaves).toEqual([16, 32, 64, 64]);
 });
 
 it('a part is due 5 s after its first leaf', async () => {
@@ -90,14 +90,16 @@ it('a part is due 5 s after its first leaf', async () => {
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
 });
 
-it('a part with more than 16 leaves is due 1 s after its first one', async () => {
+it('a part with 16 leaves is due 1 s after its first one, where another request can go on after it', async () => {
   let nowMs = 1000;
-  const writer = partWriter({ service: blind(), signal, firstLeaf: 100, now: () => nowMs });
-  for (let leaf = 0; leaf < 16; leaf += 1) await writer.add(new Uint8Array(1));
+  const options = { service: blind(), signal, firstLeaf: 100, now: () => nowMs };
+  const [continued, other] = [partWriter({ ...options, isContinued: true }), partWriter(options)];
+  for (let leaf = 0; leaf < 15; leaf += 1) for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
   nowMs += 1000;
-  expect([writer.dueAt(), writer.isDue()]).toEqual([1000 + partMs, false]);
-  await writer.add(new Uint8Array(1));
-  expect([writer.dueAt(), writer.isDue()]).toEqual([nowMs, true]);
+  expect([continued.dueAt(), continued.isDue()]).toEqual([1000 + partMs, false]);
+  for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
+  expect([continued.dueAt(), continued.isDue()]).toEqual([nowMs, true]);
+  expect([other.dueAt(), other.isDue()]).toEqual([1000 + partMs, false]);
 });
 
 it('a leaf is announced while the one before it is sent, and is sent after it', async () => {
