@@ -42,6 +42,7 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
 /**
  * Goes on with an upload.
  * @param request its body has bytes of the file; it may be without one
+ * @param o.lease names the request
  * @param o.length of the file, where the client tells it now
  * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
@@ -50,13 +51,12 @@ export function continueUpload(
   env: Env,
   request: Request,
   caller: Principal,
-  o: { uploadId: string; offset: number; length: number | undefined; requestId: string },
+  o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
 ): Promise<Continued> {
   return inPlace(async () => {
-    const { uploadId, offset, length, requestId } = o;
+    const { uploadId, lease, offset, length, requestId } = o;
     const { hash } = caller.key;
     const { uploads } = caller.account;
-    const lease = crypto.randomUUID();
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
