@@ -81,7 +81,11 @@ test('on a full disk no account is made, and one that was made has its key in th
   });
   expect(ran.stderr).toBe('');
   const path = join(disk, 'key.txt');
-  const { before, limited, after, text, about } = JSON.parse(ran.stdout) as Record<string, Record<string, unknown>>;
+  type Attempt = { accounts: string[] };
+  const { before, limited, after, text, about } = JSON.parse(ran.stdout) as Record<
+    'before' | 'limited' | 'after',
+    Attempt
+  > & { text: string; about: unknown };
   expect(before).toEqual({
     code: 'disk_full',
     message: `${path} cannot be written: the disk is full`,
@@ -89,7 +93,7 @@ test('on a full disk no account is made, and one that was made has its key in th
     files: ['filler'],
     accounts: [],
   });
-  const [lost] = limited?.['accounts'] as string[];
+  const [lost] = limited.accounts;
   expect(limited).toEqual({
     code: 'file_unwritable',
     message: `the account ${lost} was made, and its API key is lost: ${path} cannot be written: larger than the disk or the limit of the process allows`,
@@ -97,7 +101,7 @@ test('on a full disk no account is made, and one that was made has its key in th
     files: [],
     accounts: [lost],
   });
-  const [id] = after?.['accounts'] as string[];
+  const [id] = after.accounts;
   expect(after).toEqual({ files: ['filler', 'key.txt'], accounts: [id] });
   expect(text).toMatch(/^sp_\w+\n$/);
   expect(about).toMatchObject({ account: { id, label: 'research' } });
