@@ -275,7 +275,12 @@ export class ResumableUploads extends RpcTarget {
       }
     });
     if (expired.some(({ state }) => state === 'open')) await erased();
-    for (const { uploadId, state } of due) if (state === 'finishing') await finisher.attempt(uploadId);
+    for (const { uploadId, state, cid } of due) {
+      if (state !== 'finishing') continue;
+      // The request with its last bytes may have ended before it could ask for this.
+      if (cid === null) await finisher.begin(uploadId, crypto.randomUUID());
+      else await finisher.attempt(uploadId);
+    }
   }
 
   async #fail(uploadId: string, code: Code): Promise<void> {

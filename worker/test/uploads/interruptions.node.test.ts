@@ -249,6 +249,17 @@ describe('a file whose bytes have all arrived', () => {
     expect((await head(owner.call, path)).status).toBe(410);
   });
 
+  it('is stored by the alarm where its last request ended before it could ask for that', async () => {
+    const bytes = random(100);
+    const { path, id } = await create(owner.call, 'encrypted', bytes.length);
+    await owner.object.fail('setAlarm', 'before');
+    expect((await patch(owner.call, path, 0, bytes)).status).toBe(500);
+    expect(await stateOf(owner.call, path)).toMatchObject({ state: 'finishing', offset: 100 });
+    await owner.object.ring(10_000);
+    expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done' });
+    expect((await owner.call(`/v1/storage/${id}?data=false`)).status).toBe(200);
+  });
+
   it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {
     const bytes = random(1_200_000);
     const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
@@ -257,6 +268,25 @@ describe('a file whose bytes have all arrived', () => {
     const cid = headers.get('Sealpin-Cid')!;
     await sweep(service, [owner], [cid]);
     expect(await owner.object.rows('file')).toEqual([]);
+    expect(await pinned(service)).not.toContain(cid);
+  });
+
+  it.each(['dag/import', 'pin/add'])('is not stored where its upload is ended during %s', async (command) => {
+    const bytes = random(100);
+    const { path } = await create(owner.call, 'encrypted', bytes.length);
+    const { promise: held, resolve } = Promise.withResolvers<Turn>();
+    answering(command, resolve);
+    const last = patch(owner.call, path, 0, bytes);
+    const turn = await held;
+    peer.onCommand = undefined;
+    expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
+    // What is due now goes out before the service has pinned it.
+    await owner.object.ring(10_000);
+    (await turn.pass()).deliver();
+    const cid = (await last).headers.get('Sealpin-Cid')!;
+    await sweep(service, [owner], [cid]);
+    for (const table of ['file', 'outbox', 'upload'] as const)
+      expect([table, (await owner.object.rows(table)).length]).toEqual([table, 0]);
     expect(await pinned(service)).not.toContain(cid);
   });
 });
