@@ -1,6 +1,7 @@
 /** The end of `npm run setup`: the first account of a new service, with its API key in a file, or the command that makes one. */
-import { rm } from 'node:fs/promises';
 import { AccountList, NewAccountResponse } from '../shared/api.ts';
+import { apiKeyCharacters } from '../shared/crypto/keys/api-key-text.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { Context } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
 import type { Options } from './options.ts';
@@ -9,7 +10,7 @@ import { newSecretFile } from './secret-file.ts';
 /**
  * Makes an account where the service has none.
  * @param askLabel asks a person what it is called; undefined where there is nobody to ask, '' for no account
- * @throws usage where there can be no file for the key, and what the service responds
+ * @throws usage, disk_full, file_unwritable where there can be no file for the key, and what the service responds
  */
 export async function firstAccount(
   api: OperatorApi,
@@ -29,19 +30,24 @@ export async function firstAccount(
     );
     return;
   }
-  // The key is shown once: there has to be a place for it before it is made.
-  const file = await newSecretFile(apiKeyFile, '--api-key-file');
+  // The key is shown once: there has to be room for it before it is made.
+  const file = await newSecretFile(apiKeyFile, '--api-key-file', apiKeyCharacters);
+  let made: NewAccountResponse;
   try {
-    const made = await api.post('/v1/accounts', JSON.stringify({ label }), NewAccountResponse);
-    await file.writeFile(`${made.apiKey}\n`);
-    await file.sync();
-    print(
-      `✓ made the account ${made.account.id}; its first API key, with all scopes, is in ${apiKeyFile} and nowhere else`,
-    );
+    made = await api.post('/v1/accounts', JSON.stringify({ label }), NewAccountResponse);
   } catch (error) {
-    await rm(apiKeyFile);
+    await file.discard();
     throw error;
-  } finally {
-    await file.close();
   }
+  const { id } = made.account;
+  try {
+    await file.fill(made.apiKey);
+  } catch (cause) {
+    if (!isSealpinError(cause)) throw cause;
+    throw new SealpinError(cause.code, `the account ${id} was made, and its API key is lost: ${cause.message}`, {
+      hint: `delete it with sealpin account delete ${id} --destroy (docs/operating.md), and run npm run setup again a minute later`,
+      cause,
+    });
+  }
+  print(`✓ made the account ${id}; its first API key, with all scopes, is in ${apiKeyFile} and nowhere else`);
 }

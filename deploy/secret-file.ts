@@ -1,18 +1,68 @@
 /** Files for secrets, which only their owner may read. */
-import { open, type FileHandle } from 'node:fs/promises';
-import { errnoOf } from '../cli/io/errno.ts';
+import { open, rm, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { errnoOf, writeFailure } from '../cli/io/errno.ts';
+import { syncDirectory } from '../cli/io/unfinished.ts';
 import { SealpinError } from '../shared/errors.ts';
 
+/** A new file with room for one secret. */
+export type SecretFile = {
+  /**
+   * Writes the secret and closes the file; where that fails, the file is removed.
+   * @param secret ASCII, at most as long as the room
+   * @throws disk_full, file_unwritable
+   */
+  fill(secret: string): Promise<void>;
+  /** Removes the file. */
+  discard(): Promise<void>;
+};
+
 /**
- * Creates a file for a secret.
- * @param flag the flag that names another file
- * @throws usage where it exists, or cannot be made
+ * Creates a file for a secret, and reserves room for it on the disk: spaces, which are overwritten in place. A secret that somebody else
+ * makes and shows once is asked for after that.
+ * @param flag the flag that names another file @param bytes of the longest secret
+ * @throws usage where it exists, or cannot be made; disk_full, file_unwritable
  */
-export async function newSecretFile(path: string, flag: string): Promise<FileHandle> {
+export async function newSecretFile(path: string, flag: string, bytes: number): Promise<SecretFile> {
+  const hint = `name another file with ${flag}`;
+  let file: FileHandle;
   try {
-    return await open(path, 'wx', 0o600);
+    file = await open(path, 'wx', 0o600);
   } catch (cause) {
     const why = errnoOf(cause) === 'EEXIST' ? 'exists, and stays as it is' : `cannot be made (${errnoOf(cause)})`;
-    throw new SealpinError('usage', `${path} ${why}`, { hint: `name another file with ${flag}`, cause });
+    throw new SealpinError('usage', `${path} ${why}`, { hint, cause });
   }
+  const discard = async (): Promise<void> => {
+    await file.close();
+    await rm(path);
+  };
+  const attempt = async (change: () => Promise<void>): Promise<void> => {
+    try {
+      await change();
+      await file.sync();
+    } catch (cause) {
+      await discard();
+      const { code, message } = writeFailure(path, cause);
+      throw new SealpinError(code, message, { hint, cause });
+    }
+  };
+  const write = async (line: Buffer): Promise<void> => {
+    for (let done = 0; done < line.length;)
+      done += (await file.write(line, done, line.length - done, done)).bytesWritten;
+  };
+  await attempt(async () => {
+    await write(Buffer.alloc(bytes + 1, ' '));
+    await syncDirectory(dirname(path));
+  });
+  return {
+    async fill(secret) {
+      const line = Buffer.from(`${secret}\n`);
+      await attempt(async () => {
+        await write(line);
+        await file.truncate(line.length);
+      });
+      await file.close();
+    },
+    discard,
+  };
 }

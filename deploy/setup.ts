@@ -187,12 +187,7 @@ async function adminToken({ adminTokenFile }: Options, { env, print }: Context):
   const known = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
   if (known !== undefined) return known;
   const token = randomBytes(32).toString('hex');
-  const file = await newSecretFile(adminTokenFile, '--admin-token-file');
-  try {
-    await file.writeFile(`${token}\n`);
-  } finally {
-    await file.close();
-  }
+  await (await newSecretFile(adminTokenFile, '--admin-token-file', token.length)).fill(token);
   print(`✓ the operator’s token is in ${adminTokenFile}: keep it, Cloudflare does not show it again`);
   return token;
 }

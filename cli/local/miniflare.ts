@@ -127,7 +127,7 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
  *
  * @param port of the Worker itself on 127.0.0.1; 0: any free one, see `unsafeGetDirectURL`
  * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal handlers, too
- * @throws port_in_use
+ * @throws port_in_use; not_installed without CA certificates
  */
 export async function launch(port: number, worker: WorkerDescription, tmpDir?: string): Promise<Module.Miniflare> {
   const construct = () => new Miniflare(optionsFor(port, worker));
@@ -139,6 +139,12 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
     await miniflare.dispose().catch(() => undefined); // the first error is the one to report
     if (errnoOf(error) === 'ERR_ADDRESS_IN_USE')
       throw new SealpinError('port_in_use', `port ${port} is in use by another program`);
+    // workerd reads them at its start; the message is that of its TLS library.
+    if (errnoOf(error) === 'ERR_RUNTIME_FAILURE' && String(error).includes('No CA certificates were loaded'))
+      throw new SealpinError('not_installed', 'the Workers runtime found no CA certificates on this machine', {
+        hint: 'install the package ca-certificates, or name a file of certificates in SSL_CERT_FILE',
+        cause: error,
+      });
     throw error;
   }
 }
@@ -146,7 +152,7 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
 /**
  * Starts workerd with the Worker behind the guard; resolves when it takes requests.
  *
- * @throws port_in_use
+ * @throws port_in_use; not_installed without CA certificates
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // A secret, so that only this process can ask the guard how busy it is.

@@ -8,7 +8,7 @@ import { encrypt, generateKeyPair, recipientFromSpki } from '../../shared/crypto
 import { isLongRun as long } from '../../testkit/long-run.ts';
 import { bareEnv } from '../../testkit/run-cache.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { onSmallDisk } from './disk.ts';
+import { onSmallDisk } from '../../testkit/small-disk.ts';
 import { entry } from './local.ts';
 import { temporaryDirectory } from './environment.ts';
 

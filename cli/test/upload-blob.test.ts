@@ -11,7 +11,7 @@ import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy
 import { bareEnv } from '../../testkit/run-cache.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
 import { someApiKey } from './hostile.ts';
-import { onSmallDisk } from './disk.ts';
+import { onSmallDisk } from '../../testkit/small-disk.ts';
 import { entry } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 

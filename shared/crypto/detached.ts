@@ -166,15 +166,16 @@ export async function beginPayload({ backend = webBackend }: { backend?: Backend
  * keys must never seal two plaintexts that differ within one chunk, and show both results: that reveals the difference, and lets
  * others forge chunks (NIST SP 800-38D, appendix A).
  * @param o.pieceBytes size of the pieces
+ * @param o.memory where that of the pieces comes from, which belongs to who gets them
  * @throws SealpinError `decrypt_failed` when the file key is not that of the preamble
  */
 export async function resumePayload(
   { fileKey, preamble }: PayloadKeys,
   { offset, rest, tail }: PayloadState,
-  { pieceBytes, backend = webBackend }: { pieceBytes: number; backend?: Backend },
+  { pieceBytes, memory, backend = webBackend }: { pieceBytes: number; memory?: Memory; backend?: Backend },
 ): Promise<PayloadSealer> {
   const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), backend, fileKey);
-  const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes });
+  const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes, memory });
   return {
     ...sealer,
     header: async (recipient, fileId, file) =>

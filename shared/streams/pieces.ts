@@ -12,8 +12,8 @@ export type Room = {
 };
 
 /**
- * Bytes that are written into pieces of one size, each of which is handed out once it is full. The beginning of a piece takes no more
- * memory than its bytes, until more are written: between two writes that may be for long.
+ * Bytes that are written into pieces of one size, each of which is handed out once it is full. The beginning of a piece takes at most
+ * twice the memory of its bytes: between two writes it may wait for long, beside many others.
  */
 export class Pieces {
   readonly #pieceBytes: number;
@@ -64,11 +64,13 @@ export class Pieces {
     };
   }
 
-  /** The memory of the first piece, with room up to `end`. What has to grow gets all of its room at once. */
+  /** The memory of the first piece, with room up to `end`, and twice what it was, so that many small writes copy little. */
   #grown(end: number): Uint8Array {
-    if (end <= this.#first.length || this.#first.length === this.#pieceBytes) return this.#first;
-    const memory = this.#memory.take(this.#filled === 0 ? Math.min(end, this.#pieceBytes) : this.#pieceBytes);
+    const before = this.#first;
+    if (end <= before.length || before.length === this.#pieceBytes) return before;
+    const memory = this.#memory.take(Math.min(Math.max(end, 2 * before.length), this.#pieceBytes));
     memory.set(this.rest());
+    if (before.length > 0) this.#memory.giveBack(before);
     return memory;
   }
 

@@ -9,6 +9,7 @@ import type { NewPart } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
 import type { PinPlan } from './pin.ts';
 import { err, type Failure, type Result } from './result.ts';
+import { RunningRequests } from './running-requests.ts';
 import { retryMs, UploadFinisher, type UploadContext } from './upload-finisher.ts';
 import { UploadRows, type Ending, type NewUpload, type Progress, type UploadRecord } from './upload-rows.ts';
 
@@ -16,6 +17,11 @@ import { UploadRows, type Ending, type NewUpload, type Progress, type UploadReco
 const maxUnfinished = 100;
 /** How long an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
+/**
+ * How long an upload is not taken over from the request that goes on with it, in ms: one whose line broke records what has arrived
+ * within that.
+ */
+const endingMs = 3000;
 /** How long the row of an upload that has ended tells what became of it, in ms: longer than a claim is kept. */
 const endedMs = 2 * 86_400_000;
 
@@ -43,6 +49,7 @@ type Options = UploadContext & {
 /** The uploads of an account. An upload belongs to the API key that created it; to any other key it does not exist. */
 export class ResumableUploads extends RpcTarget {
   readonly #o: Options & { rows: UploadRows; finisher: UploadFinisher };
+  readonly #running = new RunningRequests();
 
   constructor(options: Options) {
     super();
@@ -90,12 +97,15 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * What is known of an upload. @param takeOver whether a request that goes on with it has to stop
+   * What is known of an upload. @param takeOver whether a request that goes on with it has to stop, once it had time to end by itself
    * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
+    const before = this.#find(hash, uploadId);
+    if (!before.ok || !takeOver) return before;
+    await this.#running.idle(uploadId, endingMs);
     const found = this.#find(hash, uploadId);
-    if (!found.ok || !takeOver) return found;
+    if (!found.ok) return found;
     const failure = failureOf(found.upload);
     if (failure === undefined) this.#o.rows.setLease(uploadId, null);
     return failure ?? found;
@@ -131,6 +141,7 @@ export class ResumableUploads extends RpcTarget {
     if (upload.state === 'open') {
       if (length !== undefined && upload.length === null) rows.setLength(uploadId, length);
       rows.setLease(uploadId, lease);
+      this.#running.begin(uploadId, lease);
     }
     const resumed = { ...upload, length: upload.length ?? length ?? null };
     return { ok: true, upload: resumed, leaves: parts.leaves(uploadId), spki };
@@ -210,6 +221,11 @@ export class ResumableUploads extends RpcTarget {
     return await this.#o.finisher.begin(uploadId, requestId);
   }
 
+  /** Says that the request with this lease has ended. */
+  async release(uploadId: string, lease: string): Promise<void> {
+    this.#running.end(uploadId, lease);
+  }
+
   /** Ends an upload and releases its parts. A file that was stored stays. */
   async remove(hash: string, uploadId: string): Promise<Result> {
     const found = this.#find(hash, uploadId);
@@ -259,7 +275,12 @@ export class ResumableUploads extends RpcTarget {
       }
     });
     if (expired.some(({ state }) => state === 'open')) await erased();
-    for (const { uploadId, state } of due) if (state === 'finishing') await finisher.attempt(uploadId);
+    for (const { uploadId, state, cid } of due) {
+      if (state !== 'finishing') continue;
+      // The request with its last bytes may have ended before it could ask for this.
+      if (cid === null) await finisher.begin(uploadId, crypto.randomUUID());
+      else await finisher.attempt(uploadId);
+    }
   }
 
   async #fail(uploadId: string, code: Code): Promise<void> {

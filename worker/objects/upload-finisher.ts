@@ -71,7 +71,7 @@ export class UploadFinisher {
 
   /**
    * Finishes an upload: at once, or in the alarm where the file is large.
-   * @param requestId of the request with the last bytes, which stays with the work
+   * @param requestId of the request with the last bytes, or one for the alarm; it stays with the work
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
   async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
@@ -163,10 +163,10 @@ export class UploadFinisher {
     const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
-      if (rows.find(uploadId)?.state !== 'finishing') return;
       const failure = files.lacksRoom(uploadId);
       if (failure !== undefined) throw toError(failure);
-      if (!files.markReady(uploadId)) throw new SealpinError('pinning_timeout', 'the upload timed out');
+      // There is no file to be any more where the upload was removed in the meantime.
+      if (!files.markReady(uploadId)) return;
       parts.release(uploadId);
       rows.end(uploadId, { state: 'done', code: null, expiresAtMs: now() + endedMs });
     });

@@ -87,7 +87,7 @@ export function createUpload(mode: NewFile['mode']) {
   };
 }
 
-/** Says how far an upload has come, and ends the request that still goes on with it. */
+/** Says how far an upload has come. A request that still goes on with it has a little time to end, and is ended then. */
 export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
   const { uploadId, length, preamble, sealedMetadata } = upload;
@@ -141,9 +141,12 @@ async function goOn(
   caller: Principal,
   o: { uploadId: string; offset: number; length: number | undefined },
 ): Promise<Continued> {
-  const work = continueUpload(c.env, c.req.raw, caller, { ...o, requestId: c.var.requestId });
-  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived.
-  c.executionCtx.waitUntil(work.catch(() => undefined));
+  const lease = crypto.randomUUID();
+  const work = continueUpload(c.env, c.req.raw, caller, { ...o, lease, requestId: c.var.requestId });
+  const end = (): Promise<unknown> => caller.account.uploads.release(o.uploadId, lease);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived. Who asks
+  // meanwhile how far the upload has come is waiting for that, and waits no longer than he must where it cannot be told.
+  c.executionCtx.waitUntil(work.then(end, end).catch(() => undefined));
   return await work;
 }
 

@@ -276,7 +276,7 @@ it('the Worker hashes the blocks where the service does not promise to', async (
       abort: () => undefined,
     }),
   };
-  const options = { signal, keep: async () => undefined, turns: new Turns(() => 1), now: Date.now, maxFileBytes };
+  const options = { signal, keep: async () => undefined, turns: new Turns(1), now: Date.now, maxFileBytes };
   const send = (service: PinningService, block: Block) =>
     sendCar(new Blob([car([block])]).stream(), { ...options, service });
   const right = await leaf(randomBytes(9));

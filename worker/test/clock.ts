@@ -46,6 +46,9 @@ export class Account extends RealAccount {
     const faults = new Map<string, Fault>();
     const ahead = { ms: 0 };
     setByClock(ctx, ahead);
+    const { storage } = ctx;
+    const setAlarm = storage.setAlarm.bind(storage);
+    storage.setAlarm = (time) => faulty(faults, 'setAlarm', () => setAlarm(time));
     const { PIN, SHARE, API_KEYS } = env;
     super(ctx, {
       ...env,
@@ -96,7 +99,7 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `put` of KV,
-   * `commit`, `commitPart`, `shareOpened` of this object.
+   * `commit`, `commitPart`, `shareOpened` of this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);

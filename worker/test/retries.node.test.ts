@@ -63,16 +63,16 @@ function post(body: BodyInit, headers: Record<string, string> = {}, mode = 'plai
 
 /** Begins an upload by hand: it announces `length` bytes and sends some of them. */
 function begin(length: number, bytes: Buffer, mode = 'plain'): Promise<Socket> {
+  const { host, hostname, port } = new URL(service.url);
   const head = [
     `POST /v1/storage/${mode} HTTP/1.1`,
-    'Host: test',
+    `Host: ${host}`,
     `Authorization: Bearer ${owner.call.apiKey}`,
     `Idempotency-Key: ${key}`,
     'Content-Type: text/a',
     'Content-Disposition: inline; filename=a',
     `Content-Length: ${length}`,
   ];
-  const { hostname, port } = new URL(service.url);
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname, () => {
       socket.write(`${head.join('\r\n')}\r\n\r\n`);

@@ -63,9 +63,9 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
 
   /** Begins an upload by hand and resets its connection in the middle. */
   async function reset(url: string, headers: Record<string, string>, bytes: Buffer): Promise<void> {
-    const { hostname, port, pathname } = new URL(url);
+    const { host, hostname, port, pathname } = new URL(url);
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-    const head = [`POST ${pathname} HTTP/1.1`, 'Host: test', ...lines, `Content-Length: ${bytes.length}`, '', ''];
+    const head = [`POST ${pathname} HTTP/1.1`, `Host: ${host}`, ...lines, `Content-Length: ${bytes.length}`, '', ''];
     const socket = connect(Number(port), hostname).on('error', () => undefined);
     socket.write(head.join('\r\n'));
     await new Promise((resolve) => socket.write(bytes.subarray(0, next(bytes.length)), resolve));

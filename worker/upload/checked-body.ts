@@ -11,7 +11,7 @@ import { Turns } from './turns.ts';
  */
 const maxHeldBytes = 8 * 1024 * 1024;
 /** Bodies that an isolate holds at once: 32 MiB of its 128. How long another one waits for its turn, in ms. */
-const holders = new Turns(() => 4);
+const holders = new Turns(4);
 const waitMs = 10_000;
 
 /**

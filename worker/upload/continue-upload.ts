@@ -10,6 +10,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Principal } from '../auth/authenticate.ts';
 import { maxFileBytes, type Env } from '../env.ts';
+import { leafMemory } from '../leaf-memory.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/upload-rows.ts';
 import { blockServiceOf } from '../pinning/configured.ts';
@@ -41,6 +42,7 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
 /**
  * Goes on with an upload.
  * @param request its body has bytes of the file; it may be without one
+ * @param o.lease names the request
  * @param o.length of the file, where the client tells it now
  * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
@@ -49,18 +51,19 @@ export function continueUpload(
   env: Env,
   request: Request,
   caller: Principal,
-  o: { uploadId: string; offset: number; length: number | undefined; requestId: string },
+  o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
 ): Promise<Continued> {
   return inPlace(async () => {
-    const { uploadId, offset, length, requestId } = o;
+    const { uploadId, lease, offset, length, requestId } = o;
     const { hash } = caller.key;
     const { uploads } = caller.account;
-    const lease = crypto.randomUUID();
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
       const service = blockServiceOf(env, upload.service, requestId);
-      const continuation = new Continuation({ caller, upload, lease, spki, service, requestId });
+      const bytes = request.headers.get('Content-Length');
+      const expected = bytes === null ? undefined : Math.floor(Number(bytes) / leafBytes);
+      const continuation = new Continuation({ caller, upload, lease, spki, service, expected, requestId });
       const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
       const arrived = await withBody(env, request, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
@@ -88,6 +91,8 @@ type ContinuationOptions = {
   /** The account's public key. */
   spki: Uint8Array;
   service: PinningService;
+  /** How many leaves the request brings, about; undefined where it does not tell. */
+  expected: number | undefined;
   /** For the log. */
   requestId: string;
 };
@@ -105,7 +110,7 @@ class Continuation {
 
   /** Receives bytes. @returns how many bytes of the file have arrived */
   async receive(env: Env, body: ArrivingBody, leaves: number): Promise<number> {
-    const { caller, upload, lease, service } = this.#o;
+    const { caller, upload, lease, service, expected } = this.#o;
     const { uploadId, mode, offset, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
     const sealer = mode === 'encrypted' ? await resumedSealer(upload, seal) : undefined;
@@ -125,7 +130,15 @@ class Continuation {
       return await receiveLeaves({
         body,
         source,
-        writer: partWriter({ service, signal, firstLeaf: leaves, announcer, now: Date.now }),
+        writer: partWriter({
+          service,
+          signal,
+          firstLeaf: leaves,
+          isContinued: true,
+          announcer,
+          expected,
+          now: Date.now,
+        }),
         offset,
         leaves,
         length,
@@ -187,5 +200,9 @@ async function resumedSealer(upload: UploadRecord, seal: UploadSeal): Promise<Pa
   if (sealedKey === null) throw new SealpinError('internal', 'an encrypted upload has no file key');
   const fileKey = await seal.open(sealedKey);
   const rest = sealedRest === null ? new Uint8Array(0) : await seal.open(sealedRest, restLabel(offset));
-  return await resumePayload({ fileKey, preamble }, { offset, rest, tail }, { pieceBytes: leafBytes });
+  return await resumePayload(
+    { fileKey, preamble },
+    { offset, rest, tail },
+    { pieceBytes: leafBytes, memory: leafMemory },
+  );
 }

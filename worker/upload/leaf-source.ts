@@ -24,7 +24,7 @@ export interface LeafSource {
 
 /** Leaves of the bytes themselves. @param isFirst whether the tail is the beginning of the file */
 export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFirst: boolean): LeafSource {
-  const pieces = new Pieces(leafBytes);
+  const pieces = new Pieces(leafBytes, leafMemory);
   let taken = offset;
   let beginning = known;
   let isInFirst = isFirst;

@@ -1,28 +1,28 @@
 /**
- * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is at most 16 leaves, in one request up to
- * 64, or 5 s of arrival; it is one import at the pinning service, which ends with the node above its leaves. The root above the parts is made
- * at the end, from the digests of the leaves alone.
+ * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is one import at the pinning service, which
+ * ends with the node above its leaves. The root above the parts is made at the end, from the digests of the leaves alone.
  */
 import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../pinning/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
-/** Leaves of a part, or of the first one of an upload in one request. More than 1,024 would need more than one node. */
-export const partLeaves = 16;
-/** The most leaves of a part: some proxies take no body of more than 100 MB. */
+/** Leaves of the first part of a file. */
+const leastPartLeaves = 16;
+/** The most leaves of a part: some proxies take no body of more than 100 MB. More than 1,024 would need more than one node. */
 const mostPartLeaves = 64;
-
-/**
- * How many leaves the next part has after one with so many, in an upload in one request. Each part is rows, calls and a pin; they keep
- * nothing that a request which breaks could go on with, so that large files need few.
- */
-export function nextPartLeaves(leaves: number): number {
-  return Math.min(2 * leaves, mostPartLeaves);
-}
-
 /** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
+/** The same for a part that has as many leaves as the first one: a request that ends without notice loses those of its part. */
+const largePartMs = 1000;
+
+/**
+ * How many leaves a part has at most. Each part is rows, calls and a pin, so that large files get large ones.
+ * @param leaves of the file before the part
+ */
+export function partLeaves(leaves: number): number {
+  return Math.min(leaves + leastPartLeaves, mostPartLeaves);
+}
 
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
@@ -45,14 +45,15 @@ export type PartWriterOptions = {
   signal: AbortSignal;
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
   firstLeaf: number;
-  /** How many leaves the next part has after one with so many; unless given, all have 16. */
-  grow?(leaves: number): number;
+  /** Whether another request can go on after the last part. */
+  isContinued?: boolean;
   /**
    * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that, and so do those after it. A durable
-   * write may take as long as all else that is done for a leaf, so leaves are announced together: 8, 4, 2, 1 and 1 of 16, so that
-   * few are left to be sent when it ends.
+   * write may take as long as all else that is done for a leaf, so leaves wait for `flush` and are announced together.
    */
   announcer?: LeafAnnouncer | undefined;
+  /** How many leaves are expected in all. Fewer are announced together towards the end, so that few are left to be sent then. */
+  expected?: number | undefined;
   /** The clock, in ms. */
   now(): number;
 };
@@ -66,6 +67,8 @@ export interface PartWriter {
   add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
   /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
   flush(): void;
+  /** Resolves once the leaves that were announced are sent, or have failed. */
+  announcedSent(): Promise<void>;
   /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
   isDue(): boolean;
   /** When the open part is due at the latest, in ms; undefined where none is open. */
@@ -79,28 +82,32 @@ export interface PartWriter {
   abort(reason: unknown): void;
 }
 
-type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; dueAt: number };
+type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
 
 /** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
 export function partWriter({
   service,
   signal,
   firstLeaf,
-  grow = (leaves) => leaves,
+  isContinued = false,
   announcer,
+  expected = Number.POSITIVE_INFINITY,
   now,
 }: PartWriterOptions): PartWriter {
   let next = firstLeaf;
-  let most = partLeaves;
   let open: OpenPart | undefined;
   let sent: Promise<void> = Promise.resolve();
+  let announced = sent;
   let unannounced = 0;
   let failure: { cause: unknown } | undefined;
 
-  const isFull = (): boolean => open !== undefined && open.digests.length >= most;
+  const isFull = ({ firstLeaf: first, digests }: OpenPart): boolean => digests.length >= partLeaves(first);
+  const dueAt = ({ openedAt, digests }: OpenPart): number =>
+    openedAt + (isContinued && digests.length >= leastPartLeaves ? largePartMs : partMs);
 
   function flush(): void {
     announcer?.flush();
+    announced = sent.catch(() => undefined);
     unannounced = 0;
   }
 
@@ -109,9 +116,9 @@ export function partWriter({
       signal.throwIfAborted();
       if (failure !== undefined) throw failure.cause;
       const bytes = leaf.length;
-      const dueAt = now() + partMs;
+      const openedAt = now();
       const digest = await sha256(leaf);
-      open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, dueAt };
+      open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, openedAt };
       const { blocks } = open;
       const ready = Promise.all([sent, announcer?.add(next, digest)]);
       sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
@@ -121,22 +128,22 @@ export function partWriter({
       open.bytes += bytes;
       next += 1;
       unannounced += 1;
-      if (unannounced >= most - open.digests.length) flush();
+      if (unannounced >= firstLeaf + expected - next) flush();
       return { sent };
     },
 
     flush,
-    isDue: () => isFull() || (open !== undefined && now() >= open.dueAt),
-    dueAt: () => open?.dueAt,
+    announcedSent: () => announced,
+    isDue: () => open !== undefined && (isFull(open) || now() >= dueAt(open)),
+    dueAt: () => open && dueAt(open),
 
     async close() {
       if (open === undefined) return undefined;
       flush();
-      const { blocks, firstLeaf, bytes } = open;
+      const { blocks, firstLeaf: first, bytes } = open;
       const digests = concat(...open.digests);
       const leaves = sent;
       open = undefined;
-      most = grow(most);
       const nodes: [Cid, Uint8Array][] = [];
       const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
       const held = leaves.then(async () => {
@@ -144,7 +151,7 @@ export function partWriter({
         await blocks.finish();
       });
       held.catch(() => undefined);
-      return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
+      return { part: { cid: root.text, firstLeaf: first, digests, bytes }, held };
     },
 
     abort(reason) {

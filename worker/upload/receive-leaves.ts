@@ -61,10 +61,17 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
 
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
-  /** Takes a turn. Leaves that are not announced yet keep theirs, so where none is free they are announced first. */
+  /**
+   * Takes a turn. Leaves that are not announced keep theirs. Where none is free, they are announced once all before them are sent: sooner,
+   * each turn that comes free would bring one more leaf, announced alone.
+   */
   async function nextTurn(): Promise<Turn> {
-    if (!turns.isFree()) writer.flush();
-    return await turns.take();
+    if (turns.isFree()) return await turns.take();
+    let isWaiting = true;
+    const turn = turns.take().finally(() => (isWaiting = false));
+    await Promise.race([turn, writer.announcedSent()]);
+    if (isWaiting) writer.flush();
+    return await turn;
   }
 
   /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */

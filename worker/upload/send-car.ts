@@ -14,7 +14,7 @@ import {
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 import type { BlockImport } from '../pinning/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
-import { nextPartLeaves, partLeaves, partMs } from './part-writer.ts';
+import { partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 type Block = { cid: Cid; bytes: Uint8Array };
@@ -86,7 +86,11 @@ const maxLinks = 1024;
 /** Writes blocks into parts. What holds a part together is a node above its blocks, whatever they are. */
 function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> {
   let open: OpenPart | undefined;
-  let most = partLeaves;
+  let sentBytes = 0;
+
+  const isFull = ({ bytes, links }: OpenPart): boolean =>
+    bytes >= partLeaves((sentBytes - bytes) / leafBytes) * leafBytes || links.length >= maxLinks;
+
   return {
     async add({ cid, bytes }) {
       signal.throwIfAborted();
@@ -97,16 +101,15 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> 
       const sent = open.blocks.write(cid, bytes);
       open.links.push({ cid, fileBytes: length, dagBytes: length });
       open.bytes += length;
+      sentBytes += length;
       return { sent };
     },
-    isDue: () =>
-      open !== undefined && (open.bytes >= most * leafBytes || open.links.length >= maxLinks || now() >= open.dueAt),
+    isDue: () => open !== undefined && (isFull(open) || now() >= open.dueAt),
     dueAt: () => open?.dueAt,
     async close(isLast) {
       if (open === undefined) return undefined;
       const { blocks, links, bytes } = open;
       open = undefined;
-      most = nextPartLeaves(most);
       const part = { firstLeaf: 0, digests: new Uint8Array(0), bytes };
       const root = links.at(-1)?.cid.text ?? '';
       // The root of the file, which the caller pins.

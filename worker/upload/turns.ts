@@ -4,12 +4,8 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 
-/**
- * Leaves that an isolate reads, hashes and sends at once: each is several times 1 MiB in memory, with the copies on its way. One upload
- * alone may have more, because its leaves wait to be announced together.
- */
+/** Leaves that an isolate reads, hashes and sends at once: each is several times 1 MiB in memory, with the copies on its way. */
 const leavesAtOnce = 4;
-const leavesAlone = 8;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
 /** How long an upload waits for its place, in ms, and when a client may try again. */
@@ -28,13 +24,13 @@ type Held = { renewedAt: number };
 
 /** A number of turns, handed out in the order in which they were asked for. */
 export class Turns {
-  readonly #count: () => number;
+  readonly #count: number;
   readonly #now: () => number;
   readonly #held = new Set<Held>();
   readonly #waiting = new Set<(held: Held) => void>();
 
-  /** @param count how many there are, which may change */
-  constructor(count: () => number, now: () => number = Date.now) {
+  /** @param count how many there are */
+  constructor(count: number, now: () => number = Date.now) {
     this.#count = count;
     this.#now = now;
   }
@@ -46,7 +42,7 @@ export class Turns {
 
   /** Whether `take` would not have to wait. */
   isFree(): boolean {
-    return this.#waiting.size === 0 && this.#held.size < this.#count();
+    return this.#waiting.size === 0 && this.#held.size < this.#count;
   }
 
   /**
@@ -93,7 +89,7 @@ export class Turns {
     const now = this.#now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
     for (const resolve of this.#waiting) {
-      if (this.#held.size >= this.#count()) return;
+      if (this.#held.size >= this.#count) return;
       const held = { renewedAt: now };
       this.#held.add(held);
       this.#waiting.delete(resolve);
@@ -103,10 +99,10 @@ export class Turns {
 }
 
 /** The uploads of this isolate. */
-const places = new Turns(() => uploadsAtOnce);
+const places = new Turns(uploadsAtOnce);
 
 /** The turns of leaves. An upload gives its turn up while it waits for a client that is slow. */
-export const leafTurns = new Turns(() => Math.max(leavesAtOnce, Math.floor(leavesAlone / places.taken)));
+export const leafTurns = new Turns(leavesAtOnce);
 
 /**
  * Serves an upload when there is room for it.

@@ -72,7 +72,7 @@ type Publication = { files: Parameters<Catalog['publish']>[0]; published: Promis
 type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort(): Promise<void> };
 
 /**
- * After so many bytes of an import the disk is asked to sync. An import is a part of an upload, 16 MiB as a rule, and the client of an
+ * After so many bytes of an import the disk is asked to sync. An import is a part of an upload, 16 to 64 MiB as a rule, and the client of an
  * upload in several requests waits for the last one of each.
  */
 const importSyncBytes = 4 * leafBytes;

@@ -1,7 +1,7 @@
 /** The local service on a disk that another program fills to the last byte. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { onSmallDisk } from '../disk.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from '../node/harness.ts';
 
 const program = `

@@ -1,14 +1,16 @@
-import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { rootCertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { call, here, remove, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
+import { call, entry, here, remove, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 
 const services: RunningHere[] = [];
@@ -125,6 +127,32 @@ describe('the local service', () => {
     );
     expect(await loadRun(dataDir)).toBeUndefined();
     await rm(dataDir, { recursive: true });
+  });
+
+  test('says what to install where the machine has no CA certificates, and runs with those in SSL_CERT_FILE', async (context) => {
+    const directory = await temporaryDirectory();
+    const empty = join(directory, 'empty');
+    await mkdir(empty);
+    await writeFile(join(directory, 'roots.pem'), rootCertificates.join('\n'));
+    const ran = await onSmallDisk(context, {
+      disk: empty,
+      mebibytes: 1,
+      script: `for folder in /etc/ssl /etc/pki; do [ ! -d $folder ] || mount --bind "$DISK" $folder || exit 77; done
+        sealpin() { "$NODE" "$ENTRY" "$@"; }
+        sealpin start --port 0; echo "exit $?"; ls "$SEALPIN_HOME/local"
+        ${long ? 'SSL_CERT_FILE=$PWD/roots.pem sealpin start --port 0 --detach --quiet && sealpin stop --quiet' : ''}`,
+      cwd: directory,
+      env: { HOME: directory, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') },
+    });
+    // The line before it is workerd's own.
+    expect(ran.stderr.split('\n').slice(1)).toEqual([
+      'sealpin: error: the Workers runtime found no CA certificates on this machine',
+      'sealpin: hint: install the package ca-certificates, or name a file of certificates in SSL_CERT_FILE',
+      '',
+    ]);
+    expect(ran.stdout).toMatch(long ? /^exit 1\n[^]*http:\S+\n$/ : /^exit 1\n/);
+    // Neither the file of a service that runs nor its socket.
+    expect(ran.stdout).not.toMatch(/run\.json|control\.sock/);
   });
 
   test('S58: does not start over secrets that are damaged, and leaves them as they are', async () => {

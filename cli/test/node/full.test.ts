@@ -1,7 +1,7 @@
 /** The node on a disk of 16 MiB that fills up. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { onSmallDisk } from '../disk.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from './harness.ts';
 
 const program = `

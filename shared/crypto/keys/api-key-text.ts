@@ -12,14 +12,15 @@ export const accountCharacters = base62Characters(accountBytes);
 /** Characters of the secret: 32 bytes in base62. */
 export const secretCharacters = base62Characters(secretBytes);
 
-const apiKeyPattern = new RegExp(
-  `^${apiKeyPrefix}[0-9A-Za-z]{${accountCharacters + secretCharacters + checksumCharacters}}$`,
-);
+/** Characters after the prefix. */
+const bodyCharacters = accountCharacters + secretCharacters + checksumCharacters;
+/** Characters of an API key, all of them ASCII. */
+export const apiKeyCharacters = apiKeyPrefix.length + bodyCharacters;
+
+const apiKeyPattern = new RegExp(`^${apiKeyPrefix}[0-9A-Za-z]{${bodyCharacters}}$`);
 
 /** What to tell somebody whose text is no API key. */
-export const apiKeyHint =
-  `an API key is ${apiKeyPrefix} followed by ` +
-  `${accountCharacters + secretCharacters + checksumCharacters} letters and digits`;
+export const apiKeyHint = `an API key is ${apiKeyPrefix} followed by ${bodyCharacters} letters and digits`;
 
 /** Whether text has the form of an account id: 128 bits as 22 base62 characters. */
 export function isAccountId(text: string): boolean {

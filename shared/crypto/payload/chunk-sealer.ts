@@ -1,4 +1,5 @@
 /** Sealing a payload in several goes: the same chunks as `sealChunks`, from plaintext that is pushed. */
+import type { Memory } from '../../streams/buffer-pool.ts';
 import { concat } from '../../streams/concat.ts';
 import { Pieces } from '../../streams/pieces.ts';
 import { fullChunksIn, tagBytes, type Chunks } from './chunking.ts';
@@ -12,6 +13,8 @@ export type ChunkSealerOptions = {
   /** The beginning of the first piece: less than a whole one. */
   tail: Uint8Array;
   pieceBytes: number;
+  /** Where that of the pieces comes from. */
+  memory?: Memory | undefined;
 };
 
 /** Seals chunks from a position on. One call at a time; after an error nothing more may be asked of it. */
@@ -21,7 +24,7 @@ export function chunkSealer(chunks: Chunks, o: ChunkSealerOptions) {
   let index = (offset - rest.length) / chunks.chunkBytes;
   if (!Number.isSafeInteger(index) || index < 0) throw new RangeError('offset and rest do not fit together');
   if (o.tail.length >= o.pieceBytes) throw new RangeError('the tail is a whole piece');
-  const pieces = new Pieces(o.pieceBytes);
+  const pieces = new Pieces(o.pieceBytes, o.memory);
   const before = pieces.append(o.tail.length);
   before.set(o.tail, 0);
   before.full();

@@ -168,9 +168,14 @@ function uploads(online: boolean): void {
       const slow = await trickle(randomBytes(3 * leafBytes));
       await begun;
       const collected = collect();
-      const begunAt = performance.now();
-      const { cid } = await jsonOf<StoredFile>(post('abc'), 201);
-      expect(performance.now() - begunAt).toBeLessThan(1000);
+      // A collection that comes between its import and its pin takes its bytes; then the client is told to send them again.
+      let response: Response;
+      do {
+        const begunAt = performance.now();
+        response = await post('abc');
+        expect(performance.now() - begunAt).toBeLessThan(1000);
+      } while (response.status === 503);
+      const { cid } = await jsonOf<StoredFile>(response, 201);
       await collected;
       slow.socket.destroy();
       peer.onBody = undefined;
@@ -238,7 +243,9 @@ function uploads(online: boolean): void {
       });
       const [response] = await Promise.all([post(bytes), restarted]);
       peer.onCommand = undefined;
-      expect([response.status, (await response.json<{ code: string }>()).code]).toEqual([503, 'pinning_unavailable']);
+      // It is a timeout where Kubo takes long to start.
+      const { code } = await response.json<{ code: string }>();
+      expect(['503 pinning_unavailable', '504 pinning_timeout']).toContain(`${response.status} ${code}`);
       expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
       expect(await afterSweep()).toEqual({ files: [kept.cid], pins: [kept.cid], rows: 0 });
       expect((await read(kept)).toString()).toBe(acknowledged);

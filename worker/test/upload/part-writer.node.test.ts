@@ -11,7 +11,7 @@ import type { PinningService } from '../../pinning/contract.ts';
 import { kubo } from '../../pinning/kubo.ts';
 import { leafAnnouncer, type LeafAnnouncer } from '../../upload/leaf-announcer.ts';
 import { plainLeaves } from '../../upload/leaf-source.ts';
-import { importRoot, nextPartLeaves, partMs, partWriter } from '../../upload/part-writer.ts';
+import { importRoot, partMs, partWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
 import { Turns } from '../../upload/turns.ts';
@@ -32,7 +32,7 @@ afterAll(async () => {
 
 const { signal } = new AbortController();
 
-it('a part has at most 16 leaves, and the root above the parts is the one of the file', async () => {
+it('the first part has at most 16 leaves, and the root above the parts is the one of the file', async () => {
   const leaves = Array.from({ length: 18 }, (_, index) => randomBytes(index === 17 ? 5 : leafBytes));
   const digests = concat(...(await Promise.all(leaves.map((leaf) => sha256(leaf)))));
   const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
@@ -58,12 +58,13 @@ it('a part has at most 16 leaves, and the root above the parts is the one of the
   expect(await service.stat(root, signal)).toEqual({ pin: 'ours' });
 });
 
-it('the parts of an upload in one request grow, up to 64 leaves', async () => {
-  const blind: PinningService = {
-    ...service,
-    importBlocks: () => ({ write: async () => undefined, finish: async () => undefined, abort: () => undefined }),
-  };
-  const writer = partWriter({ service: blind, signal, firstLeaf: 0, grow: nextPartLeaves, now: () => 0 });
+/** Takes blocks, and keeps none. */
+function blind(write: () => Promise<void> = async () => undefined): PinningService {
+  return { ...service, importBlocks: () => ({ write, finish: async () => undefined, abort: () => undefined }) };
+}
+
+it('parts grow with their file, from 16 to 64 leaves', async () => {
+  const writer = partWriter({ service: blind(), signal, firstLeaf: 0, now: () => 0 });
   const leaf = new Uint8Array(leafBytes);
   const leaves: number[] = [];
   for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
@@ -87,6 +88,18 @@ it('a part is due 5 s after its first leaf', async () => {
   expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
   await writer.add(randomBytes(1));
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
+});
+
+it('a part with 16 leaves is due 1 s after its first one, where another request can go on after it', async () => {
+  let nowMs = 1000;
+  const options = { service: blind(), signal, firstLeaf: 100, now: () => nowMs };
+  const [continued, other] = [partWriter({ ...options, isContinued: true }), partWriter(options)];
+  for (let leaf = 0; leaf < 15; leaf += 1) for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
+  nowMs += 1000;
+  expect([continued.dueAt(), continued.isDue()]).toEqual([1000 + partMs, false]);
+  for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
+  expect([continued.dueAt(), continued.isDue()]).toEqual([nowMs, true]);
+  expect([other.dueAt(), other.isDue()]).toEqual([1000 + partMs, false]);
 });
 
 it('a leaf is announced while the one before it is sent, and is sent after it', async () => {
@@ -118,10 +131,10 @@ it('a leaf is announced while the one before it is sent, and is sent after it', 
   expect(writes).toBe(2);
 });
 
-it('the leaves of a part are announced together, fewer towards its end', async () => {
+it('leaves are announced together, fewer towards the end that is expected', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
-  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });
+  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer, expected: 16 });
   const leaf = randomBytes(leafBytes);
   let last: Promise<void> = Promise.resolve();
   for (let index = 0; index < 16; index += 1) {
@@ -190,14 +203,19 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
 /** Receives bytes, all of them, from a body that gives what it is asked for. */
 async function receive(
   length: number,
-  o: { read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>; turns: Turns; announcer?: LeafAnnouncer },
+  o: {
+    read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
+    turns: Turns;
+    announcer?: LeafAnnouncer;
+    service?: PinningService;
+  },
 ): Promise<number> {
   const { read, turns, announcer } = o;
   let saved = 0;
   const arrived = await receiveLeaves({
     body: { read, cancel: async () => undefined },
     source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
-    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now, announcer }),
+    writer: partWriter({ service: o.service ?? service, signal, firstLeaf: 0, now: Date.now, announcer }),
     offset: 0,
     leaves: 0,
     length,
@@ -244,7 +262,7 @@ it.each([
       await new Promise((resolve) => setTimeout(resolve));
       offsets.push(take().offset);
     },
-    turns: new Turns(() => 4),
+    turns: new Turns(4),
     now: Date.now,
   });
   expect(offsets).toEqual(recorded);
@@ -254,8 +272,18 @@ it('leaves that wait to be announced are announced where no turn is free for the
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
   const read = async (maxBytes: number): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(maxBytes);
-  expect(await receive(6 * leafBytes, { read, turns: new Turns(() => 3), announcer })).toBe(1);
+  expect(await receive(6 * leafBytes, { read, turns: new Turns(3), announcer })).toBe(1);
   expect(announced[0]).toBe(3);
+});
+
+it('leaves are announced together also while earlier ones are sent', async () => {
+  const announced: number[] = [];
+  const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
+  const read = async (maxBytes: number): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(maxBytes);
+  const slow = blind(() => new Promise((resolve) => setTimeout(resolve, 5)));
+  await receive(16 * leafBytes, { read, turns: new Turns(4), announcer, service: slow });
+  // One at most comes alone: the last.
+  expect(announced.filter((leaves) => leaves < 2).length).toBeLessThan(2);
 });
 
 it('a client has memory for 64 KiB while it is slow, and for a leaf while it is fast', async () => {
@@ -266,7 +294,7 @@ it('a client has memory for 64 KiB while it is slow, and for a leaf while it is 
     if (asked.length === 3) await new Promise((resolve) => setTimeout(resolve, 4 * quickMs));
     return new Uint8Array(maxBytes);
   }
-  await receive(3 * leafBytes, { read, turns: new Turns(() => 4) });
+  await receive(3 * leafBytes, { read, turns: new Turns(4) });
   const few = 65_536;
   expect(asked).toEqual([few, leafBytes - few, leafBytes, few, leafBytes - few]);
 });

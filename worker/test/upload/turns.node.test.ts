@@ -12,7 +12,7 @@ describe('turns', () => {
   afterEach(() => void vi.useRealTimers());
 
   it('are handed out in the order in which they were asked for', async () => {
-    const turns = new Turns(() => 2);
+    const turns = new Turns(2);
     const held = [await turns.take(), await turns.take()];
     const order: string[] = [];
     const waiting = ['third', 'fourth'].map(async (name) => {
@@ -33,24 +33,22 @@ describe('turns', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('are free for who asks, and as many as there are now', async () => {
-    let count = 3;
-    const turns = new Turns(() => count);
+  it('are free for who asks until all are taken', async () => {
+    const turns = new Turns(2);
     const held = [await turns.take(), await turns.take()];
-    expect([turns.isFree(), turns.taken]).toEqual([true, 2]);
-    count = 2;
-    expect(turns.isFree()).toBe(false);
+    expect([turns.isFree(), turns.taken]).toEqual([false, 2]);
     const waiting = turns.take();
     held[0]!.end();
     const third = await waiting;
     expect([turns.isFree(), turns.taken]).toEqual([false, 2]);
     third.end();
+    expect(turns.isFree()).toBe(true);
     held[1]!.end();
     expect([turns.isFree(), turns.taken]).toEqual([true, 0]);
   });
 
   it('that end twice count once', async () => {
-    const turns = new Turns(() => 1);
+    const turns = new Turns(1);
     const first = await turns.take();
     first.end();
     const second = await turns.take();
@@ -62,7 +60,7 @@ describe('turns', () => {
   });
 
   it('are waited for no longer than asked, and who gave up gets none', async () => {
-    const turns = new Turns(() => 1);
+    const turns = new Turns(1);
     const held = await turns.take();
     const refused = expect(turns.take(10_000)).rejects.toMatchObject({ code: 'overloaded', retryAfterSeconds: 10 });
     await vi.advanceTimersByTimeAsync(9000);
@@ -75,7 +73,7 @@ describe('turns', () => {
   });
 
   it('are kept for as long as their holder lives, and free again when it was killed', async () => {
-    const turns = new Turns(() => 1);
+    const turns = new Turns(1);
     const holder = await turns.take();
     const waiting = turns.take();
     let taken = false;

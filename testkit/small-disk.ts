@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { once } from 'node:events';
 import type { TestContext } from 'vitest';
-import { bareEnv } from '../../testkit/run-cache.ts';
+import { bareEnv } from './run-cache.ts';
 
 /**
  * Runs a shell script that has a file system of so many MiB at the folder `$DISK`; skips the test, and says so in one line, where this

@@ -1,0 +1,45 @@
+/** How a request waits for the end of the one that goes on with an upload. */
+import { expect, it } from 'vitest';
+import { RunningRequests } from '../../objects/running-requests.ts';
+
+/** Whether a promise is settled once all that does not wait has happened. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  void promise.then(() => (settled = true));
+  await new Promise((resolve) => setTimeout(resolve));
+  return settled;
+}
+
+const long = 60_000;
+
+it('nobody waits for an upload that no request goes on with', async () => {
+  const requests = new RunningRequests();
+  requests.begin('other', 'a');
+  await requests.idle('upload', long);
+  requests.begin('upload', 'a');
+  requests.end('upload', 'a');
+  await requests.idle('upload', long);
+});
+
+it('who waits goes on when the request ends, or when it has waited for long enough', async () => {
+  const requests = new RunningRequests();
+  requests.begin('upload', 'a');
+  await requests.idle('upload', 1);
+  const waiting = requests.idle('upload', long);
+  expect(await isSettled(waiting)).toBe(false);
+  requests.end('upload', 'a');
+  await waiting;
+});
+
+it('a request that was taken over neither keeps anybody waiting nor ends the one after it', async () => {
+  const requests = new RunningRequests();
+  requests.begin('upload', 'a');
+  const first = requests.idle('upload', long);
+  requests.begin('upload', 'b');
+  await first;
+  requests.end('upload', 'a');
+  const second = requests.idle('upload', long);
+  expect(await isSettled(second)).toBe(false);
+  requests.end('upload', 'b');
+  await second;
+});
