@@ -37,8 +37,9 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
 
   let isSaved = false;
   let stop: AbortController | undefined;
+  let saving: Promise<void> | undefined;
   cancelButton.addEventListener('click', () => stop?.abort());
-  saveButton.addEventListener('click', () => void saveFile({ mayAsk: true }));
+  saveButton.addEventListener('click', () => void saveOnce({ mayAsk: true }));
 
   function update(kind: 'idle' | 'running' | 'done' | 'failed', text: string | undefined): void {
     const hadFocus = element.contains(document.activeElement);
@@ -84,5 +85,8 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     }
   }
 
-  return { element, isSaved: () => isSaved, save: saveFile };
+  /** Saving all waits for what is being saved already. */
+  const saveOnce: FileRow['save'] = (o) => (saving ??= saveFile(o).finally(() => (saving = undefined)));
+
+  return { element, isSaved: () => isSaved, save: saveOnce };
 }

@@ -123,8 +123,9 @@ async function copyFile(
     const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
     const blob = await openBlob(cid, { ...context, signal });
     const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
-    const copied = await storeEncrypted(opened, info.filename ?? fileId, target, sending);
-    return { ...copied, about: { ...info, expiresAt } };
+    const { filename, ...rest } = info;
+    const copied = await storeEncrypted(opened, filename ?? fileId, target, sending);
+    return { ...copied, about: { ...rest, expiresAt } };
   } finally {
     stop.abort(new SealpinError('interrupted'));
   }
@@ -140,9 +141,9 @@ async function describeCopy(
   const lacks = (scope: Scope): boolean => !o.may.includes(scope);
   const missing = (['read', 'write'] as const).find(lacks);
   if (missing !== undefined) {
-    context.output.warn(
-      `what ${cid} is called, its metadata and tags stay behind: the API key of ${o.profile} lacks ${missing}`,
-    );
+    // A copy that the service encrypts was sent with its name.
+    const what = about.filename === undefined ? `the type of ${cid}` : `what ${cid} is called`;
+    context.output.warn(`${what}, its metadata and tags stay behind: the API key of ${o.profile} lacks ${missing}`);
     return;
   }
   const isEndless = about.expiresAt !== undefined && lacks('delete');

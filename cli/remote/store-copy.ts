@@ -70,14 +70,14 @@ export async function storeCopy(
     const file = await openFile(cid, sources, options);
     refuseLarge(file.size, limits.fileBytes);
     let stored: UploadedFile;
-    if (limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes) {
+    const fits = limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes;
+    if (fits || file.size > limits.uploadBytes) {
       const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
       const headers = { 'content-type': carType };
       const body = { stream: counted(car, o.onBytes), bytes: undefined };
       const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
       stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);
     } else {
-      refuseLarge(file.size, limits.uploadBytes);
       const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
       stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
     }
@@ -140,10 +140,12 @@ export async function storeEncrypted(
   const { fileId, cid, digest } = stored;
   // A repeated request, which stored nothing, has none.
   if (digest !== undefined && digest !== `sha-256=:${hash.digest('base64')}:`) {
-    await routes.remove(fileId);
-    throw new SealpinError('content_mismatch', 'the service received something else than was sent; it was deleted', {
-      hint: 'run the same command again',
+    const detail = 'the service received something else than was sent';
+    await routes.remove(fileId).catch((cause: unknown) => {
+      const hint = `delete it by hand: sealpin delete ${fileId}`;
+      throw new SealpinError('content_mismatch', `${detail}; deleting it failed, too`, { hint, cause });
     });
+    throw new SealpinError('content_mismatch', `${detail}; it was deleted`, { hint: 'run the same command again' });
   }
   return { fileId, cid, bytes };
 }

@@ -14,6 +14,7 @@ import {
   type Cid,
 } from '../../shared/ipfs/index.ts';
 import { type Service, sharedService } from '../../testkit/service.ts';
+import { recall } from '../history.ts';
 import { run, temporaryDirectory, type Ran } from './environment.ts';
 import { hostile } from './hostile.ts';
 import { localService } from './local.ts';
@@ -180,6 +181,33 @@ describe('copy', () => {
     const [copied] = (await there.list({ cid: put.cid })).files;
     expect(copied).toMatchObject({ filename: scopes === 'write' ? null : 'a.txt' });
     expect(copied).not.toHaveProperty('expiresAt');
+    // What the service encrypts is sent with its name.
+    const sealed = await connect({ service: local.url, apiKey: local.apiKey }).put(scopes, { name: 'film.mkv' });
+    copy[1] = sealed.fileId;
+    const { exit, stderr } = await run(copy, directory, { env: { SEALPIN_API_KEY: local.apiKey } });
+    expect([exit, /the type of \w+, its metadata and tags stay behind/.test(stderr)]).toEqual([0, scopes === 'write']);
+    expect((await there.list({ limit: 1 })).files).toMatchObject([{ filename: 'film.mkv', mode: 'encrypted' }]);
+  });
+
+  test('goes to another account of a service too, by a key that may not list, and keeps the name in the history', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'letter'), 'to another account');
+    const home = ['--data-dir', directory];
+    const env = { SEALPIN_API_KEY: apiKey, SEALPIN_SERVICE: other.url };
+    const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+    const { stdout } = await run(['encrypt', 'letter', ...home], directory, { env: { ...env, ...password } });
+    const cid = stdout.trim();
+    const writeOnly = await run(['key', 'create', 'quiet', '--scopes', 'write'], directory, { env });
+    const second = await other.account();
+    const login = ['login', other.url, '--name', 'second', ...home];
+    expect(await run(login, directory, { stdin: second.apiKey })).toMatchObject({ exit: 0 });
+    const copy = ['copy', cid, '--to', 'second', '--service', other.url, '--json', ...home];
+    const ran = run(copy, directory, { env: { SEALPIN_API_KEY: writeOnly.stdout.trim() } });
+    const { copies } = (await jsonOf(ran)) as { copies: { fileId: string }[] };
+    const [copied] = (await connect({ service: other.url, apiKey: second.apiKey }).list({ cid })).files;
+    expect(copies).toMatchObject([{ fileId: copied!.fileId, blobId: cid }]);
+    const { entries } = await recall(directory);
+    expect(entries).toContainEqual(expect.objectContaining({ cid, fileId: copied!.fileId, name: 'letter' }));
   });
 
   test('takes blobs under their IDs, and what a service encrypted, to the service of a profile', async () => {
@@ -191,7 +219,7 @@ describe('copy', () => {
     expect(login).toMatchObject({ exit: 0 });
     await run(['profile', 'use', '--data-dir', local.dataDir], directory);
     const blob = await here.put(noise, { mode: 'plain' });
-    const small = await here.put('by its file ID', { mode: 'plain' });
+    const small = await here.put('by its file ID', { mode: 'plain', name: 'small.txt' });
     const sealed = await here.put(noise, { name: 'film.mkv' });
     const known = { metadata: { project: 'north' }, tags: ['tax', '2026'] };
     const later = new Date(Date.now() + 9 * 86_400_000).toISOString();
@@ -209,7 +237,7 @@ describe('copy', () => {
     expect(Buffer.from(await (await there.get(film.fileId)).bytes())).toEqual(noise);
     expect((await there.list({ limit: 3 })).files).toMatchObject([
       { filename: 'film.mkv', contentType: 'video/x-matroska', expiresAt: later, ...known },
-      { cid: small.cid, filename: null },
+      { cid: small.cid, filename: 'small.txt' },
       { cid: blob.cid, filename: 'noise.bin', ...known },
     ]);
     expect(await sealpin(['copy', sealed.cid, '--to', 'other'], directory)).toMatchObject({

@@ -107,6 +107,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       } as typeof ServiceWorker.prototype.postMessage;
     });
     equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
+    await expect.poll(() => page.locator('iframe').count()).toBe(0);
   });
 
   test('the browser is asked to keep no copy of what is fetched', async () => {
@@ -165,11 +166,72 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.getByText('Saved and complete.', { exact: true }).waitFor();
   });
 
-  test.each(long ? ['reloaded', 'left for another page', 'without its service worker'] : ['reloaded'])(
+  test('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
+    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
+    const { page, close } = await receiver.open(link);
+    onTestFinished(close);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.evaluate(() => {
+      const errors = [new DOMException('closed', 'AbortError'), new DOMException('not allowed', 'SecurityError')];
+      const showSaveFilePicker = async (): Promise<never> => {
+        throw errors.shift() ?? new Error('it was asked too often');
+      };
+      Object.assign(globalThis, { showSaveFilePicker });
+    });
+    const first = page.locator('[data-state]').first();
+    const state = (): Promise<string | null> => first.getAttribute('data-state');
+    await page.getByRole('button', { name: 'Save small.bin' }).click();
+    await expect.poll(async () => [await state(), await first.locator('.state').isVisible()]).toEqual(['idle', false]);
+    await page.getByRole('button', { name: 'Save small.bin' }).click();
+    await expect.poll(state).toBe('failed');
+    await page.getByRole('button', { name: 'Save all' }).click();
+    await expect.poll(() => page.getByText('Complete. It is in your downloads.').count()).toBe(2);
+  });
+
+  test('a file that is being saved is not saved a second time by saving all', async () => {
+    const held = Promise.withResolvers<undefined>();
+    const { url } = await faultyProxy(
+      () => receiver.service.url,
+      ({ path }) => (path.startsWith('/ipfs/') ? held.promise : undefined),
+    );
+    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
+    const { page, close } = await receiver.open(link.replace(receiver.root, `${url}/`), { without: ways.memory });
+    onTestFinished(close);
+    const downloads: string[] = [];
+    page.on('download', (download) => downloads.push(download.suggestedFilename()));
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('button', { name: 'Save small.bin' }).click();
+    const all = page.getByRole('button', { name: 'Save all' });
+    await all.click();
+    held.resolve(undefined);
+    await expect.poll(() => all.isEnabled()).toBe(true);
+    await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
+  });
+
+  test('a file goes to the disk where twice its size is free, and one for which there is no room is not begun', async () => {
+    const size = 300_000_000;
+    const begun: boolean[] = [];
+    for (const quota of [2 * size + 99, 2 * size + 100]) {
+      const watched = await opened({ ...small, size }, { without: ways.memory });
+      await watched.page.evaluate((quota) => {
+        navigator.storage.estimate = async () => ({ quota, usage: 100 });
+      }, quota);
+      await watched.page.getByRole('button', { name: 'Save small.bin' }).click();
+      await failed(watched);
+      const text = await watched.page.locator('[data-state=failed] .state').innerText();
+      // Where it begins, it fails because the parcel lies about the size.
+      begun.push(!text.includes('no room for a file of this size'));
+    }
+    expect(begun).toEqual([false, true]);
+  });
+
+  test.each(['reloaded', 'without its service worker', ...(long ? ['left for another page'] : [])])(
     'a download whose page is %s fails',
     async (what) => {
       const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
       const { page } = await opened(large, { without: ways.stream }, root);
+      // It asks for its service worker every 10 s.
+      if (what === 'without its service worker') await page.clock.install();
       const [download] = await Promise.all([
         page.waitForEvent('download'),
         page.getByRole('button', { name: 'Save film.mkv' }).click(),
@@ -182,6 +244,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         const session = await page.context().newCDPSession(page);
         await session.send('ServiceWorker.enable');
         await session.send('ServiceWorker.stopAllWorkers');
+        await page.clock.fastForward(10_000);
       }
       expect(await download.failure()).not.toBeNull();
       if (what === 'without its service worker') await page.locator('[data-state=failed]').waitFor();

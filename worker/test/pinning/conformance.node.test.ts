@@ -3,10 +3,10 @@
  * files of our own. worker/README.md lists those that are about something else.
  */
 import { CarBlockIterator } from '@ipld/car/iterator';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { carHeader, carSection, carType, cidOf, encodeNode, fileFromCar, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
-import { sharedService, type Service } from '../../../testkit/service.ts';
+import { sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
@@ -91,6 +91,13 @@ describe('a raw block', () => {
   });
 });
 
+test('the identity CID with which clients look for gateways is answered as a raw block only', async () => {
+  const block = await get('bafkqaaa?format=raw');
+  expect([block.status, await block.text()]).toEqual([200, '']);
+  for (const path of ['bafkqaaa', 'bafkqaaa?format=car'])
+    expect(await problemOf(get(path))).toEqual([400, 'invalid_cid']);
+});
+
 describe('a CAR', () => {
   test.each([
     ['the middle to the end', '512:*', [2, 3, 4]],
@@ -142,4 +149,15 @@ describe('the form of a response', () => {
   ])('%s%s would be a conversion, and is refused', async (query, accept) => {
     expect(await problemOf(get(`${file}${query}`, { Accept: accept }))).toEqual([406, 'not_acceptable']);
   });
+});
+
+test('a service whose operator turned the gateway off serves its files to their owners alone', async () => {
+  const closed = await startService({ vars: { PUBLIC_GATEWAY: 'off' } });
+  onTestFinished(() => closed.close());
+  const { call } = await newOwner(closed);
+  const stored = await call.store('plain', text);
+  for (const path of [stored.cid, `${stored.cid}?format=raw`, 'bafkqaaa?format=raw'])
+    expect(await problemOf(fetch(`${closed.url}/ipfs/${path}`))).toEqual([404, 'not_found']);
+  const own = await call(`/v1/storage/${stored.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+  expect([own.status, await own.text()]).toEqual([200, text]);
 });

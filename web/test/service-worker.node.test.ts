@@ -1,0 +1,163 @@
+/** The service worker of `/dl/` in Chromium, behind a page that breaks the rules of the port, as a broken engine would. */
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Download, Page } from 'playwright-core';
+import { withProgram } from '../../testkit/programs.ts';
+import type { ToServiceWorker } from '../protocol.ts';
+import { Receiver } from './receiver.ts';
+
+/** What goes over the port: so many bytes, or a word. */
+type Answer = number | string;
+type Rest<Message> = Message extends unknown ? Omit<Message, 'answer' | 'port'> : never;
+
+/** What the page gets to play the engine. */
+type Player = typeof globalThis & {
+  /** What the service worker said over the port of each download. */
+  said: Record<string, string[]>;
+  /** Tells the service worker something, and gives its answer. */
+  tell(message: Rest<ToServiceWorker>, port?: MessagePort): Promise<boolean>;
+  /** Offers a download. Each pull is answered with the next answer, and after the last with silence. */
+  offer(id: string, size: number, answers: Answer[]): Promise<boolean>;
+  /** Sends over the port of a download, whether it was asked or not. */
+  send(id: string, answer: Answer): void;
+};
+
+/** Runs in the page. */
+async function play(): Promise<void> {
+  const page = globalThis as Player;
+  const registration = await navigator.serviceWorker.register('dl/sw.js');
+  const worker = (registration.active ?? registration.waiting ?? registration.installing)!;
+  while (worker.state !== 'activated')
+    await new Promise((resolve) => worker.addEventListener('statechange', resolve, { once: true }));
+  const ports = new Map<string, MessagePort>();
+  page.said = {};
+  page.tell = (message, port) =>
+    new Promise((resolve) => {
+      const { port1, port2 } = new MessageChannel();
+      port1.addEventListener('message', ({ data }: MessageEvent<boolean>) => resolve(data));
+      port1.start();
+      worker.postMessage({ ...message, port, answer: port2 }, port === undefined ? [port2] : [port, port2]);
+    });
+  page.send = (id, answer) => ports.get(id)?.postMessage(typeof answer === 'number' ? new Uint8Array(answer) : answer);
+  page.offer = async (id, size, answers) => {
+    const { port1, port2 } = new MessageChannel();
+    ports.set(id, port1);
+    const said: string[] = (page.said[id] = []);
+    port1.addEventListener('message', ({ data }: MessageEvent<string>) => {
+      said.push(data);
+      const answer = data === 'pull' ? answers.shift() : undefined;
+      if (answer !== undefined) page.send(id, answer);
+    });
+    port1.start();
+    return page.tell({ kind: 'offer', id, name: `${id}.bin`, size }, port2);
+  };
+}
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  let page: Page;
+  let close: () => Promise<void>;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+    // The policy of the page admits no script of a test.
+    ({ page, close } = await receiver.open(receiver.root, { bypassCSP: true }));
+    await page.evaluate(play);
+  });
+  afterAll(async () => {
+    await close();
+    await receiver.close();
+  });
+
+  const size = 100_000;
+  const offer = (id: string, answers: Answer[]): Promise<boolean> =>
+    page.evaluate(([id, size, answers]) => (globalThis as Player).offer(id, size, answers), [
+      id,
+      size,
+      answers,
+    ] as const);
+  const send = (id: string, answer: Answer): Promise<void> =>
+    page.evaluate(([id, answer]) => (globalThis as Player).send(id, answer), [id, answer] as const);
+  const knows = (id: string): Promise<boolean> =>
+    page.evaluate((id) => (globalThis as Player).tell({ kind: 'alive', id }), id);
+  const said = (id: string): Promise<string[] | undefined> =>
+    page.evaluate((id) => (globalThis as Player).said[id], id);
+  /** Has a frame load the address of a download. */
+  const load = (id: string): Promise<void> =>
+    page.evaluate((id) => {
+      const frame = document.createElement('iframe');
+      frame.src = `dl/${id}`;
+      document.body.append(frame);
+    }, id);
+  /** Begins a download. */
+  async function begin(id: string, answers: Answer[]): Promise<Download> {
+    expect(await offer(id, answers)).toBe(true);
+    const download = page.waitForEvent('download', (each) => each.url().endsWith(`/dl/${id}`));
+    await load(id);
+    return download;
+  }
+
+  /** Says over the port of a download that there is more to wait for, until something else has happened. */
+  async function keptWaiting<T>(id: string, event: Promise<T>): Promise<T> {
+    const saying = setInterval(() => void send(id, 'wait'), 500);
+    return await event.finally(() => clearInterval(saying));
+  }
+
+  test('a download has the bytes, the name and the headers that were given, and is told to be done', async () => {
+    const answered = page.waitForResponse(`${receiver.root}dl/whole`);
+    const download = await begin('whole', [60_000, 40_000, 'end']);
+    expect([await download.failure(), download.suggestedFilename()]).toEqual([null, 'whole.bin']);
+    expect((await readFile(await download.path())).length).toBe(size);
+    expect(await said('whole')).toEqual(['pull', 'pull', 'pull', 'done']);
+    expect((await answered).headers()).toMatchObject({
+      'content-type': 'application/octet-stream',
+      'content-length': String(size),
+      'content-security-policy': "sandbox; default-src 'none'",
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    });
+  });
+
+  test.each<{ what: string; id: string; answers: Answer[] }>([
+    { what: 'ends early', id: 'short', answers: [60_000, 'end'] },
+    { what: 'has a byte too many', id: 'long', answers: [60_000, 40_001] },
+    { what: 'fails', id: 'failed', answers: [60_000, 'failed'] },
+  ])('a file that $what is no download', async ({ id, answers }) => {
+    const download = await begin(id, answers);
+    expect(await download.failure()).not.toBeNull();
+    expect(await said(id)).toEqual(['pull', 'pull', 'broken']);
+  });
+
+  test('a download whose page is silent fails, and one whose page says that it has to wait does not', async () => {
+    const [silent, slow] = [await begin('silent', [1000]), await begin('slow', [1000])];
+    expect(await keptWaiting('slow', silent.failure())).not.toBeNull();
+    for (const answer of [size - 1000, 'end']) await send('slow', answer);
+    expect(await slow.failure()).toBeNull();
+    expect([await said('silent'), (await said('slow'))!.at(-1)]).toEqual([['pull', 'pull', 'broken'], 'done']);
+  });
+
+  test('a download that its page ends is forgotten, and fails', async () => {
+    const download = await begin('ended', [1000]);
+    expect([await knows('ended'), await knows('never offered')]).toEqual([true, false]);
+    await page.evaluate(() => void (globalThis as Player).tell({ kind: 'gone', id: 'ended' }));
+    expect(await keptWaiting('ended', download.failure())).not.toBeNull();
+    expect(await knows('ended')).toBe(false);
+  });
+
+  test('a download that is cancelled in the browser tells the engine', async () => {
+    const download = await begin('cancelled', [1000]);
+    await expect.poll(() => said('cancelled')).toEqual(['pull', 'pull']);
+    await download.cancel();
+    await expect.poll(() => said('cancelled')).toEqual(['pull', 'pull', 'cancelled']);
+  });
+
+  test('an address that was not offered, or was taken already, has no content', async () => {
+    const taken = await begin('taken', [1000]);
+    for (const id of ['taken', 'unknown']) {
+      const again = page.waitForResponse(`${receiver.root}dl/${id}`);
+      await load(id);
+      expect((await again).status()).toBe(204);
+    }
+    for (const answer of [size - 1000, 'end']) await send('taken', answer);
+    expect(await taken.failure()).toBeNull();
+  });
+});
