@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
+import { embeddedNode } from './node-fixture.ts';
 import { kuboProgram, startKubo } from '../testkit/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
@@ -22,9 +23,14 @@ async function* run(): AsyncGenerator<Figure> {
   if (kuboProgram() !== undefined) yield* besideSlow();
 }
 
-/** 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service. */
+/** 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in the process of the client. */
 async function* resumed(): AsyncGenerator<Figure> {
-  const service = await startService({ vars: { MAX_UPLOAD_BYTES: String(fileBytes) } });
+  const node = await embeddedNode();
+  const { url, token } = await node.start();
+  const service = await startService({
+    node: { url, close: () => node.stop() },
+    vars: { MAX_UPLOAD_BYTES: String(fileBytes), KUBO_TOKEN: token },
+  });
   try {
     const { apiKey } = await service.account();
     const headers = { Authorization: `Bearer ${apiKey}` };
@@ -41,7 +47,7 @@ async function* resumed(): AsyncGenerator<Figure> {
           tus: timed((...o) => inRequests(service, ...o)),
           post: timed((...o) => inOne(service, ...o)),
         },
-        2,
+        4,
       );
       yield {
         figure: `tus, 1 GiB ${mode} in requests of 64 MiB`,
@@ -54,6 +60,7 @@ async function* resumed(): AsyncGenerator<Figure> {
     }
   } finally {
     await service.close();
+    await node.remove();
   }
 }
 
