@@ -5,7 +5,7 @@ import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { blockShardNames } from '../../objects/block-roots.ts';
 import { pinObject, shardObject } from '../stored-state.ts';
 import {
@@ -97,6 +97,13 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await settle(world, file);
     expect(await readsFrom('b', file)).toBe(true);
     expect((await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
+  });
+
+  test('a CAR has the right bytes of a leaf that one home has damaged', async () => {
+    const file = await storeAtBoth(world, bytes);
+    expect(await corrupt(world.a, leaf)).toBe(1);
+    const car = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}?format=car`));
+    expect(car.includes(leaf)).toBe(true);
   });
 
   test('unpinned behind our back: lost after the second answer, and pinned again', async () => {
