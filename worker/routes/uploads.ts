@@ -144,8 +144,8 @@ async function goOn(
   const lease = crypto.randomUUID();
   const work = continueUpload(c.env, c.req.raw, caller, { ...o, lease, requestId: c.var.requestId });
   const end = (): Promise<unknown> => caller.account.uploads.release(o.uploadId, lease);
-  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived. Who asks
-  // meanwhile how far the upload has come is waiting for that, and waits no longer than he must where it cannot be told.
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived. A HEAD that
+  // waits for its end goes on then; if the object cannot be told, HEAD goes on when its time is up.
   c.executionCtx.waitUntil(work.then(end, end).catch(() => undefined));
   return await work;
 }
