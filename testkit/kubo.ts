@@ -50,24 +50,26 @@ export type RealKubo = {
  * @param o.online listens on loopback, so that other nodes can connect to it
  * @param o.isOpen asks for no token
  * @param o.syncs whether a block is on the disk when it is acknowledged, which Kubo does not wait for by default
+ * @param o.repository one that exists and names its token, instead of a new one; it is removed, too
  * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` in its environment
  */
 export async function startKubo(
-  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string; syncs?: boolean } = {},
+  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string; syncs?: boolean; repository?: string } = {},
 ): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-kubo-'));
+  const dir = o.repository ?? (await mkdtemp(join(tmpdir(), 'sealpin-kubo-')));
   const { token = 'token-of-the-tests' } = o;
   const env = { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_PATH: dir, IPFS_TELEMETRY: 'off' };
   // The profile `test` has no bootstrap nodes and uses free ports of 127.0.0.1.
-  await run(program, ['init', '--profile=test', '--empty-repo'], { env });
+  if (o.repository === undefined) await run(program, ['init', '--profile=test', '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
   config['API'] = {
     ...config['API'],
     ...(!o.isOpen &&
-      o.setUp === undefined && {
+      o.setUp === undefined &&
+      o.repository === undefined && {
         Authorizations: { sealpin: { AuthSecret: `bearer:${token}`, AllowedPaths: ['/api/v0'] } },
       }),
   };

@@ -1,7 +1,9 @@
 /**
- * The data directory of the first version under today's program. `states/0.1.0.tar.gz` was made by the code of commit 7ae8386, of that
+ * Data directories of earlier versions under today's program. `states/0.1.0.tar.gz` was made by the code of commit 7ae8386, of the first
  * version: `sealpin start`, three files over HTTP, a key pair, three containers and an API key with the scope `read` (reader.txt), then a
- * clean stop. Its lock, cache and reserve of zeros are left out. Nothing in it is a secret of anybody's.
+ * clean stop. `states/ab333d8.tar.gz` was made by the code of that commit: a key pair, a contact, six
+ * files (from `encrypt`, `ecc-encrypt`, `send`, an inbox and the API in encrypted mode), and a backup of the account in `backup`. Locks, caches and
+ * reserves of zeros are left out. Nothing in them is a secret of anybody's.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +14,6 @@ import { expect, onTestFinished, test } from 'vitest';
 import { isLongRun as long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
 
-const state = join(import.meta.dirname, 'states/0.1.0.tar.gz');
 const password = { SEALPIN_PASSWORD: 'first version password' };
 const stored = [
   ['b31a3ce0-b646-4906-95d1-4af2a0e6f13a', 'plain text of the first version\n'],
@@ -26,11 +27,11 @@ const containers = [
   ['bafkreictiyyszpgbdrjol7p4bjb654i2fzgnb5iu64ryiujd57tiqpbcv4', 'for a key\n', {}],
 ] as const;
 
-/** A copy of the directory. */
-async function unpacked(): Promise<string> {
+/** A copy of the directory. @param of its version or commit */
+async function unpacked(of = '0.1.0'): Promise<string> {
   const dataDir = await realpath(await mkdtemp(join(tmpdir(), 'sealpin-upgrade-')));
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
-  await promisify(execFile)('tar', ['-xzf', state, '-C', dataDir]);
+  await promisify(execFile)('tar', ['-xzf', join(import.meta.dirname, `states/${of}.tar.gz`), '-C', dataDir]);
   return dataDir;
 }
 
@@ -72,6 +73,41 @@ test('a service of the first version starts with today’s Worker: everything op
     expect((await ask(`/v1/storage/${id}`, apiKey, { method: 'DELETE' })).status).toBe(200);
     expect((await ask(`/v1/storage/${id}`, apiKey)).status).toBe(404);
   }
+});
+
+test('a data directory of a later commit opens, and its backup is whole and is restored elsewhere', async () => {
+  const dataDir = await unpacked('ab333d8');
+  const local = await startHere({ dataDir });
+  onTestFinished(() => remove(local));
+  const ask = (args: string[], dir = dataDir) =>
+    here(
+      [...args, `--data-dir=${dir}`],
+      ['restore', 'backup'].includes(args[0]!) ? { SEALPIN_PASSWORD: 'second version password' } : {},
+    );
+  const sealed = '1634deaf-78b9-424d-9cba-bd0920d9d651';
+  const folder = 'bafkreihfwb2imtj4flhblvnejkdgjlvqaj3vtu76tjipvii37e6fqh45d4';
+  const files = async (dir: string): Promise<string[]> => {
+    const { stdout } = await ask(['list', '--json'], dir);
+    const list = JSON.parse(stdout) as { files: { fileId: string }[] };
+    return list.files.map(({ fileId }) => fileId).toSorted();
+  };
+  const before = await files(dataDir);
+  expect(before).toHaveLength(6);
+  expect(await ask(['get', sealed, '-'])).toMatchObject({ code: 0, stdout: 'encrypted by the service' });
+  const out = join(dataDir, 'out');
+  expect(await ask(['decrypt', folder, out, '--extract'])).toMatchObject({ code: 0 });
+  expect(await readFile(join(out, 'sub/two.txt'), 'utf8')).toBe('two\n');
+  expect((await ask(['contact', 'list'])).stdout).toContain('ann');
+  expect((await ask(['inbox', 'list'])).stdout).toContain('Ben: letter.txt');
+  const backup = join(dataDir, 'backup');
+  expect(await ask(['backup', backup, '--check'])).toMatchObject({ code: 0 });
+
+  const other = await startHere();
+  onTestFinished(() => remove(other));
+  expect(await ask(['restore', backup], other.dataDir)).toMatchObject({ code: 0 });
+  expect(await files(other.dataDir)).toHaveLength(6);
+  expect(await ask(['backup', backup])).toMatchObject({ code: 0 });
+  expect(await files(dataDir)).toEqual(before);
 });
 
 test('a data directory of a newer version is refused in a sentence, and left as it is', async () => {
