@@ -26,7 +26,7 @@ import sys
 import tempfile
 import unicodedata
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
@@ -37,6 +37,8 @@ SEALPIN = b"sealpin/v1\n"
 DETACHED = b"sealpin/v1 detached\n"
 ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
 MAX_HEADER = 1 << 20
+MAX_STANZAS = 1024
+MAX_BLOCK = 1 << 22
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
@@ -260,8 +262,11 @@ def keys_in(text, ask):
         text = plain.getvalue()
     keys = []
     for block in re.findall(rb"-----BEGIN (?:EC )?PRIVATE KEY-----.*?-----END (?:EC )?PRIVATE KEY-----", text, re.S):
-        keys.append(P256Key(serialization.load_pem_private_key(block, None)))
-    for line in text.decode().split():
+        key = serialization.load_pem_private_key(block, None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+            raise Refused("a private key is of another kind than P-256")
+        keys.append(P256Key(key))
+    for line in text.decode("utf-8-sig").split():
         if line.startswith("AGE-SECRET-KEY-PQ-1"):
             keys.append(HybridKey(bech32_bytes(line), with_p256=False))
         elif line.startswith("SEALPIN-SECRET-KEY-PQ-1"):
@@ -276,17 +281,19 @@ def keys_in(text, ask):
 # The header.
 
 
-def read_stanza(first, source):
-    """The stanza that begins with the line `first`: name, arguments and body; and all its lines as they are."""
+def read_stanza(first, source, room):
+    """The stanza that begins with the line `first`, in at most `room` bytes: name, arguments and body; and all its lines."""
     lines = bytearray(first)
     name, *arguments = first[3:-1].decode().split(" ")
-    body = ""
+    body = bytearray()
     while True:
-        part = source.readline(MAX_HEADER)
+        part = source.readline(66)
         lines += part
-        body += part[:-1].decode()
+        body += part[:-1]
+        if len(part) > 65 or len(lines) > room:
+            raise Refused("the header is damaged, or too long")
         if len(part) != 65:
-            return (name, arguments, unbase64(body)), lines
+            return (name, arguments, unbase64(body.decode())), lines
 
 
 def read_header(source, version):
@@ -295,13 +302,13 @@ def read_header(source, version):
     stanzas = []
     while True:
         line = source.readline(MAX_HEADER)
-        if not line.endswith(b"\n") or len(covered) > MAX_HEADER:
+        if not line.endswith(b"\n") or len(stanzas) > MAX_STANZAS:
             raise Refused("the header is cut off, or too long")
         if line.startswith(b"--- "):
             return stanzas, bytes(covered) + b"---", unbase64(line[4:-1].decode())
         if not line.startswith(b"-> "):
             raise Refused("the header is damaged")
-        stanza, lines = read_stanza(line, source)
+        stanza, lines = read_stanza(line, source, MAX_HEADER - len(covered))
         stanzas.append(stanza)
         covered += lines
 
@@ -312,7 +319,7 @@ def file_key_in(source, version, identities, file_key):
     stanzas, covered, mac = read_header(source, version)
     passwords = [name for name, *_ in stanzas if name == "scrypt" or (name == "pbkdf2-sha512" and not is_age)]
     if passwords and len(stanzas) > 1:
-        raise Refused("a password has to be the only way to open a file")
+        raise Refused("a password must be the only way to open a file")
     if file_key is None:
         file_key = unwrapped(stanzas, identities, is_age)
     if len(file_key) != (16 if is_age else 32):
@@ -380,11 +387,12 @@ def sealpin_payload(source, file_key, write):
 
 def open_container(source, target, identities, file_key, header=None):
     """Opens what `source` has. `header`: where the header is stored apart."""
-    first = source.readline(1024)
-    while first.strip() == b"" and first != b"" and source.tell() <= 1024:
-        first = source.readline(1024)
-    if first.strip().startswith(ARMOR):
-        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", first + source.read())
+    start = first = source.readline(1024)
+    # Only armor may have blank lines before it.
+    while start.strip() == b"" and start != b"" and source.tell() <= 1024:
+        start = source.readline(1024)
+    if start.strip().startswith(ARMOR):
+        text = re.sub(rb"-----[A-Z ]+-----|\s", b"", start + source.read())
         source = io.BytesIO(base64.b64decode(text, validate=True))
         first = source.readline(1024)
     if first == DETACHED:
@@ -426,41 +434,43 @@ def fields_of(node):
     source = io.BytesIO(node)
     while source.tell() < len(node):
         tag = varint(source)
-        value = source.read(varint(source)) if tag & 7 == 2 else varint(source)
-        yield tag >> 3, value
+        value = varint(source)
+        yield tag >> 3, source.read(min(value, len(node))) if tag & 7 == 2 else value
 
 
 def blob_of_car(source, target):
     """Writes the blob in a CAR to a file; every block is compared with its CID."""
-    header = source.read(varint(source))
+    end = source.seek(0, os.SEEK_END)
+    source.seek(0)
+    length = varint(source)
+    if length > MAX_BLOCK:
+        raise Refused("the header of the CAR is too long")
+    header = source.read(length)
     at = header.find(b"\xd8\x2a\x58\x25\x00")
-    root = header[at + 5 : at + 41]
     blocks = {}
-    while True:
-        try:
-            length = varint(source)
-        except EOFError:
-            break
+    while source.tell() < end:
+        length = varint(source)
+        if not 36 <= length <= min(MAX_BLOCK, end - source.tell()):
+            raise Refused("the CAR is cut off or damaged")
         cid = source.read(36)
         blocks[cid] = (source.tell(), length - 36)
         source.seek(length - 36, os.SEEK_CUR)
-
-    def write(cid):
+    waiting = [header[at + 5 : at + 41]]
+    while waiting:
+        # Nothing that is encrypted repeats a block, so each is used once, and no CAR costs more than its bytes.
+        cid = waiting.pop()
         if cid not in blocks or cid[:1] != b"\x01" or cid[2:4] != b"\x12\x20":
-            raise Refused("a block is missing in the CAR, or is of a kind that is unknown")
-        offset, length = blocks[cid]
+            raise Refused("a block is missing in the CAR, is used twice, or is of a kind that is unknown")
+        offset, length = blocks.pop(cid)
         source.seek(offset)
         block = source.read(length)
         if hashlib.sha256(block).digest() != cid[4:]:
             raise Refused("a block of the CAR is damaged")
         if cid[1] == 0x55:
             target.write(block)
-            return
-        for number, link in fields_of(block):
-            if number == 2:
-                write(next(value for field, value in fields_of(link) if field == 1))
-
-    write(root)
+        else:
+            links = [dict(fields_of(link)).get(1) for number, link in fields_of(block) if number == 2]
+            waiting.extend(reversed(links))
     target.seek(0)
     return target
 
@@ -477,7 +487,7 @@ def is_car(source):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--key", help="a private key file")
-    parser.add_argument("--password-file", help="a file with the password; without it you are asked")
+    parser.add_argument("--password-file", help="a file with the password; else SEALPIN_PASSWORD, or you are asked")
     parser.add_argument("--file-key", help="a file with the key of this one file, or - for standard input")
     parser.add_argument("--header", help="the header of the file, where it is stored apart")
     parser.add_argument("input")
@@ -486,7 +496,7 @@ def main():
 
     def ask():
         if o.password_file is None:
-            return getpass.getpass("Password: ")
+            return os.environ.get("SEALPIN_PASSWORD") or getpass.getpass("Password: ")
         with open(o.password_file, encoding="utf-8", newline="") as file:
             return re.sub(r"\r?\n\Z", "", file.read(), count=1)
 
@@ -519,10 +529,16 @@ def main():
             raise
 
 
-if __name__ == "__main__":
+def failure():
+    """Runs the command line; gives the sentence with which it failed, or None."""
     try:
         main()
     except Refused as error:
-        sys.exit(f"rescue.py: {error}")
-    except (OSError, EOFError, ValueError, IndexError, StopIteration) as error:
-        sys.exit(f"rescue.py: it cannot be read: {type(error).__name__}: {error}")
+        return f"rescue.py: {error}"
+    except (OSError, EOFError, ValueError, TypeError, IndexError, OverflowError, UnsupportedAlgorithm) as error:
+        return f"rescue.py: it cannot be read: {type(error).__name__}: {error}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(failure())

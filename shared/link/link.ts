@@ -75,9 +75,12 @@ function withChecksum(text: string): string {
  */
 export function parseLink(text: string): { link: Link; exposed: boolean } {
   if (text.length > maxCharacters) throw notALink();
+  const start = text.search(/[0-9A-Za-z]/);
+  if (start === -1) throw notALink();
+  const link = text.slice(start);
   // A query, such as a campaign's, is dropped, and so is whatever follows the characters that a fragment can have.
-  const [, before = text, encoded, after = ''] = /^([^#?]*?)(?:(%23)|(?:\?[^#]*)?#)(.*)$/s.exec(text) ?? [];
-  const { kind, service } = parseAddress(before.replace(/^[^0-9A-Za-z]+/, ''));
+  const [, before = link, encoded, after = ''] = /^([^#?]*?)(?:(%23)|(?:\?[^#]*)?#)(.*)$/s.exec(link) ?? [];
+  const { kind, service } = parseAddress(before);
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
     throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
@@ -93,10 +96,13 @@ function notALink(): SealpinError {
   return new SealpinError('link_invalid', 'This is not a link of a Sealpin service', { reason: 'not_a_link' });
 }
 
+/** Parsers of URLs read `https:/x`, `https:\\x` and quotes around a host differently: a link has none of them. */
+const plainAuthority = /^https?:\/\/(?:[0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?\//i;
+
 /** The service of an address, and the kind of link that its page takes. */
 function parseAddress(address: string): { kind: Link['kind']; service: string } {
-  if (!URL.canParse(address)) throw notALink();
-  const url = new URL(address);
+  const url = plainAuthority.test(address) ? URL.parse(address) : null;
+  if (url === null) throw notALink();
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
   const kind = (['share', 'blob', 'inbox'] as const).find((each) => kinds[each].page === page);
   url.pathname = folder;

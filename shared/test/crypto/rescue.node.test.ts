@@ -1,8 +1,10 @@
 /** contrib/rescue.py, which was written from the format page alone, opens what Sealpin writes. */
+import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join as joinPath } from 'node:path';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   encryptPayload,
@@ -16,7 +18,8 @@ import {
   type Recipient,
   webBackend as backend,
 } from '../../crypto/index.ts';
-import { carHeader, carSection, cidBuilder, cidOf, leafBytes, parseCid, sha256 } from '../../ipfs/index.ts';
+import { carHeader, carSection, cidBuilder, cidOf, leafBytes, parseCid, sha256, type Cid } from '../../ipfs/index.ts';
+import { bytesOfCid } from '../../ipfs/cid.ts';
 import { equal } from '../../../testkit/assertions.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from './streams.ts';
@@ -117,6 +120,48 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       }));
   });
 
+  test('rescue.py ends with a sentence on every file, and never gives other bytes', () =>
+    inDirectory(async (path) => {
+      const { privatePem, recipient } = await generateKeyPair();
+      const plaintext = pattern(300);
+      const sealed = await seal(backend, 'age', parseRecipients(recipient), plaintext);
+      const own = await seal(backend, 'sealpin', parseRecipients(recipient), plaintext);
+      const key = new TextEncoder().encode(privatePem);
+      const { 'car-whole': car, ...hostile } = await hostileCars(sealed);
+      const cases: Record<string, Uint8Array> = { key, sealed, own, car: car!, ...hostile };
+      const stanza = (lines: number): Uint8Array =>
+        new TextEncoder().encode(`age-encryption.org/v1\n-> X25519 a\n${`${'A'.repeat(64)}\n`.repeat(lines)}`);
+      const line = new TextEncoder().encode(`age-encryption.org/v1\n-> ${'a '.repeat(600_000)}\n`);
+      const many = new TextEncoder().encode(`age-encryption.org/v1\n${'-> a\n\n'.repeat(200_000)}`);
+      Object.assign(cases, { stanza: stanza(40_000), line, many, newline: join([Uint8Array.of(10), sealed]) });
+      Object.assign(cases, { 'key-bom': join([Uint8Array.of(0xef, 0xbb, 0xbf), key]) });
+      const foreign = ['secp384r1', 'secp256k1'].map((name) =>
+        generateKeyPairSync('ec', { namedCurve: name }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      );
+      foreign.push(generateKeyPairSync('x25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+      for (const [i, text] of foreign.entries()) cases[`key-foreign-${i}`] = Buffer.from(text);
+      const random = fc.sample(fc.nat(), { seed: 1, numRuns: 3 * (long ? 4000 : 250) });
+      const whole = { sealed, own, key, car: car! };
+      for (const [name, bytes] of Object.entries(whole))
+        for (let i = 0; i < random.length; i += 3) {
+          const [at = 0, kind = 0, value = 0] = random.slice(i, i + 3);
+          cases[`${name}-${i}`] = damaged(bytes, at % bytes.length, kind % 4, value % 256);
+        }
+      await mkdir(path('cases'));
+      for (const [name, bytes] of Object.entries(cases)) await writeFile(path(`cases/${name}`), bytes);
+      const script = joinPath(root, 'contrib/rescue.py');
+      const stdout = run('cryptography-python', ['-c', runAll, script, path('cases')]);
+      const ended = JSON.parse(new TextDecoder().decode(stdout)) as Record<string, string>;
+      expect(Object.keys(ended)).toHaveLength(Object.keys(cases).length);
+      const right = Buffer.from(plaintext).toString('hex');
+      const wrong = Object.entries(ended).filter(([, how]) => how !== right && !how.startsWith('rescue.py: '));
+      expect(wrong).toEqual([]);
+      for (const name of ['sealed', 'own', 'car', 'key-bom']) expect(ended[name], name).toBe(right);
+      const never = ['newline', 'stanza', 'line', 'many', ...foreign.map((_, i) => `key-foreign-${i}`)];
+      for (const name of [...never, ...Object.keys(hostile)]) expect(ended[name], name).toMatch(/^rescue\.py: /);
+      expect(readdirSync(path('cases')).filter((name) => /\.(?:out|part)$/.test(name))).toEqual([]);
+    }));
+
   describe('rescue.py refuses, and leaves no file', () => {
     const damages: [string, (input: Uint8Array) => Uint8Array, string, RegExp][] = [
       ['the wrong password', (input) => input, 'another', /wrong password/],
@@ -141,6 +186,29 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
   });
 });
 
+/** Runs it on every file of a directory in one process; prints how each ended, as JSON. A case that takes too long ends the process. */
+const runAll = `
+import importlib.util, json, os, signal, sys
+spec = importlib.util.spec_from_file_location("rescue", sys.argv[1])
+rescue = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(rescue)
+folder, ended = sys.argv[2], {}
+for name in sorted(os.listdir(folder)):
+    case, out = os.path.join(folder, name), os.path.join(folder, name + ".out")
+    own = ["--key", case, os.path.join(folder, "sealed")] if name.startswith("key") else ["--key", os.path.join(folder, "key"), case]
+    sys.argv = ["rescue.py", *own, out]
+    signal.alarm(30)
+    try:
+        ended[name] = rescue.failure()
+    except BaseException as error:
+        ended[name] = "not caught: " + repr(error)
+    if ended[name] is None:
+        with open(out, "rb") as file:
+            ended[name] = file.read().hex()
+        os.unlink(out)
+print(json.dumps(ended))
+`;
+
 async function ownRecipient(): Promise<string> {
   return (await generateKeyPair()).recipient;
 }
@@ -159,4 +227,66 @@ async function carFileOf(bytes: Uint8Array): Promise<Uint8Array> {
     leaves.push(carSection(cidOf('raw', await sha256(leaf)), leaf.length), leaf);
   }
   return join([carHeader(parseCid(cid)), ...leaves, ...nodes]);
+}
+
+/** One byte changed, dropped or added, or the rest cut off. */
+function damaged(bytes: Uint8Array, at: number, kind: number, value: number): Uint8Array {
+  const [before, after] = [bytes.subarray(0, at), bytes.subarray(at + 1)];
+  if (kind === 0) return bytes.with(at, value);
+  if (kind === 1) return join([before, after]);
+  if (kind === 2) return join([before, Uint8Array.of(value), bytes.subarray(at)]);
+  return before;
+}
+
+/** CARs that cost a careless reader time, memory or disk, and one that is right. */
+async function hostileCars(bytes: Uint8Array): Promise<Record<string, Uint8Array>> {
+  const varint = (number: bigint): Uint8Array => {
+    const digits: number[] = [];
+    for (let rest = number; ; rest >>= 7n) {
+      if (rest < 128n) return Uint8Array.from([...digits, Number(rest)]);
+      digits.push(Number(rest & 127n) | 128);
+    }
+  };
+  const field = (number: number, value: Uint8Array): Uint8Array =>
+    join([varint(BigInt(number * 8 + 2)), varint(BigInt(value.length)), value]);
+  const block = async (codec: 'raw' | 'dag-pb', body: Uint8Array) => {
+    const cid = cidOf(codec, await sha256(body));
+    return { cid, section: join([carSection(cid, body.length), body]) };
+  };
+  /** A node over blocks, without the sizes that a reader of ours asks for. */
+  const nodeOver = (...below: { cid: Cid }[]) =>
+    block('dag-pb', join(below.map(({ cid }) => field(2, field(1, bytesOfCid(cid))))));
+  const leaf = await block('raw', bytes);
+  const head = carHeader(leaf.cid);
+  const car = (root: { cid: Cid }, sections: Uint8Array[]): Uint8Array => join([carHeader(root.cid), ...sections]);
+
+  const chain = [leaf];
+  while (chain.length < 1500) chain.push(await nodeOver(chain.at(-1)!));
+  const doubled = [leaf];
+  while (doubled.length < 64) doubled.push(await nodeOver(doubled.at(-1)!, doubled.at(-1)!));
+  const empty = await nodeOver();
+  return {
+    'car-whole': await carFileOf(bytes),
+    'car-section-of-nothing': join([head, varint(0n)]),
+    ...Object.fromEntries([1, 35].map((length) => [`car-section-of-${length}`, join([head, varint(BigInt(length))])])),
+    'car-section-too-long': join([head, varint(2n ** 40n), new Uint8Array(50)]),
+    'car-huge-varint': join([head, new Uint8Array(100).fill(255)]),
+    'car-huge-header': join([head.subarray(0, 1).with(0, 255), new Uint8Array(12).fill(255), head.subarray(1)]),
+    'car-deep': join([
+      car(
+        chain.at(-1)!,
+        chain.map(({ section }) => section),
+      ),
+      new Uint8Array(1),
+    ]),
+    'car-doubled': car(
+      doubled.at(-1)!,
+      doubled.map(({ section }) => section),
+    ),
+    'car-empty-node': car(empty, [empty.section]),
+    'car-field-too-long': await (async () => {
+      const node = await block('dag-pb', join([varint(18n), varint(2n ** 62n)]));
+      return car(node, [node.section]);
+    })(),
+  };
 }
