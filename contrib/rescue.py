@@ -281,7 +281,7 @@ def keys_in(text, ask):
 # The header.
 
 
-def read_stanza(first, source, room):
+def read_stanza(first, source, room=MAX_HEADER):
     """The stanza that begins with the line `first`, in at most `room` bytes: name, arguments and body; and all its lines."""
     lines = bytearray(first)
     name, *arguments = first[3:-1].decode().split(" ")

@@ -269,6 +269,17 @@ describe.runIf(hasTusd())('an upload', () => {
       await expect(createUpload(overFetch(url), file, { signal })).rejects.toMatchObject({ code: 'service_answer' });
     },
   );
+
+  test.each([200, 202, 204])('takes no other answer than 201 for a created upload (%i)', async (status) => {
+    const location = `/v1/uploads/${crypto.randomUUID()}`;
+    const { url } = await faultyProxy(
+      () => service.url,
+      () => ({ kind: 'answer', status, headers: { location } }),
+    );
+    const { signal } = new AbortController();
+    const created = createUpload(overFetch(url), { bytes: 1, idempotencyKey: 'k' }, { signal });
+    await expect(created).rejects.toMatchObject({ code: 'service_answer' });
+  });
 });
 
 if (!hasTusd()) test.skip(noTusd);

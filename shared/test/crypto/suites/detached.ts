@@ -16,6 +16,7 @@ import { openFileStanza, parseFileStanza, sealFileStanza } from '../../../crypto
 import { hkdf } from '../../../crypto/backends/kdf.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
+import { seal } from './containers.ts';
 
 const fileId = '0b7ff0a2-6b3e-4a3b-9a52-6f0b7e0c1d2e';
 const chunk = 16_384;
@@ -157,6 +158,15 @@ export function detached(tool: Tool, backend: Backend): void {
       );
     },
   );
+
+  tool.test('a header that names no file opens for no file', async () => {
+    const { pkcs8, spki } = await generateKeyPair(backend);
+    const container = await seal(backend, 'sealpin', [recipientFromSpki(spki)], text('x'));
+    const mac = container.findIndex((_, at) => String.fromCharCode(...container.subarray(at, at + 5)) === '\n--- ');
+    const header = container.subarray(0, container.indexOf(10, mac + 1) + 1);
+    const identities = [identityFromPkcs8(pkcs8)];
+    await fails('header_invalid', () => openDetached(header, { fileId, identities, backend }));
+  });
 
   tool.test('a file id has 1 to 255 visible characters, and a size is a whole number', async () => {
     const fileKey = backend.random(32);
