@@ -189,7 +189,8 @@ describe('S62, S63, S65: a source that gives', () => {
 });
 
 describe('S64: a source that', () => {
-  const timeouts = { stallMs: 150, bytes: 100_000, responseMs: 150 };
+  // Long enough for the honest source on a busy machine.
+  const timeouts = { stallMs: 500, bytes: 100_000, responseMs: 500 };
   test.each([
     { title: 'never answers', handler: (() => undefined) satisfies Handler },
     {

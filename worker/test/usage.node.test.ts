@@ -55,7 +55,7 @@ describe('the use of a key', () => {
 
   it('is written once for many requests', async () => {
     const before = await owner.object.rows('key_usage');
-    for (let each = 0; each < 20; each += 1) await owner.call('/v1/account');
+    await Promise.all(Array.from({ length: 20 }, () => owner.call('/v1/account')));
     expect(await owner.object.rows('key_usage')).toEqual(before);
     expect((await usedBy(keyId))?.requests).toBe(21);
   });
