@@ -52,7 +52,10 @@ const Limits = v.strictObject({
   storedBytes: Bytes,
 });
 
-/** An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. */
+/**
+ * An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. `signer`: the public half of what it
+ * signs URLs with, where the service knows it.
+ */
 export const BackupKey = v.strictObject({
   id: KeyId,
   hash: Hash,
@@ -63,6 +66,7 @@ export const BackupKey = v.strictObject({
   createdBy: v.nullable(KeyId),
   revokedAt: v.nullable(Time),
   sealed: v.nullable(Base64),
+  signer: v.optional(v.nullable(Base64)),
   limits: v.nullable(Limits),
 });
 export type BackupKey = v.InferOutput<typeof BackupKey>;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { BackupPage, EventList, NewApiKeyResponse, RestoredPage, Share, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
-import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, askNode, newOwner, type Owner } from './stored-state.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 
@@ -21,7 +21,9 @@ const secretName = 'the-name-that-nobody-sees.txt';
 
 const operator = (service: Service): Client => client(service.url, adminToken);
 const path = (id: string, query = ''): string => `/v1/accounts/${id}/backup${query}`;
-const put = (page: unknown, id = owner.id): Promise<Response> => operator(after).json(path(id), page, 'PUT');
+const restore = (service: Service, page: unknown, id: string, token = restoreToken): Promise<Response> =>
+  operator(service)(path(id), { method: 'PUT', headers: { 'Sealpin-Restore': token }, body: JSON.stringify(page) });
+const put = (page: unknown, id = owner.id): Promise<Response> => restore(after, page, id);
 
 /** What pages have of everything but the account. */
 const listed = (of: readonly BackupPage[]): unknown[][] => [
@@ -171,7 +173,7 @@ describe('a restoration', () => {
     expect(await problemOf(put(pages[1]))).toEqual([409, 'conflict']);
     expect(await problemOf(operator(after)(`/v1/accounts/${owner.id}`))).toEqual([404, 'not_found']);
     // The service has this account already.
-    const there = operator(before).json(path(owner.id), first, 'PUT');
+    const there = restore(before, first, owner.id);
     expect(await problemOf(there)).toEqual([409, 'conflict']);
   });
 
