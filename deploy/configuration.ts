@@ -2,6 +2,7 @@
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
 import {
+  backupDays,
   maxFileBytes,
   maxUploadBytes,
   rateLimitOf,
@@ -83,6 +84,7 @@ const parsers: Record<string, (env: Env) => unknown> = {
   MAX_FILE_BYTES: maxFileBytes,
   UPLOAD_IDLE_SECONDS: uploadIdleMs,
   RECOVERY_DAYS: recoveryDays,
+  BACKUP_DAYS: backupDays,
   'SHARE_MAX_DAYS and SHARE_MAX_OPENS': shareMaxima,
   KEY_LIMIT_POLICY: (env) => rateLimitOf(env, 'account'),
   ADDRESS_LIMIT_POLICY: (env) => rateLimitOf(env, 'address'),

@@ -49,6 +49,7 @@ describe('the configuration', () => {
     [{ MAX_FILE_BYTES: '0' }, 'MAX_FILE_BYTES is not'],
     [{ UPLOAD_IDLE_SECONDS: '-1' }, 'UPLOAD_IDLE_SECONDS is not'],
     [{ RECOVERY_DAYS: 'x' }, 'RECOVERY_DAYS is not'],
+    [{ BACKUP_DAYS: '3651' }, 'BACKUP_DAYS is not'],
     [{ SHARE_MAX_OPENS: 'x' }, 'SHARE_MAX_OPENS is not'],
     [{ KEY_LIMIT_POLICY: '600/30' }, 'KEY_LIMIT_POLICY is not'],
     [{ ADDRESS_LIMIT_POLICY: '60' }, 'ADDRESS_LIMIT_POLICY is not'],
