@@ -156,6 +156,7 @@ describe('the flags', () => {
       folder: undefined,
       config: '/srv/a.toml',
       adminTokenFile: '/srv/admin-token.txt',
+      metricsTokenFile: '/srv/metrics-token.txt',
       url: 'https://files.acme.org',
       kuboUrl: undefined,
       name: undefined,

@@ -11,6 +11,9 @@ import { ShareStatus } from './shares-shapes.ts';
 /** The name of the format of a page. One that older services could not restore gets another. */
 export const backupFormat = 'sealpin-account-backup/v1';
 
+/** The header in which a restoration shows the `RESTORE_TOKEN`. */
+export const restoreHeader = 'Sealpin-Restore';
+
 const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 

@@ -1,5 +1,6 @@
 /** The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow. */
 import type { MiddlewareHandler } from 'hono';
+import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
@@ -26,9 +27,6 @@ export function tokenOnly(name: TokenName): MiddlewareHandler<App> {
 export async function requireRestoreToken(c: Ctx): Promise<void> {
   await requireToken(c, 'RESTORE_TOKEN', c.req.header(restoreHeader), `${restoreHeader}:`);
 }
-
-/** The header with the `RESTORE_TOKEN`. */
-export const restoreHeader = 'Sealpin-Restore';
 
 /**
  * Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing

@@ -78,10 +78,14 @@ export class SignedRequests extends RpcTarget {
   #verify<M extends SignedClaims['method']>(text: string, method: M): Result<Verified<M>> {
     const { signerOf, authorize, now } = this.#o;
     const token = parseSignedToken(text);
-    if (token?.alg === 'HS256') return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
+    if (token?.alg === 'HS256')
+      return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
     const key = token && signerOf(token.keyId);
     if (key?.signer === null)
-      return err('unauthorized', 'the API key of this URL is from an earlier version: send GET /v1/account with it once');
+      return err(
+        'unauthorized',
+        'the API key of this URL is from an earlier version: send GET /v1/account with it once',
+      );
     const isGenuine = token !== undefined && isSignedBy(key?.signer ?? noSigner, token);
     if (token === undefined || key === undefined || !isGenuine)
       return err('unauthorized', 'the signature of the URL is wrong, or its API key was revoked or has expired');

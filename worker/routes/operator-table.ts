@@ -16,10 +16,10 @@ import {
   KeyChanges,
   KeyId,
   RestoredPage,
+  restoreHeader,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from './accounts.ts';
-import { restoreHeader } from '../auth/operator.ts';
 import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';

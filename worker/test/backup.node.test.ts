@@ -185,7 +185,8 @@ describe('a receipt', () => {
         await jsonOf<ShareReceipt>(call(`/v1/shares/${share.id}`, { method: 'DELETE' })),
       ];
     };
-    for (const receipt of await receiptOf()) expect([receipt.backups, receipt.recoverableUntil]).toEqual([undefined, undefined]);
+    for (const receipt of await receiptOf())
+      expect([receipt.backups, receipt.recoverableUntil]).toEqual([undefined, undefined]);
     await backUp(before, id, 100);
     for (const receipt of await receiptOf())
       expect([receipt.backups, receipt.recoverableUntil]).toEqual(['unknown', undefined]);
@@ -205,7 +206,9 @@ describe('a receipt', () => {
     ] as const)
       expect(recoverable({ RECOVERY_DAYS, BACKUP_DAYS } as Env, backedUp, 0)).toEqual(said);
     for (const BACKUP_DAYS of ['-1', '1.5', '3651', 'a', ' 1', '1e2'])
-      expect(() => recoverable({ BACKUP_DAYS } as Env, true)).toThrow(expect.objectContaining({ code: 'misconfigured' }));
+      expect(() => recoverable({ BACKUP_DAYS } as Env, true)).toThrow(
+        expect.objectContaining({ code: 'misconfigured' }),
+      );
   });
 });
 

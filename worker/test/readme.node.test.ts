@@ -29,7 +29,8 @@ function has(program: string): boolean {
 // sign-url.py needs a package that Debian's own Python may lack.
 const python = pathOf('cryptography-python');
 const runnable = has('curl') && has('bash') && python !== undefined;
-if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1') throw new Error('curl, bash and .ci/cryptography are needed');
+if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1')
+  throw new Error('curl, bash and .ci/cryptography are needed');
 
 const manual = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8');
 

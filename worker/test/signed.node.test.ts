@@ -310,7 +310,12 @@ describe('who signs', () => {
     const [row] = await owner.object.rows('api_key');
     const hash = Buffer.from(row?.['hash'] as string, 'hex');
     const isStored = (value: unknown) => typeof value === 'string' || value instanceof ArrayBuffer;
-    const stored = [hash, ...Object.values(row ?? {}).filter(isStored).map((value) => Buffer.from(value as ArrayBuffer))];
+    const stored = [
+      hash,
+      ...Object.values(row ?? {})
+        .filter(isStored)
+        .map((value) => Buffer.from(value as ArrayBuffer)),
+    ];
     const claims = { exp: inSeconds(60), file: file.fileId, method: 'GET' };
     const kid = hash.toString('hex').slice(0, 16);
     const header = { alg: 'EdDSA', kid };

@@ -61,5 +61,7 @@ export function parseSignedToken(text: string): SignedToken | undefined {
 /** Whether a token was signed by the holder of the API key with this public half. */
 export function isSignedBy(signer: Uint8Array, { alg, signed, signature }: SignedToken): boolean {
   // Of what RFC 8032 leaves open, the strict reading: one signature for one text.
-  return alg === 'EdDSA' && signature.length === 64 && ed25519.verify(signature, utf8(signed), signer, { zip215: false });
+  return (
+    alg === 'EdDSA' && signature.length === 64 && ed25519.verify(signature, utf8(signed), signer, { zip215: false })
+  );
 }
