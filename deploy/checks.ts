@@ -1,16 +1,20 @@
 /** What `doctor` looks at, as checks that each end in a line. */
 import packageJson from '../package.json' with { type: 'json' };
+import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { errorMessage, hintOf } from './finding.ts';
 import type { Finding } from './finding.ts';
 import {
+  faultIn,
   faultsOf,
   kvTitle,
   loopbackAddresses,
   neededSecrets,
   originsOf,
   pinning,
+  unencrypted,
   type Configuration,
 } from './configuration.ts';
+import { restoreSecret } from './service-restore.ts';
 import { takesBlocks } from '../worker/pinning/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
 import { accountsOf, kvNamespaces, secretNames, type Wrangler } from './wrangler.ts';
@@ -97,12 +101,21 @@ function secretFindings(configuration: Configuration, present: readonly string[]
     return [];
   }
   const missing = needed.filter((name) => !present.includes(name));
-  if (missing.length === 0) return [{ ok: true, what: `secrets ${needed.join(', ')}` }];
-  return missing.map((name) => ({
+  const findings: Finding[] = missing.map((name) => ({
     ok: false,
     what: `the secret ${name} is not set`,
     todo: `run npm run setup, or npx wrangler secret put ${name}`,
   }));
+  if (missing.length === 0) findings.push({ ok: true, what: `secrets ${needed.join(', ')}` });
+  if (!present.includes('METRICS_TOKEN'))
+    findings.push({ ok: undefined, what: 'METRICS_TOKEN is not set: the service has no metrics' });
+  if (present.includes(restoreSecret))
+    findings.push({
+      ok: false,
+      what: `${restoreSecret} is set: whoever has it and the operator’s token can put any rows into a lost account`,
+      todo: `when no restoration runs: npx wrangler secret delete ${restoreSecret}`,
+    });
+  return findings;
 }
 
 /** Each pinning service: that it responds and takes its token, and a small file there and back. */
@@ -116,6 +129,8 @@ export async function checkPinning({
   } catch {
     return [];
   }
+  const open = faultsAt(unencrypted(configuration.vars), 'the token of a pinning service');
+  if (open.length > 0) return open;
   const unknown = names.filter((name) => secretOf(name) === undefined);
   if (unknown.length > 0)
     return [
@@ -153,6 +168,8 @@ export async function checkPinning({
 export async function checkService(subject: Subject): Promise<Finding[]> {
   const { url } = subject;
   if (url === undefined) return [{ ok: undefined, what: 'deployed service: not tried; name its address with --url' }];
+  const open = faultsAt([new URL(url)], 'the operator’s token');
+  if (open.length > 0) return open;
   const health = await ask(`${url}/v1/health`);
   if ('finding' in health) return [health.finding];
   const { version, status } = (await jsonOf(health.response)) as { version?: string; status?: string };
@@ -180,6 +197,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
           todo: 'npm run deploy',
         },
     await checkOperator(subject, url),
+    ...(await checkMetrics(subject, url)),
     await checkCors(subject, url),
   ];
 }
@@ -201,6 +219,26 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
     todo:
       status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
   };
+}
+
+/** The token for metrics, where it is at hand: a service may have none. */
+async function checkMetrics({ secretOf }: Subject, url: string): Promise<Finding[]> {
+  const token = secretOf('METRICS_TOKEN');
+  if (token === undefined) return [];
+  const asked = await ask(`${url}/v1/metrics`, { Authorization: `Bearer ${token}` });
+  if ('finding' in asked) return [asked.finding];
+  const { status } = asked.response;
+  await asked.response.body?.cancel();
+  if (status === 200) return [{ ok: true, what: 'the token for metrics reads them' }];
+  const todo = 'put the same token with npx wrangler secret put METRICS_TOKEN';
+  return [{ ok: false, what: `the token for metrics: ${url} responds with ${status}`, todo }];
+}
+
+/** The addresses to which a secret would go unencrypted: nothing is sent there. */
+function faultsAt(urls: readonly URL[], secret: string): Finding[] {
+  return urls
+    .flatMap((url) => faultIn(() => refuseUnencrypted(url, secret)))
+    .map((fault) => ({ ok: false as const, ...fault }));
 }
 
 /** No page has this origin. */

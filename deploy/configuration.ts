@@ -1,7 +1,9 @@
 /** The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it. */
 import { unstable_readConfig as readConfig } from 'wrangler';
+import { isLoopback } from '../client/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
 import {
+  backupDays,
   maxFileBytes,
   maxUploadBytes,
   rateLimitOf,
@@ -83,6 +85,7 @@ const parsers: Record<string, (env: Env) => unknown> = {
   MAX_FILE_BYTES: maxFileBytes,
   UPLOAD_IDLE_SECONDS: uploadIdleMs,
   RECOVERY_DAYS: recoveryDays,
+  BACKUP_DAYS: backupDays,
   'SHARE_MAX_DAYS and SHARE_MAX_OPENS': shareMaxima,
   KEY_LIMIT_POLICY: (env) => rateLimitOf(env, 'account'),
   ADDRESS_LIMIT_POLICY: (env) => rateLimitOf(env, 'address'),
@@ -136,7 +139,7 @@ function pinningFaults(vars: Record<string, string>): Fault[] {
   const count = pinning(vars, () => 'token').length;
   const wanted = Number(vars['REPLICAS'] ?? 1);
   const placeholders = addressesOf(vars).filter(({ hostname }) => isReserved(hostname));
-  const open = addressesOf(vars).filter(({ protocol, hostname }) => protocol === 'http:' && !isLoopback(hostname));
+  const open = unencrypted(vars);
   return [
     ...placeholders.map(({ href }) => ({
       what: `PINNING_SERVICES has the placeholder ${href}`,
@@ -152,7 +155,8 @@ function pinningFaults(vars: Record<string, string>): Fault[] {
   ];
 }
 
-function faultIn(parse: () => unknown): Fault[] {
+/** What a function refuses, as a fault. */
+export function faultIn(parse: () => unknown): Fault[] {
   try {
     parse();
     return [];
@@ -171,8 +175,8 @@ function faultIn(parse: () => unknown): Fault[] {
 function addressesOf(vars: Record<string, string>): URL[] {
   const found: URL[] = [];
   JSON.parse(vars['PINNING_SERVICES'] ?? '[]', (_name, value: unknown) => {
-    const url = typeof value === 'string' && /^https?:/.test(value) ? URL.parse(value) : null;
-    if (url !== null) found.push(url);
+    const url = typeof value === 'string' ? URL.parse(value) : null;
+    if (url !== null && /^https?:$/.test(url.protocol)) found.push(url);
     return value;
   });
   return found;
@@ -183,15 +187,15 @@ function isReserved(host: string): boolean {
   return /(^|\.)(example|invalid|test)$|(^|\.)example\.(com|net|org)$/.test(host);
 }
 
-/** An address of this machine, which no Worker reaches. */
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || host.startsWith('127.');
+/** The addresses to which a token would go in the clear. */
+export function unencrypted(vars: Record<string, string>): URL[] {
+  return addressesOf(vars).filter((url) => url.protocol === 'http:' && !isLoopback(url));
 }
 
-/** The addresses of pinning services on this machine. */
+/** The addresses of pinning services on this machine, which no Worker reaches. */
 export function loopbackAddresses({ vars }: Configuration): string[] {
   return addressesOf(vars)
-    .filter(({ hostname }) => isLoopback(hostname))
+    .filter((url) => isLoopback(url))
     .map(({ href }) => href);
 }
 

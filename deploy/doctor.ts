@@ -22,7 +22,10 @@ export async function doctor(options: Options, { env, print }: Context): Promise
     configuration,
     wrangler: wranglerWith(options.config, env),
     url: options.url ?? (configuration.domain && `https://${configuration.domain}`),
-    secretOf: (name) => env[name] || (name === 'ADMIN_TOKEN' ? tokenIn(options.adminTokenFile) : undefined),
+    secretOf: (name) => {
+      const file = { ADMIN_TOKEN: options.adminTokenFile, METRICS_TOKEN: options.metricsTokenFile }[name];
+      return env[name] || (file === undefined ? undefined : tokenIn(file));
+    },
   };
   const findings: Finding[] = [versions(), ...checkConfiguration(subject)];
   for (const check of [checkCloudflare(subject), checkPinning(subject), checkService(subject)])

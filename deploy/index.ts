@@ -3,33 +3,43 @@ import { visible } from '../cli/terminal/output.ts';
 import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { backup } from './service-backup.ts';
 import { doctor, tokenIn, type Context } from './doctor.ts';
-import { operatorApi, type OperatorApi } from './operator-api.ts';
+import { operatorApi } from './operator-api.ts';
 import { parseOptions, type CommandName, type Options } from './options.ts';
-import { restore } from './service-restore.ts';
+import { restoreService } from './service-restore.ts';
 import { setup } from './setup.ts';
+import { wranglerWith } from './wrangler.ts';
 
-/** The client of the service that `--url` names. @throws usage without the operator's token */
-function apiOf({ url = '', adminTokenFile }: Options, { env }: Context): OperatorApi {
+/** The operator's token. @throws usage */
+function tokenOf({ adminTokenFile }: Options, { env }: Context): string {
   const token = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
   if (token === undefined)
     throw new SealpinError('usage', 'the operator’s token is missing', {
       hint: 'set ADMIN_TOKEN in the environment, or name the file with --admin-token-file',
     });
-  return operatorApi(url, token);
+  return token;
 }
 
 const commands: Record<CommandName, (options: Options, context: Context) => Promise<number>> = {
   setup,
   doctor,
-  backup: (o, context) => backup(apiOf(o, context), o.url ?? '', o.folder ?? '', context),
-  restore: (o, context) => restore(apiOf(o, context), o.folder ?? '', context),
+  backup: (o, context) => {
+    const { url = '', folder = '' } = o;
+    return backup(operatorApi(url, tokenOf(o, context)), url, folder, context);
+  },
+  restore: (o, context) => {
+    const { url = '', folder = '' } = o;
+    const wrangler = wranglerWith(o.config, context.env);
+    return restoreService({ url, token: tokenOf(o, context), wrangler }, folder, context);
+  },
 };
 
 const [command = '', ...args] = process.argv.slice(2);
 const interrupted = new AbortController();
-process.once('SIGINT', () => interrupted.abort());
 try {
   const name = Object.hasOwn(commands, command) ? (command as CommandName) : 'doctor';
+  // A restoration has something to undo. The others end by themselves.
+  for (const signal of name === 'restore' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'])
+    process.once(signal, () => interrupted.abort(new SealpinError('interrupted')));
   const options = parseOptions(name, args, process.env['INIT_CWD'] ?? process.cwd());
   process.exitCode = await commands[name](options, {
     env: process.env,

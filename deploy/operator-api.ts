@@ -1,6 +1,7 @@
 /** Requests to a service with the operator's token. */
 import type * as v from 'valibot';
-import { parseResponse, Problem } from '../shared/api.ts';
+import { refuseUnencrypted } from '../cli/remote/client.ts';
+import { parseResponse, Problem, restoreHeader } from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 
 /** How long a response may take: a page of a backup asks the pinning service for each of its files. */
@@ -13,18 +14,32 @@ export type OperatorApi = {
   put<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
 };
 
-/** Makes a client. @throws on each call: the code of the service's problem, service_unreachable, service_answer */
-export function operatorApi(url: string, token: string): OperatorApi {
+/** What requests carry besides the operator's token, and what ends them. */
+type Options = { restoreToken?: string; signal?: AbortSignal };
+
+/**
+ * Makes a client.
+ * @throws usage where the token would be sent unencrypted; on each call: the code of the service's problem, service_unreachable,
+ *   service_answer, and the reason of the signal
+ */
+export function operatorApi(url: string, token: string, { restoreToken, signal }: Options = {}): OperatorApi {
+  refuseUnencrypted(new URL(url), 'the operator’s token');
+  const headers = {
+    Authorization: `Bearer ${token}`,
+    'Content-Type': 'application/json',
+    ...(restoreToken !== undefined && { [restoreHeader]: restoreToken }),
+  };
   async function send<S extends v.GenericSchema>(path: string, init: RequestInit, shape: S): Promise<v.InferOutput<S>> {
     let response: Response;
     try {
       response = await fetch(`${url}${path}`, {
         ...init,
-        headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+        headers,
         redirect: 'manual',
-        signal: AbortSignal.timeout(responseMs),
+        signal: AbortSignal.any([AbortSignal.timeout(responseMs), ...(signal === undefined ? [] : [signal])]),
       });
     } catch (cause) {
+      signal?.throwIfAborted();
       throw new SealpinError('service_unreachable', `${url} does not respond`, { hint: 'check --url', cause });
     }
     const body: unknown = await response.json().catch(() => undefined);

@@ -1,7 +1,8 @@
 /** The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a machine see those. */
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../cli/local/package-root.ts';
+import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 /** How the commands are used. */
@@ -11,7 +12,7 @@ npm run doctor -- [--url <https://…>]
 npm run backup -- --url <https://…> <folder>
 npm run restore -- --url <https://…> <folder>
 all: [--config <wrangler.toml>] [--admin-token-file <path>]
-KUBO_TOKEN and ADMIN_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
+KUBO_TOKEN, ADMIN_TOKEN and METRICS_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
 
 /** The flags, with absolute paths. */
 export type Options = {
@@ -19,6 +20,8 @@ export type Options = {
   folder: string | undefined;
   config: string;
   adminTokenFile: string;
+  /** Beside the operator's. */
+  metricsTokenFile: string;
   /** Origin of the deployed service. */
   url: string | undefined;
   kuboUrl: string | undefined;
@@ -60,10 +63,12 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     throw new SealpinError('usage', '--domain is not a host name', {
       hint: 'write it without https://, such as files.acme.org',
     });
+  const adminTokenFile = resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt');
   return {
     folder: folder === undefined ? undefined : resolve(cwd, folder),
     config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
-    adminTokenFile: resolve(cwd, values['admin-token-file'] ?? 'admin-token.txt'),
+    adminTokenFile,
+    metricsTokenFile: join(dirname(adminTokenFile), 'metrics-token.txt'),
     url: values.url === undefined ? undefined : addressOf('--url', values.url).origin,
     kuboUrl: values['kubo-url'] === undefined ? undefined : addressOf('--kubo-url', values['kubo-url']).href,
     name,
@@ -73,12 +78,13 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   };
 }
 
-/** The address in a flag or an answer. @param what it is, for the message @throws usage */
+/** The address in a flag or an answer, to which a token goes. @param what it is, for the message @throws usage */
 export function addressOf(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new SealpinError('usage', `${what} is not an https: address without a password`, {
       hint: 'write all of it, such as https://kubo.example.com',
     });
+  refuseUnencrypted(url, what === '--url' ? 'the operator’s token' : 'the token of the Kubo');
   return url;
 }

@@ -1,20 +1,62 @@
 /** `npm run restore`: the accounts of a backup into a service that does not have them. It can be repeated. */
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import * as v from 'valibot';
-import { RestoredPage } from '../shared/api.ts';
+import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
 import type { Context } from './doctor.ts';
-import type { OperatorApi } from './operator-api.ts';
+import { operatorApi, type OperatorApi } from './operator-api.ts';
+import { reasonOf, type Wrangler } from './wrangler.ts';
 
-/** Restores a backup. @returns the exit code: 1 where bytes of files are missing @throws usage, and what the service responds */
-export async function restore(api: OperatorApi, dir: string, { print }: Context): Promise<number> {
+/** The secret without which a service restores nothing. */
+export const restoreSecret = 'RESTORE_TOKEN';
+
+/** How long a secret may take to reach the service, and between two requests that ask whether it has, in ms. */
+const arrivalMs = 60_000;
+const pauseMs = 1000;
+
+/** A service, and the wrangler that sets its secrets. */
+type Target = { url: string; token: string; wrangler: Wrangler };
+
+/**
+ * Restores a backup with a `RESTORE_TOKEN` that the service has for that time only: it is deleted after a failure and a signal, too.
+ * @returns the exit code, as of `restore` @throws usage, service_unreachable, interrupted, and what the service responds
+ */
+export async function restoreService({ url, token, wrangler }: Target, dir: string, context: Context): Promise<number> {
+  const { signal, print } = context;
+  await manifestIn(dir);
+  await operatorApi(url, token, { signal }).get('/v1/accounts?limit=1', AccountList);
+  const restoreToken = randomBytes(32).toString('hex');
+  let exit: number;
+  let isDeleted = false;
+  try {
+    print(`  wrangler sets ${restoreSecret} …`);
+    const { ok, stderr } = await wrangler(['secret', 'put', restoreSecret], restoreToken);
+    signal.throwIfAborted();
+    if (!ok) throw new SealpinError('service_unreachable', `wrangler secret put failed: ${reasonOf(stderr)}`);
+    exit = await restore(operatorApi(url, token, { restoreToken, signal }), dir, context);
+  } finally {
+    const { ok, stderr } = await wrangler(['secret', 'delete', restoreSecret]);
+    isDeleted = ok;
+    print(
+      ok
+        ? `  wrangler deleted ${restoreSecret}`
+        : `✗ ${restoreSecret} may still be set: ${reasonOf(stderr)}\n  → npx wrangler secret delete ${restoreSecret}`,
+    );
+  }
+  return isDeleted ? exit : 1;
+}
+
+/** Restores a backup. @returns the exit code: 1 where bytes of files are missing @throws usage, interrupted, and what the service responds */
+export async function restore(api: OperatorApi, dir: string, { print, signal }: Context): Promise<number> {
   const { accounts } = await manifestIn(dir);
   let missing = 0;
   for (const account of accounts) {
-    const unpinned = await restoreAccount(api, account, dir);
+    const unpinned = await restoreAccount(api, account, dir, signal);
     if (unpinned === undefined) print(`– ${account} is there already, and stays as it is`);
     else
       print(`${unpinned.length === 0 ? '✓' : '✗'} ${account}${unpinned.map((id) => `\n  → no bytes: ${id}`).join('')}`);
@@ -38,14 +80,19 @@ async function manifestIn(dir: string): Promise<Manifest> {
 }
 
 /** @returns the IDs of files without bytes; undefined where the service has the account */
-async function restoreAccount(api: OperatorApi, account: string, dir: string): Promise<string[] | undefined> {
+async function restoreAccount(
+  api: OperatorApi,
+  account: string,
+  dir: string,
+  signal: AbortSignal,
+): Promise<string[] | undefined> {
   const file = await open(join(dir, fileName(account)));
   const unpinned: string[] = [];
   try {
     let isFirst = true;
     for await (const line of file.readLines()) {
       try {
-        unpinned.push(...(await api.put(`/v1/accounts/${account}/backup`, line, RestoredPage)).unpinned);
+        unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
       } catch (error) {
         // Where it was being restored, its first page would be taken again. Another SERVICE_ID has a hint.
         if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
@@ -57,4 +104,17 @@ async function restoreAccount(api: OperatorApi, account: string, dir: string): P
     await file.close();
   }
   return unpinned;
+}
+
+/** Sends a page, again while the service does not know the token yet that was set for it. */
+async function putPage(api: OperatorApi, account: string, page: string, signal: AbortSignal): Promise<RestoredPage> {
+  for (let left = arrivalMs / pauseMs; ; left -= 1) {
+    try {
+      return await api.put(`/v1/accounts/${account}/backup`, page, RestoredPage);
+    } catch (error) {
+      if (left === 0 || !(isSealpinError(error, 'not_found') || isSealpinError(error, 'unauthorized'))) throw error;
+      await delay(pauseMs);
+      signal.throwIfAborted();
+    }
+  }
 }

@@ -52,12 +52,17 @@ export async function setup(options: Options, context: Context): Promise<number>
   if (await editConfiguration(options.config, { ...changes, ...(kvId !== undefined && { kvId }) }))
     print(`✓ wrote ${options.config}`);
   const url = await deploy(wrangler, print);
-  const admin = present.includes('ADMIN_TOKEN') ? undefined : await adminToken(options, context);
-  await putSecrets(wrangler, { ...secrets, ...(admin !== undefined && { ADMIN_TOKEN: admin }) }, print);
+  const tokens: Record<string, string> = {};
+  for (const [name, path] of [
+    ['ADMIN_TOKEN', options.adminTokenFile],
+    ['METRICS_TOKEN', options.metricsTokenFile],
+  ] as const)
+    if (!present.includes(name)) tokens[name] = await newToken(name, path, context);
+  await putSecrets(wrangler, { ...secrets, ...tokens }, print);
   print('');
   const { domain } = readConfiguration(options.config);
   const address = options.url ?? (domain === undefined ? url : `https://${domain}`);
-  const checked = { ...context, env: { ...env, ...secrets, ...(admin !== undefined && { ADMIN_TOKEN: admin }) } };
+  const checked = { ...context, env: { ...env, ...secrets, ...tokens } };
   const exit = await doctor({ ...options, url: address }, checked);
   const token = checked.env['ADMIN_TOKEN'] || tokenIn(options.adminTokenFile);
   if (exit === 0 && address !== undefined && token !== undefined)
@@ -182,13 +187,13 @@ async function deploy(wrangler: Wrangler, print: Context['print']): Promise<stri
   return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];
 }
 
-/** The operator's token: the one in the file, or a new one, which is in the file before it is anywhere else. */
-async function adminToken({ adminTokenFile }: Options, { env, print }: Context): Promise<string> {
-  const known = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
+/** A token of the operator's: the one in the file, or a new one, which is in the file before it is anywhere else. */
+async function newToken(name: string, path: string, { env, print }: Context): Promise<string> {
+  const known = env[name] || tokenIn(path);
   if (known !== undefined) return known;
   const token = randomBytes(32).toString('hex');
-  await (await newSecretFile(adminTokenFile, '--admin-token-file', token.length)).fill(token);
-  print(`✓ the operator’s token is in ${adminTokenFile}: keep it, Cloudflare does not show it again`);
+  await (await newSecretFile(path, '--admin-token-file', token.length)).fill(token);
+  print(`✓ the ${name} is in ${path}: keep it, Cloudflare does not show it again`);
   return token;
 }
 

@@ -11,6 +11,10 @@ import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
 export const adminToken = 'operator-of-the-tests';
+/** The token of its metrics. */
+export const metricsToken = 'metrics-of-the-tests';
+/** The token that a restoration needs besides. */
+export const restoreToken = 'restoring-of-the-tests';
 /** The token of its IPFS node. */
 export const rpcToken = 'rpc-token-of-the-tests';
 
@@ -76,6 +80,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
     bindings: {
       ADMIN_TOKEN: adminToken,
+      METRICS_TOKEN: metricsToken,
+      RESTORE_TOKEN: restoreToken,
       KUBO_TOKEN: rpcToken,
       PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
       RECOVERY_DAYS: '0',

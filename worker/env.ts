@@ -21,9 +21,12 @@ export type Env = {
   PUBLIC_GATEWAY?: string;
   CORS_ORIGINS?: string;
   RECOVERY_DAYS?: string;
+  BACKUP_DAYS?: string;
   SHARE_MAX_DAYS?: string;
   SHARE_MAX_OPENS?: string;
   ADMIN_TOKEN?: string;
+  METRICS_TOKEN?: string;
+  RESTORE_TOKEN?: string;
 };
 
 /**
@@ -115,6 +118,22 @@ export function recoveryDays(env: Env): number {
   if (!/^[0-9]{1,4}$/.test(text))
     throw new SealpinError('misconfigured', 'RECOVERY_DAYS is not a whole number of days');
   return Number(text);
+}
+
+/** The most that `BACKUP_DAYS` may be: ten years. */
+const maxBackupDays = 3650;
+
+/**
+ * Days for which backups of the operator's are kept (`BACKUP_DAYS`); undefined where the operator does not say.
+ * @throws misconfigured when the variable is not a whole number of days
+ */
+export function backupDays(env: Env): number | undefined {
+  const text = env.BACKUP_DAYS ?? '';
+  if (text === '') return undefined;
+  const days = Number(text);
+  if (!/^[0-9]{1,4}$/.test(text) || days > maxBackupDays)
+    throw new SealpinError('misconfigured', `BACKUP_DAYS is not a whole number from 0 to ${maxBackupDays}`);
+  return days;
 }
 
 /** What a share may have at most where the operator does not say. */

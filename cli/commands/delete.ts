@@ -115,7 +115,8 @@ function receiptText(receipt: Receipt, what: string): string[] {
     ...(scheduled === '' ? [] : [`will be unpinned at: ${scheduled}`]),
     ...(receipt.recoverableUntil === undefined
       ? []
-      : [`the platform operator could restore the key until ${receipt.recoverableUntil}`]),
+      : [`the operator could restore the key until ${receipt.recoverableUntil}`]),
+    ...(receipt.backups === undefined ? [] : ['the operator has backups, and does not say for how long']),
   ];
 }
 

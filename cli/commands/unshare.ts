@@ -23,7 +23,7 @@ export const command = defineCommand({
         if (!isSealpinError(error, 'not_found')) throw error;
         throw new SealpinError('not_found', 'the account has no share with this ID', { hint: 'see: sealpin shares' });
       });
-    const { opened, record, recoverableUntil } = receipt;
+    const { opened, record, recoverableUntil, backups } = receipt;
     output.note(
       record === 'destroyed'
         ? `took back ${id}: ${openedText(opened ?? 0)}`
@@ -31,6 +31,7 @@ export const command = defineCommand({
     );
     if (recoverableUntil !== undefined)
       output.note(`the operator could restore the record until ${recoverableUntil.slice(0, 10)}`);
+    if (backups !== undefined) output.note('the operator has backups, and does not say for how long');
     await output.result(receipt, []);
   },
 });

@@ -162,6 +162,7 @@ function workerVars(
 ): Record<string, string> {
   return {
     ADMIN_TOKEN: secrets.adminToken,
+    METRICS_TOKEN: secrets.metricsToken,
     PINNING_SERVICES: JSON.stringify(pinningServices(nodeUrl, kubo)),
     IPFS_TOKEN: secrets.rpcToken,
     KUBO_TOKEN: kubo?.token ?? '',

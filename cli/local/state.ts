@@ -20,6 +20,7 @@ const version = 1;
 export type Secrets = {
   v: 1;
   adminToken: string;
+  metricsToken: string;
   rpcToken: string;
   serviceId: string;
   account?: string;
@@ -122,11 +123,16 @@ async function writeState(path: string, value: Secrets | Run | KuboMark): Promis
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
   const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
-  if (found?.serviceId !== undefined) return found;
+  if (found?.serviceId !== undefined && found.metricsToken !== undefined) return found;
   const token = () => randomBytes(32).toString('base64url');
   const secrets: Secrets = {
-    ...(found ?? { v: 1, adminToken: token(), rpcToken: token() }),
+    v: 1,
+    adminToken: token(),
+    metricsToken: token(),
+    rpcToken: token(),
     serviceId: randomBytes(16).toString('hex'),
+    // What earlier versions wrote, and lacks some of them, stays.
+    ...found,
   };
   await writeState(path, secrets);
   return secrets;

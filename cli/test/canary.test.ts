@@ -72,7 +72,7 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   expect(await readdir(directory)).not.toContain('wrong.out');
   expect(await readFile(join(directory, 'out'), 'utf8')).toBe(plaintext);
 
-  const { apiKey, adminToken, rpcToken } = JSON.parse(
+  const { apiKey, adminToken, metricsToken, rpcToken } = JSON.parse(
     await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8'),
   ) as Record<string, string>;
   const pem = (text: string): string => text.split('\n').find((line) => line.length === 64)!;
@@ -82,6 +82,7 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
     plaintext,
     apiKey: apiKey!,
     adminToken: adminToken!,
+    metricsToken: metricsToken!,
     rpcToken: rpcToken!,
     bytes: 'canary-bytes',
     privateKey: pem(await readFile(join(local.dataDir, 'private.key'), 'utf8')),

@@ -8,7 +8,7 @@ import { connect, receive } from '../../client/index.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
 import { isSealpinError } from '../../shared/errors.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, restoreToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { backup } from '../service-backup.ts';
 import { operatorApi } from '../operator-api.ts';
@@ -122,7 +122,7 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     await kubo.start();
 
     const wrong = await startEmpty('another-name');
-    expect(await refusal(restore(operatorApi(wrong.url, adminToken), dir, context))).toEqual([
+    expect(await refusal(restore(operatorApi(wrong.url, adminToken, { restoreToken }), dir, context))).toEqual([
       'conflict',
       expect.stringContaining('name of another service'),
       expect.stringContaining('SERVICE_ID to "whole-service"'),
@@ -130,7 +130,7 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     await wrong.close();
     services = [];
     const second = await startEmpty();
-    const api = operatorApi(second.url, adminToken);
+    const api = operatorApi(second.url, adminToken, { restoreToken });
     context.lines.length = 0;
     expect([await restore(api, dir, context), context.lines]).toEqual([
       0,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { adminToken, metricsToken, startService, type Service } from '../../testkit/service.ts';
 import { checkPinning, checkService } from '../checks.ts';
 import type { Configuration } from '../configuration.ts';
 import { linesOf } from '../finding.ts';
@@ -105,12 +105,14 @@ describe('the deployed service', () => {
     service = await startService({ vars: { CORS_ORIGINS: 'https://app.acme.org' } });
   });
   afterAll(() => service.close());
-  const check = async (o: { url?: string; origins?: string; token?: string } = {}): Promise<string[]> => {
+  const check = async (
+    o: { url?: string; origins?: string; token?: string; metrics?: string } = {},
+  ): Promise<string[]> => {
     const findings = await checkService({
       configuration: configurationOf({ CORS_ORIGINS: o.origins ?? 'https://app.acme.org' }),
       wrangler: () => Promise.reject(new Error('it is not asked')),
       url: o.url ?? service.url,
-      secretOf: () => o.token ?? adminToken,
+      secretOf: (name) => (name === 'METRICS_TOKEN' ? (o.metrics ?? metricsToken) : (o.token ?? adminToken)),
     });
     return findings.flatMap((finding) => linesOf(finding));
   };
@@ -120,6 +122,7 @@ describe('the deployed service', () => {
       `✓ ${service.url} responds, and can store and read`,
       `✓ ${service.url} runs this version`,
       '✓ the operator’s token lists accounts, which are in KV',
+      '✓ the token for metrics reads them',
       '✓ CORS: https://app.acme.org may call',
     ]);
   });
@@ -128,6 +131,7 @@ describe('the deployed service', () => {
     const lines = await check({ token: 'wrong', origins: 'https://other.acme.org' });
     expect(lines).toContain(`✗ the operator’s token: ${service.url} responds with 401`);
     expect(lines).toContain('✗ CORS: https://other.acme.org is refused, other than CORS_ORIGINS says');
+    expect(await check({ metrics: adminToken })).toContain(`✗ the token for metrics: ${service.url} responds with 401`);
     expect((await check({ origins: '*' })).join()).toContain('doctor.invalid is refused');
     expect(lines.filter((line) => line.startsWith('✗')).length).toBe(
       lines.filter((line) => line.startsWith('  → ')).length,

@@ -152,6 +152,15 @@ async function replyTo({ method, path, page, body, type }: Call, state: State): 
   if (what === 'settings' && method === 'GET') return { result: { bindings: worker.bindings, migration_tag: 'v3' } };
   if (what === 'secrets' && method === 'GET')
     return { result: [...worker.secrets.keys()].map((each) => ({ name: each, type: 'secret_text' })) };
+  if (what === 'secrets' && method === 'PUT') {
+    const secret = JSON.parse(body.toString()) as { name: string; text: string };
+    worker.secrets.set(secret.name, secret.text);
+    return { result: { name: secret.name, type: 'secret_text' } };
+  }
+  if (what.startsWith('secrets/') && method === 'DELETE')
+    return worker.secrets.delete(what.slice('secrets/'.length))
+      ? { result: null }
+      : { error: { code: 10_056, message: 'Binding not found.' } };
   if (what === 'deployments') return { result: { deployments: [] } };
   if (what === 'secrets-bulk') {
     const { secrets } = JSON.parse(body.toString()) as { secrets: Record<string, { text: string }> };

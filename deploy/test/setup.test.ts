@@ -78,20 +78,22 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     const file = join(folder.dir, 'admin-token.txt');
     const admin = (await readFile(file, 'utf8')).trim();
     expect((await stat(file)).mode & 0o777).toBe(0o600);
-    expect(worker?.secrets).toEqual(new Map(Object.entries({ KUBO_TOKEN: kubo.token, ADMIN_TOKEN: admin })));
+    const metrics = (await readFile(join(folder.dir, 'metrics-token.txt'), 'utf8')).trim();
+    const secrets = { KUBO_TOKEN: kubo.token, ADMIN_TOKEN: admin, METRICS_TOKEN: metrics };
+    expect(worker?.secrets).toEqual(new Map(Object.entries(secrets)));
     expect(JSON.stringify([first.lines, cloudflare.requests, await folder.read()])).not.toContain(admin);
     expect(JSON.stringify([first.lines, cloudflare.requests, await folder.read()])).not.toContain(kubo.token);
 
     const configuration = await folder.read();
     const second = await run();
-    expect(second.lines.filter((line) => /wrote|operator’s token is in/.test(line))).toEqual([]);
+    expect(second.lines.filter((line) => /wrote|_TOKEN is in/.test(line))).toEqual([]);
     expect(await folder.read()).toBe(configuration);
     expect((await readFile(file, 'utf8')).trim()).toBe(admin);
     expect(cloudflare.namespaces.size).toBe(1);
     const again = cloudflare.workers.get('files');
     expect([again?.deployments, again?.secrets, again?.bindings]).toEqual([2, worker?.secrets, worker?.bindings]);
 
-    const service = await startService({ vars: { ADMIN_TOKEN: admin } });
+    const service = await startService({ vars: { ADMIN_TOKEN: admin, METRICS_TOKEN: metrics } });
     try {
       const context = processWith(folder, env);
       const options = parseOptions('doctor', ['--config', folder.config, '--url', service.url], folder.dir);
@@ -191,10 +193,14 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     });
     cloudflare.refusals.clear();
     // The operator's token that the first run made is the one that counts.
-    const token = (await readFile(join(folder.dir, 'admin-token.txt'), 'utf8')).trim();
+    const [token, metrics] = await Promise.all(
+      ['admin-token.txt', 'metrics-token.txt'].map(async (name) =>
+        (await readFile(join(folder.dir, name), 'utf8')).trim(),
+      ),
+    );
     expect(await run()).toBe(1);
     expect(cloudflare.workers.get('refused')?.secrets).toEqual(
-      new Map(Object.entries({ KUBO_TOKEN: kubo.token, ADMIN_TOKEN: token })),
+      new Map(Object.entries({ KUBO_TOKEN: kubo.token, ADMIN_TOKEN: token, METRICS_TOKEN: metrics })),
     );
   });
 

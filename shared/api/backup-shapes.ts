@@ -11,6 +11,9 @@ import { ShareStatus } from './shares-shapes.ts';
 /** The name of the format of a page. One that older services could not restore gets another. */
 export const backupFormat = 'sealpin-account-backup/v1';
 
+/** The header in which a restoration shows the `RESTORE_TOKEN`. */
+export const restoreHeader = 'Sealpin-Restore';
+
 const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
@@ -52,7 +55,10 @@ const Limits = v.strictObject({
   storedBytes: Bytes,
 });
 
-/** An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. */
+/**
+ * An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. `signer`: the public half of what it
+ * signs URLs with, where the service knows it.
+ */
 export const BackupKey = v.strictObject({
   id: KeyId,
   hash: Hash,
@@ -63,6 +69,7 @@ export const BackupKey = v.strictObject({
   createdBy: v.nullable(KeyId),
   revokedAt: v.nullable(Time),
   sealed: v.nullable(Base64),
+  signer: v.optional(v.nullable(Base64)),
   limits: v.nullable(Limits),
 });
 export type BackupKey = v.InferOutput<typeof BackupKey>;

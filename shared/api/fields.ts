@@ -12,6 +12,17 @@ export const FileId = v.pipe(v.string(), v.uuid(), v.examples(['0b6f7c1e-9a56-4d
 const cidExample = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
 export const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/), v.examples([cidExample]));
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp(), v.examples(['2030-01-31T00:00:00.000Z']));
+
+/**
+ * Until when what was destroyed could be restored: by the platform, or from a backup of the operator's. `backups`: there are some, and how
+ * long they are kept is not known.
+ */
+export const Recoverable = v.object({
+  recoverableUntil: v.optional(Timestamp),
+  backups: v.optional(v.literal('unknown')),
+});
+export type Recoverable = v.InferOutput<typeof Recoverable>;
+
 // Without the format, generated clients take integers of 32 bits.
 export const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.metadata({ format: 'int64', examples: [5] }));
 export const Bytes = v.pipe(Count, v.description('a number of bytes'));

@@ -12,6 +12,7 @@ import {
   flag,
   KeyId,
   Label,
+  Recoverable,
   ServiceId,
   Time,
   Timestamp,
@@ -264,7 +265,7 @@ export const Receipt = v.object({
   reason: v.optional(DeletionReason),
   deletedAt: v.optional(Timestamp),
   key: KeyFate,
-  recoverableUntil: v.optional(Timestamp),
+  ...Recoverable.entries,
   pins: v.array(RemovedPin),
   shares: v.optional(v.array(EndedShare)),
 });

@@ -1,6 +1,6 @@
 /** The wire shapes of shares. */
 import * as v from 'valibot';
-import { Count, ExpiresAt, FileId, KeyId, Label, Positive, ShareId, Timestamp } from './fields.ts';
+import { Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, ShareId, Timestamp } from './fields.ts';
 
 /**
  * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
@@ -60,6 +60,6 @@ export type OpenedShare = v.InferOutput<typeof OpenedShare>;
 export const ShareReceipt = v.object({
   ...EndedShare.entries,
   opened: v.optional(Count),
-  recoverableUntil: v.optional(Timestamp),
+  ...Recoverable.entries,
 });
 export type ShareReceipt = v.InferOutput<typeof ShareReceipt>;

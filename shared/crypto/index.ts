@@ -12,7 +12,7 @@ export {
   unsealPrivateKey,
   type ApiKey,
 } from './keys/api-key.ts';
-export { isSignedBy, parseSignedToken, signToken, type SignedToken } from './keys/signed-token.ts';
+export { isSignedBy, parseSignedToken, signerOf, signToken, type SignedToken } from './keys/signed-token.ts';
 export { uploadSeal, type UploadSeal } from './keys/upload-seal.ts';
 export { apiKeyHint, apiKeyPrefix, isAccountId, isApiKeyText } from './keys/api-key-text.ts';
 export { timingSafeEqual } from './bytes.ts';

@@ -52,7 +52,7 @@ export async function readCachedKey(store: KVNamespace, hash: string): Promise<C
 }
 
 /** Writes the record of an API key. @param account the id of its account */
-export async function writeCachedKey(store: KVNamespace, account: string, key: NewKey): Promise<void> {
+export async function writeCachedKey(store: KVNamespace, account: string, key: Omit<NewKey, 'signer'>): Promise<void> {
   const record: CachedKey = {
     v: 1,
     id: key.id,

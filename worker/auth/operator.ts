@@ -1,19 +1,32 @@
-/** The operator of the service, who shows the secret `ADMIN_TOKEN`. */
+/** The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow. */
 import type { MiddlewareHandler } from 'hono';
+import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { bearer } from './authenticate.ts';
 import { limitAddress } from './rate-limit.ts';
 
-/**
- * A route for the operator alone. Without the secret `ADMIN_TOKEN` there is no operator, and the route does not exist.
- * @throws not_found, unauthorized
- */
-export const operatorOnly: MiddlewareHandler<App> = async (c, next) => {
-  await requireOperator(c);
-  await next();
-};
+/** The secrets that routes ask for. */
+const tokens = {
+  ADMIN_TOKEN: 'the operator’s token',
+  METRICS_TOKEN: 'the token for metrics',
+  RESTORE_TOKEN: 'the token for restoring',
+} as const;
+type TokenName = keyof typeof tokens;
+
+/** A route for who shows a secret as bearer token. @throws as `requireToken` */
+export function tokenOnly(name: TokenName): MiddlewareHandler<App> {
+  return async (c, next) => {
+    await requireToken(c, name, bearer(c), 'Authorization: Bearer');
+    await next();
+  };
+}
+
+/** Lets a restoration begin: besides the operator's token it needs a secret that is set for its time only. @throws as `requireToken` */
+export async function requireRestoreToken(c: Ctx): Promise<void> {
+  await requireToken(c, 'RESTORE_TOKEN', c.req.header(restoreHeader), `${restoreHeader}:`);
+}
 
 /**
  * Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing
@@ -26,7 +39,7 @@ export async function isOperator(c: Ctx): Promise<boolean> {
   try {
     // Guesses count as everywhere else; past the limit the response is the one that anybody gets.
     await limitAddress(c);
-    await requireOperator(c);
+    await requireToken(c, 'ADMIN_TOKEN', token, 'Authorization: Bearer');
     return true;
   } catch (error) {
     if (isSealpinError(error)) return false;
@@ -34,14 +47,22 @@ export async function isOperator(c: Ctx): Promise<boolean> {
   }
 }
 
-async function requireOperator(c: Ctx): Promise<void> {
-  const token = c.env.ADMIN_TOKEN ?? '';
+/**
+ * Checks a token. Where the service has none of this name, what it would open does not exist.
+ * @throws not_found, unauthorized; misconfigured where another secret or variable has the same value
+ */
+async function requireToken(c: Ctx, name: TokenName, shown: string | undefined, header: string): Promise<void> {
+  const token = c.env[name] ?? '';
   if (token === '') throw new SealpinError('not_found');
-  if (!(await isSameText(bearer(c) ?? '', token))) {
-    throw new SealpinError('unauthorized', 'the operator’s token is missing or wrong', {
-      hint: 'send Authorization: Bearer and the ADMIN_TOKEN',
+  const same = Object.entries(c.env).find(([other, value]) => other !== name && value === token);
+  if (same !== undefined)
+    throw new SealpinError('misconfigured', `${name} and ${same[0]} have the same value`, {
+      hint: 'each opens something else: set a new value for one of them',
     });
-  }
+  if (!(await isSameText(shown ?? '', token)))
+    throw new SealpinError('unauthorized', `${tokens[name]} is missing or wrong`, {
+      hint: `send ${header} and the ${name}`,
+    });
 }
 
 /** Compares digests in constant time, so that the time says nothing about the length either. */

@@ -32,7 +32,7 @@ type Options = {
   uploads: ResumableUploads;
   shares: Shares;
   /** Finds the key with a hash, where it is valid and has the scope. */
-  authorize(hash: string, scope: Scope): Result<Authorized>;
+  authorize(hash: string, scope: Scope | undefined): Result<Authorized>;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
@@ -70,6 +70,14 @@ export class Keys extends RpcTarget {
     const failure = exceedsIssuer(caller.key, key);
     if (failure !== undefined) return failure;
     storage.transactionSync(() => registry.add({ ...key, createdBy: caller.key.id }));
+    return { ok: true };
+  }
+
+  /** Takes the public half of what the caller's key signs with, which keys of earlier versions lack. */
+  async learnSigner(hash: string, signer: Uint8Array): Promise<Result> {
+    const caller = this.#o.authorize(hash, undefined);
+    if (!caller.ok) return caller;
+    this.#o.registry.setSigner(caller.key.id, signer);
     return { ok: true };
   }
 

@@ -53,7 +53,7 @@ export class AccountRow {
   create(account: AccountRecord): void {
     createTables(this.#sql);
     this.#sql.exec(
-      'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes) VALUES (?, ?, ?, ?, ?, 0, 0)',
+      'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes, backed_up) VALUES (?, ?, ?, ?, ?, 0, 0, 0)',
       account.id,
       account.label,
       account.spki,
@@ -80,6 +80,11 @@ export class AccountRow {
     this.#sql.exec('UPDATE account SET recovery = ?, recovery_hash = ?', next.file, next.secretHash);
   }
 
+  /** Notes that a backup of the account is about to leave. */
+  markBackedUp(): void {
+    this.#sql.exec('UPDATE account SET backed_up = 1 WHERE backed_up = 0');
+  }
+
   /** Marks the account as deleted, its recovery file overwritten with zeros first. */
   close(nowMs: number): void {
     this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
@@ -102,4 +107,9 @@ export class AccountRow {
     this.#id = id;
     if (row.closed_at === null) this.#open = { id, label, spki: new Uint8Array(spki), recoveryKey, createdAt };
   }
+}
+
+/** Whether a backup of the account in an object's storage was ever fetched, or may have been before this was noted. */
+export function wasBackedUp(sql: SqlStorage): boolean {
+  return sql.exec('SELECT 1 FROM account WHERE backed_up = 1').toArray().length > 0;
 }

@@ -1,6 +1,7 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import { errorText, log } from '../log.ts';
+import { wasBackedUp } from './account-row.ts';
 import type { Events } from './event-rows.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord } from './key-registry.ts';
@@ -112,15 +113,15 @@ export class Shares extends RpcTarget {
     return caller.ok ? { ok: true, ...this.#rows.page(o) } : caller;
   }
 
-  /** Revokes a share. */
-  async revoke(hash: string, id: string): Promise<Result<EndedShare>> {
+  /** Revokes a share. `backedUp`: whether a backup of the account was ever fetched. */
+  async revoke(hash: string, id: string): Promise<Result<EndedShare & { backedUp: boolean }>> {
     const caller = this.#o.authorize(hash);
     if (!caller.ok) return caller;
     const { storage } = this.#o;
     const [ended] = await this.deliver(
       storage.transactionSync(() => this.#revoked(this.#rows.remove(id), caller.key.id)),
     );
-    return ended === undefined ? err('not_found') : { ok: true, ...ended };
+    return ended === undefined ? err('not_found') : { ok: true, ...ended, backedUp: wasBackedUp(storage.sql) };
   }
 
   /**

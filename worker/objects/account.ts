@@ -40,6 +40,7 @@ export type { KeyMaterial } from './key-registry.ts';
  * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `room`: what the limits
  * of the key and the quota leave for the file.
  */
+type AboutAccount = KeyMaterial & { canSign: boolean; account: AccountRecord; usage: Usage; settings: Settings };
 type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Room | undefined };
 
 /** The object of one account. */
@@ -100,7 +101,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #signed = new SignedRequests({
     ...this.#stores,
     uses: new SignedUses(this.#sql),
-    hashOf: (keyId) => this.#row.open && this.#registry.hashOf(keyId),
+    signerOf: (keyId) => this.#row.open && this.#registry.signerOf(keyId),
   });
   readonly #keys = new Keys({
     ...this.#stores,
@@ -187,11 +188,12 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** The account, what it uses, and the caller's key material. */
-  about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage; settings: Settings }>> {
+  /** The account, what it uses, and the caller's key material. `canSign`: the public half of what the key signs with is known. */
+  about(hash: string): Promise<Result<AboutAccount>> {
     return this.#access.as(hash, undefined, (caller) => ({
       ok: true,
       ...this.#access.material(caller, true),
+      canSign: this.#registry.signerOf(caller.key.id)?.signer !== null,
       account: caller.account,
       usage: this.#row.usage(),
       settings: this.#settings.get(),

@@ -107,6 +107,7 @@ export class Administration extends RpcTarget {
   async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
     const { row, settings, events, storage, env } = this.#o;
     if (row.open === undefined) return noAccount();
+    row.markBackedUp();
     const rows = backupPage({ sql: storage.sql, row, settings, events }, row.open.id, cursor, limit);
     const kept = await withRecords(env, rows.shares);
     return kept.ok ? { ok: true, page: { ...rows, shares: kept.shares } } : kept;

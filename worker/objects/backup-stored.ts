@@ -56,6 +56,7 @@ function keyOf(row: BackedUpKeyRow): BackupKey {
     createdBy: row.created_by,
     revokedAt: optionalTime(row.revoked_at),
     sealed: textOf(row.sealed),
+    ...(row.signer === null ? {} : { signer: textOf(row.signer) }),
     limits:
       row.key_id === null
         ? null
@@ -80,8 +81,8 @@ function fileOf(row: BackedUpFileRow): BackupFile {
 
 function insertKey(sql: SqlStorage, key: BackupKey): void {
   sql.exec(
-    `INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, revoked_at, sealed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, revoked_at, sealed, signer)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     key.id,
     key.hash,
     key.label,
@@ -91,6 +92,7 @@ function insertKey(sql: SqlStorage, key: BackupKey): void {
     key.createdBy,
     optionalMs(key.revokedAt),
     bytesOf(key.sealed),
+    bytesOf(key.signer ?? null),
   );
   if (key.limits === null) return;
   const { files, bytes, fileBytes, storedFiles, storedBytes } = key.limits;

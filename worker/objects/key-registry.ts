@@ -23,8 +23,11 @@ export type KeyRecord = {
  */
 export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
-/** A key to be added: its record, its hash, and for a key with `read` the account's private key sealed to it. */
-export type NewKey = KeyRecord & { hash: string; sealed: Uint8Array | null };
+/**
+ * A key to be added: its record, its hash, the public half of what it signs with, and for a key with `read` the account's private key
+ * sealed to it.
+ */
+export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uint8Array | null };
 
 /** A row of a key, with its limits. */
 export type KeyRow = LimitColumns & {
@@ -37,6 +40,7 @@ export type KeyRow = LimitColumns & {
   created_by: string | null;
   revoked_at: number | null;
   sealed: ArrayBuffer | null;
+  signer: ArrayBuffer | null;
 };
 
 /** Keys with their limits. */
@@ -120,10 +124,17 @@ export class KeyRegistry {
     return { ok: true, key };
   }
 
-  /** The hash of a key that is not revoked. */
-  hashOf(id: string): string | undefined {
-    const rows = this.#sql.exec<{ hash: string }>('SELECT hash FROM api_key WHERE id = ? AND revoked_at IS NULL', id);
-    return rows.toArray()[0]?.hash;
+  /** What the signatures of a key are checked with; undefined where there is no such key, or it is revoked. */
+  signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
+    const [row] = this.#sql
+      .exec<Pick<KeyRow, 'hash' | 'signer'>>('SELECT hash, signer FROM api_key WHERE id = ? AND revoked_at IS NULL', id)
+      .toArray();
+    return row && { hash: row.hash, signer: row.signer === null ? null : new Uint8Array(row.signer) };
+  }
+
+  /** Adds the public half of what a key signs with to the row of a key that is older than it. */
+  setSigner(id: string, signer: Uint8Array): void {
+    this.#sql.exec('UPDATE api_key SET signer = ? WHERE id = ? AND signer IS NULL', signer, id);
   }
 
   /** The account's private key, sealed to this key; null for a key without `read`. */
@@ -137,8 +148,8 @@ export class KeyRegistry {
 
   add(key: NewKey): void {
     this.#sql.exec(
-      'INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed) VALUES (?, ?, ?, ' +
-        '?, ?, ?, ?, ?)',
+      `INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed, signer)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       key.id,
       key.hash,
       key.label,
@@ -147,6 +158,7 @@ export class KeyRegistry {
       key.expiresAt,
       key.createdBy,
       key.sealed,
+      key.signer,
     );
     if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
     this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });

@@ -1,5 +1,6 @@
 /** What became of files that are deleted, as rows: of the files themselves nothing is left. */
 import type { DeletionReason, KeyFate } from '../../shared/api.ts';
+import { wasBackedUp } from './account-row.ts';
 import type { EndedShare } from './account-shares.ts';
 import type { Beginning, FileRecord } from './file-rows.ts';
 import type { RemovedHome } from './pin-homes.ts';
@@ -15,6 +16,8 @@ export type ReceiptRecord = {
   pins: RemovedHome[];
   shares: EndedShare[];
   deletedAt: number;
+  /** Whether a backup of the account was ever fetched. */
+  backedUp: boolean;
 };
 
 /** A receipt as it is stored. */
@@ -71,7 +74,7 @@ export class Receipts {
     const { reason, key_fate: key, shares, deleted_at: deletedAt } = row;
     const pins = JSON.parse(row.pins) as RemovedHome[];
     const ended = (JSON.parse(shares) as string[]).map((id): EndedShare => ({ id, record: this.#recordOf(id, nowMs) }));
-    return { fileId, reason, key, pins, shares: ended, deletedAt };
+    return { fileId, reason, key, pins, shares: ended, deletedAt, backedUp: wasBackedUp(this.#sql) };
   }
 
   /** Forgets the receipts that were kept long enough. */

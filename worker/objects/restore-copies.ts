@@ -24,7 +24,7 @@ export async function restoreCopies(store: KVNamespace, { accountId, account, ke
 
 async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
   if (key.revokedAt !== null) return;
-  const { createdAt, expiresAt, sealed, limits: _, ...rest } = key;
+  const { createdAt, expiresAt, sealed, limits: _, signer: __, ...rest } = key;
   await writeCachedKey(store, account, {
     ...rest,
     createdAt: msOf(createdAt),

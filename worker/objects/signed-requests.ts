@@ -8,8 +8,8 @@ import type { FileRecord, Files } from './file-rows.ts';
 import { err, type Result } from './result.ts';
 import type { SignedUses } from './signed-uses.ts';
 
-/** What no key has: an unknown one costs the same time as a wrong signature. */
-const unknownHash = '0'.repeat(64);
+/** Checked for an unknown key, which costs the same time as a wrong signature: the base point of the curve. */
+const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
 
 /** A download that may begin. `hash`: of the API key that signed. */
 export type SignedRead = { hash: string; file: FileRecord };
@@ -21,8 +21,8 @@ type Options = {
   storage: DurableObjectStorage;
   files: Files;
   uses: SignedUses;
-  /** The hash of a key that is not revoked. */
-  hashOf(keyId: string): string | undefined;
+  /** A key that is not revoked. `signer`: null for a key of an earlier version, until its holder has shown it. */
+  signerOf(keyId: string): { hash: string; signer: Uint8Array | null } | undefined;
   authorize(hash: string, scope: Scope): Result;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
@@ -76,15 +76,23 @@ export class SignedRequests extends RpcTarget {
   }
 
   #verify<M extends SignedClaims['method']>(text: string, method: M): Result<Verified<M>> {
-    const { hashOf, authorize, now } = this.#o;
+    const { signerOf, authorize, now } = this.#o;
     const token = parseSignedToken(text);
-    const hash = token && hashOf(token.keyId);
-    const isGenuine = token !== undefined && isSignedBy(hash ?? unknownHash, token);
-    if (token === undefined || hash === undefined || !isGenuine)
+    if (token?.alg === 'HS256')
+      return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
+    const key = token && signerOf(token.keyId);
+    if (key?.signer === null)
+      return err(
+        'unauthorized',
+        'the API key of this URL is from an earlier version: send GET /v1/account with it once',
+      );
+    const isGenuine = token !== undefined && isSignedBy(key?.signer ?? noSigner, token);
+    if (token === undefined || key === undefined || !isGenuine)
       return err('unauthorized', 'the signature of the URL is wrong, or its API key was revoked or has expired');
     const parsed = v.safeParse(SignedClaims, token.claims);
     if (!parsed.success) return err('invalid_request', 'the claims of the URL are not those of a signed URL');
     const claims = parsed.output;
+    const { hash } = key;
     const caller = authorize(hash, claims.method === 'GET' ? 'read' : 'write');
     if (!caller.ok) return caller;
     const expiresAt = claims.exp * 1000;

@@ -7,9 +7,10 @@ import { addColumns, type Column } from './columns.ts';
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
  *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
- *   it, in hex; null in accounts from before there was a secret.
+ *   it, in hex; null in accounts from before there was a secret. `backed_up`: a page of its backup was fetched, or it was
+ *   restored from one; 1 also in accounts from before this was noted.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
- *   that its descendants can be found.
+ *   that its descendants can be found. `signer` is the public key of what it signs with; null in rows of earlier versions.
  * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
  *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
  *   age's, 2 a payload without a header, 0 anything else.
@@ -44,10 +45,11 @@ import { addColumns, type Column } from './columns.ts';
 const schema = `
   CREATE TABLE account (
     id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB, recovery_hash TEXT,
-    created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    backed_up INTEGER NOT NULL DEFAULT 1);
   CREATE TABLE api_key (
     id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,
-    expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB);
+    expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB, signer BLOB);
   CREATE TABLE file (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, mode TEXT NOT NULL,
     filename TEXT, content_type TEXT, bytes INTEGER NOT NULL, container INTEGER NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
@@ -122,7 +124,11 @@ const additions = `
 
 /** The columns that tables lack which an earlier version made. */
 const columns: Readonly<Record<string, readonly Column[]>> = {
-  account: [['recovery_hash', 'TEXT']],
+  account: [
+    ['recovery_hash', 'TEXT'],
+    ['backed_up', 'INTEGER NOT NULL DEFAULT 1'],
+  ],
+  api_key: [['signer', 'BLOB']],
   account_setting: [['origins', 'TEXT']],
   file_detail: [
     ['version', 'INTEGER NOT NULL DEFAULT 0'],

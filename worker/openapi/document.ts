@@ -30,6 +30,7 @@ export function describeApi(routes: readonly Route[]): JsonSchema {
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'an API key: `sp_…`' },
         operator: { type: 'http', scheme: 'bearer', description: 'the token of the operator' },
+        monitor: { type: 'http', scheme: 'bearer', description: 'the token for metrics' },
       },
       schemas: referencedSchemas(paths),
       headers: referencedHeaders(paths),

@@ -32,7 +32,7 @@ function describeRoute(route: Route): JsonSchema {
     ...(deprecated === undefined ? {} : { deprecated: true }),
     summary,
     description: descriptionOf(route),
-    security: who === 'key' ? [{ key: [] }] : who === 'operator' ? [{ operator: [] }] : [],
+    security: who === 'anybody' || who === 'address' ? [] : [{ [who]: [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
     ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
@@ -59,6 +59,7 @@ const access: Record<Route['who'], string> = {
   anybody: 'Needs no credentials.',
   address: 'Needs no credentials; requests are limited by address.',
   operator: 'Needs the token of the operator.',
+  monitor: 'Needs the token for metrics.',
   key: 'Needs an API key',
 };
 

@@ -21,6 +21,7 @@ import {
   newAccountId,
   newApiKey,
   sealPrivateKey,
+  signerOf,
   type ApiKey,
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -104,7 +105,8 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { canSign, account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
@@ -168,6 +170,7 @@ async function newFullKey(
   const key: NewKey = {
     id,
     hash: apiKey.hash,
+    signer: signerOf(apiKey),
     label,
     scopes: [...scopes],
     createdAt: Date.now(),

@@ -4,6 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { serviceId } from '../env.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
 import { readJson } from '../http/json-body.ts';
+import { requireRestoreToken } from '../auth/operator.ts';
 import { unwrap } from '../objects/result.ts';
 import { accountOf } from './accounts.ts';
 
@@ -20,8 +21,9 @@ export async function readBackup(c: Ctx): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-/** Restores a page of a backup. */
+/** Restores a page of a backup. The rows of a page are believed, so it takes a token that is set for a restoration only. */
 export async function restoreBackup(c: Ctx): Promise<Response> {
+  await requireRestoreToken(c);
   const { id, object } = accountOf(c);
   const { format: _, pinsOf, ...page } = await readJson(c.req.raw, BackupPage, maxPageBytes);
   if (page.accountId !== id)

@@ -76,13 +76,13 @@ export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<
   return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 
-function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt }: ReceiptRecord): Receipt {
+function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, backedUp }: ReceiptRecord): Receipt {
   return {
     fileId,
     reason,
     deletedAt: new Date(deletedAt).toISOString(),
     key,
-    ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, deletedAt) : {}),
+    ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, backedUp, deletedAt) : {}),
     pins,
     ...(shares.length > 0 ? { shares } : {}),
   };

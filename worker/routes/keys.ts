@@ -1,6 +1,6 @@
 /** `/v1/keys`: API keys create, list and revoke API keys. */
 import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../shared/api.ts';
-import { keyIdOf, newApiKey, sealPrivateKey } from '../../shared/crypto/index.ts';
+import { keyIdOf, newApiKey, sealPrivateKey, signerOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { toError, unwrap } from '../objects/result.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
@@ -40,7 +40,7 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   const sealed = requested.scopes.includes('read')
     ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(principal, issuer), spki })
     : null;
-  const key: NewKey = { id, hash: apiKey.hash, ...record, sealed };
+  const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, account, key);
   await unwrap(principal.account.keys.add(principal.key.hash, key));

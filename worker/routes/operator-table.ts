@@ -16,6 +16,7 @@ import {
   KeyChanges,
   KeyId,
   RestoredPage,
+  restoreHeader,
 } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from './accounts.ts';
@@ -114,6 +115,7 @@ export const operatorRoutes: readonly Route[] = [
       'names files whose bytes the pinning service does not hold.',
     params: { id: AccountId },
     who: 'operator',
+    requiredHeaders: { [restoreHeader]: 'the `RESTORE_TOKEN` of the service, without which there is no such route' },
     body: { [json]: BackupPage },
     responses: { 200: { [json]: RestoredPage } },
     codes: [...badJson, 'conflict', 'pinning_unavailable', 'pinning_timeout', 'pinning_failed'],
@@ -155,7 +157,7 @@ export const operatorRoutes: readonly Route[] = [
     path: '/v1/metrics',
     operationId: 'getMetrics',
     summary: 'The service in numbers, in the text format of Prometheus',
-    who: 'operator',
+    who: 'monitor',
     responses: { 200: { [expositionType]: null } },
     codes: [],
     handler: readMetrics,

@@ -1,10 +1,19 @@
-/** What receipts say about the platform, which may be able to restore what was destroyed. */
-import { recoveryDays, type Env } from '../env.ts';
+/** What receipts say about the platform and about backups, which may be able to restore what was destroyed. */
+import type { Recoverable } from '../../shared/api.ts';
+import { backupDays, recoveryDays, type Env } from '../env.ts';
 
 const dayMs = 86_400_000;
 
-/** Until when the platform could restore what was destroyed at a time; nothing where it cannot. @throws misconfigured */
-export function recoverable(env: Env, destroyedMs = Date.now()): { recoverableUntil?: string } {
-  const days = recoveryDays(env);
-  return days > 0 ? { recoverableUntil: new Date(destroyedMs + days * dayMs).toISOString() } : {};
+/**
+ * Until when the platform, or a backup, could restore what was destroyed at a time; nothing where neither can.
+ * @param backedUp whether a backup of the account was ever fetched
+ * @throws misconfigured
+ */
+export function recoverable(env: Env, backedUp: boolean, destroyedMs = Date.now()): Recoverable {
+  const kept = backedUp ? backupDays(env) : 0;
+  const days = Math.max(recoveryDays(env), kept ?? 0);
+  return {
+    ...(days > 0 ? { recoverableUntil: new Date(destroyedMs + days * dayMs).toISOString() } : {}),
+    ...(kept === undefined ? { backups: 'unknown' } : {}),
+  };
 }

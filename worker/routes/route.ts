@@ -4,7 +4,7 @@ import type * as v from 'valibot';
 import type { Scope } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { authenticate, type Principal } from '../auth/authenticate.ts';
-import { operatorOnly } from '../auth/operator.ts';
+import { tokenOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { deprecation, type Deprecated } from '../http/deprecation.ts';
@@ -49,11 +49,11 @@ type Description = {
 };
 
 /**
- * Who may call a route: anybody, anybody within the rate limit of an `address`, the operator, or the holder of an API key. The
- * account checks the key and its scope in the call that also does the work; `scope` is what it asks for (a test compares them).
+ * Who may call a route: anybody, anybody within the rate limit of an `address`, the operator, a `monitor` with the `METRICS_TOKEN`, or the
+ * holder of an API key. The account checks the key and its scope in the call that also does the work; `scope` is what it asks for (a test compares them).
  */
 type Access =
-  | { who: 'anybody' | 'address' | 'operator'; handler: (c: Ctx) => Response | Promise<Response> }
+  | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
   | { who: 'key'; scope?: Scope; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
 /** A row of the table of routes. */
@@ -64,7 +64,11 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
   anybody: { middleware: [], codes: [] },
   address: { middleware: [rateLimitByAddress], codes: ['rate_limited', 'overloaded'] },
   operator: {
-    middleware: [rateLimitByAddress, operatorOnly],
+    middleware: [rateLimitByAddress, tokenOnly('ADMIN_TOKEN')],
+    codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
+  },
+  monitor: {
+    middleware: [rateLimitByAddress, tokenOnly('METRICS_TOKEN')],
     codes: ['not_found', 'unauthorized', 'rate_limited', 'overloaded'],
   },
   // Its guard is `authenticate`, which hands the principal to the handler.

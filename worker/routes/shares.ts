@@ -73,13 +73,13 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
 /** Revokes a share. The receipt says what that destroyed, and how often the record went out before. */
 export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
   const id = parseShareId(c);
-  const { record } = await unwrap(caller.account.shares.revoke(caller.key.hash, id));
+  const { record, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id));
   const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
   const body: ShareReceipt = {
     id,
     record,
     ...(status === undefined ? {} : { opened: status.opens - status.opensLeft }),
-    ...recoverable(c.env),
+    ...recoverable(c.env, backedUp),
   };
   return c.json(body, 200, noStore);
 }

@@ -1,8 +1,19 @@
 /** The backup of an account through the operator's routes, and its restoration into a service that is empty. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { BackupPage, EventList, NewApiKeyResponse, RestoredPage, Share, StoredFile } from '../../shared/api.ts';
+import type {
+  BackupPage,
+  EventList,
+  NewApiKeyResponse,
+  Receipt,
+  RestoredPage,
+  Share,
+  ShareReceipt,
+  StoredFile,
+} from '../../shared/api.ts';
 import { parseApiKey, unsealPrivateKey } from '../../shared/crypto/index.ts';
-import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
+import type { Env } from '../env.ts';
+import { recoverable } from '../routes/recoverable.ts';
+import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { accountObject, askNode, newOwner, type Owner } from './stored-state.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
 
@@ -21,7 +32,9 @@ const secretName = 'the-name-that-nobody-sees.txt';
 
 const operator = (service: Service): Client => client(service.url, adminToken);
 const path = (id: string, query = ''): string => `/v1/accounts/${id}/backup${query}`;
-const put = (page: unknown, id = owner.id): Promise<Response> => operator(after).json(path(id), page, 'PUT');
+const restore = (service: Service, page: unknown, id: string, token = restoreToken): Promise<Response> =>
+  operator(service)(path(id), { method: 'PUT', headers: { 'Sealpin-Restore': token }, body: JSON.stringify(page) });
+const put = (page: unknown, id = owner.id): Promise<Response> => restore(after, page, id);
 
 /** What pages have of everything but the account. */
 const listed = (of: readonly BackupPage[]): unknown[][] => [
@@ -158,6 +171,47 @@ describe('a backup', () => {
   });
 });
 
+describe('a receipt', () => {
+  it('says that backups may outlive what was deleted, once one was fetched', async () => {
+    const { id, call } = await newOwner(before);
+    const receiptOf = async (): Promise<[Receipt, ShareReceipt]> => {
+      const { fileId } = await call.store('encrypted', 'x');
+      const share = await jsonOf<Share>(
+        call.json('/v1/shares', { record: 'AAAA', files: [], password: false, opens: 1 }),
+        201,
+      );
+      return [
+        await jsonOf<Receipt>(call(`/v1/storage/${fileId}`, { method: 'DELETE' })),
+        await jsonOf<ShareReceipt>(call(`/v1/shares/${share.id}`, { method: 'DELETE' })),
+      ];
+    };
+    for (const receipt of await receiptOf())
+      expect([receipt.backups, receipt.recoverableUntil]).toEqual([undefined, undefined]);
+    await backUp(before, id, 100);
+    for (const receipt of await receiptOf())
+      expect([receipt.backups, receipt.recoverableUntil]).toEqual(['unknown', undefined]);
+  });
+
+  it('says until when the platform or a backup could bring it back, whichever is later', () => {
+    const day = (days: number): string => new Date(days * 86_400_000).toISOString();
+    for (const [RECOVERY_DAYS, BACKUP_DAYS, backedUp, said] of [
+      ['30', '', false, { recoverableUntil: day(30) }],
+      ['30', '', true, { recoverableUntil: day(30), backups: 'unknown' }],
+      ['30', '365', true, { recoverableUntil: day(365) }],
+      ['30', '365', false, { recoverableUntil: day(30) }],
+      ['30', '7', true, { recoverableUntil: day(30) }],
+      ['0', '0', true, {}],
+      ['0', '1', true, { recoverableUntil: day(1) }],
+      ['0', '3650', true, { recoverableUntil: day(3650) }],
+    ] as const)
+      expect(recoverable({ RECOVERY_DAYS, BACKUP_DAYS } as Env, backedUp, 0)).toEqual(said);
+    for (const BACKUP_DAYS of ['-1', '1.5', '3651', 'a', ' 1', '1e2'])
+      expect(() => recoverable({ BACKUP_DAYS } as Env, true)).toThrow(
+        expect.objectContaining({ code: 'misconfigured' }),
+      );
+  });
+});
+
 describe('a restoration', () => {
   it('refuses what is not the backup of this account and of this service', async () => {
     const [first] = pages;
@@ -171,7 +225,7 @@ describe('a restoration', () => {
     expect(await problemOf(put(pages[1]))).toEqual([409, 'conflict']);
     expect(await problemOf(operator(after)(`/v1/accounts/${owner.id}`))).toEqual([404, 'not_found']);
     // The service has this account already.
-    const there = operator(before).json(path(owner.id), first, 'PUT');
+    const there = restore(before, first, owner.id);
     expect(await problemOf(there)).toEqual([409, 'conflict']);
   });
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../testkit/programs.ts';
-import { adminToken, startService, type Service } from '../../testkit/service.ts';
+import { metricsToken, startService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, problemOf, type Client } from './client.ts';
 import { keepState, type KeptState } from './kept-state.ts';
 import { startPeer, type Peer } from './peer.ts';
@@ -18,7 +18,7 @@ let operator: Client;
 let owner: Owner;
 async function begin(): Promise<void> {
   service = await startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
-  operator = client(service.url, adminToken);
+  operator = client(service.url, metricsToken);
 }
 beforeAll(async () => {
   kept = await keepState('metrics');
@@ -125,7 +125,7 @@ it('adds up what accounts and pins hold, and names none of them', async () => {
   expect(after.get('sealpin_accounts{}')).toBe(1);
   expect(after.get('sealpin_accounts_complete{}')).toBe(1);
   expect(after.get('sealpin_objects_failing{object="pin"}')).toBe(0);
-  for (const secret of [owner.id, file.fileId, file.cid, adminToken, owner.call.apiKey])
+  for (const secret of [owner.id, file.fileId, file.cid, metricsToken, owner.call.apiKey])
     expect(text.includes(secret)).toBe(false);
 });
 

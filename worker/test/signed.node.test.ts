@@ -1,5 +1,5 @@
 /** Signed URLs: what they allow, to whom, how often and how long. */
-import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, createPrivateKey, hkdfSync, randomBytes, sign as signBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventList, FileList, NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { parseApiKey } from '../../shared/crypto/index.ts';
@@ -186,9 +186,7 @@ describe('a signed URL is refused', () => {
       `${header}.${claims}.${signature.slice(0, -1)}`,
       `${header}.${other}.${signature}`,
       `${encode({ alg: 'none', kid })}.${claims}.`,
-      `${encode({ alg: 'HS512', kid })}.${claims}.${signature}`,
-      `${encode({ alg: 'HS256', kid, crit: ['x'] })}.${claims}.${signature}`,
-      `${encode({ alg: 'HS256', kid: '0'.repeat(16) })}.${claims}.${signature}`,
+      `${encode({ alg: 'EdDSA', kid: '0'.repeat(16) })}.${claims}.${signature}`,
       'x'.repeat(2000),
     ]) {
       const asked = anybody(path.replace(token, wrong));
@@ -265,15 +263,70 @@ it('pages may use signed URLs, whichever origin they are of', async () => {
   expect(refused.headers.get('Access-Control-Allow-Origin')).toBe('*');
 });
 
-it('any program can sign: a JSON Web Token with HS256 under a key from HKDF of the hash', async () => {
-  const { apiKey } = owner.call;
-  const file = await owner.call.store('plain', 'x');
-  const hash = Buffer.from((await parseApiKey(apiKey))!.hash, 'hex');
-  const key = Buffer.from(hkdfSync('sha256', hash, '', 'sealpin/v1 signed-url', 32));
-  const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const kid = hash.toString('hex').slice(0, 16);
-  const claims = { exp: inSeconds(60), file: file.fileId, method: 'GET' };
-  const signed = `${encode({ typ: 'JWT', alg: 'HS256', kid })}.${encode(claims)}`;
-  const signature = createHmac('sha256', key).update(signed).digest('base64url');
-  expect((await anybody(`/v1/accounts/${owner.id}/signed/${signed}.${signature}`)).status).toBe(200);
+const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+/** Signs with what `node:crypto` has, from the 32 bytes that are the seed. */
+function tokenOf(seed: Uint8Array, header: object, claims: object): string {
+  const pkcs8 = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]);
+  const signed = `${encode(header)}.${encode(claims)}`;
+  const key = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' });
+  return `${signed}.${signBytes(null, Buffer.from(signed), key).toString('base64url')}`;
+}
+
+describe('who signs', () => {
+  const info = 'sealpin/v1 signed-url ed25519';
+  const derive = (ikm: Uint8Array, by = info): Buffer => Buffer.from(hkdfSync('sha256', ikm, '', by, 32));
+  const reads = (token: string): Promise<Response> => anybody(`/v1/accounts/${owner.id}/signed/${token}`);
+
+  it('is any program that has the API key: a JSON Web Token with Ed25519, whose header has no other algorithm or member', async () => {
+    const file = await owner.call.store('plain', 'x');
+    const key = await parseApiKey(owner.call.apiKey);
+    if (key === undefined) throw new Error('it is an API key');
+    const [kid, seed] = [key.hash.slice(0, 16), derive(key.secret)];
+    const claims = { exp: inSeconds(60), file: file.fileId, method: 'GET' };
+    const right = { typ: 'JWT', alg: 'EdDSA', kid };
+    expect((await reads(tokenOf(seed, right, claims))).status).toBe(200);
+    for (const more of [
+      { alg: 'none' },
+      { alg: 'HS512' },
+      { alg: 'ES256' },
+      { alg: undefined },
+      { typ: 'JWS' },
+      { crit: ['x'] },
+      { jwk: {} },
+      { x5u: 'https://key.example' },
+      { kid: kid.toUpperCase() },
+      { kid: 'x' },
+      { kid: undefined },
+    ])
+      expect([more, await problemOf(reads(tokenOf(seed, { ...right, ...more }, claims)))]).toEqual([
+        more,
+        [401, 'unauthorized'],
+      ]);
+  });
+
+  it('is nobody with the rows of the account, the names in KV or a backup: what is stored checks, and does not sign', async () => {
+    const file = await owner.call.store('plain', 'x');
+    const [row] = await owner.object.rows('api_key');
+    const hash = Buffer.from(row?.['hash'] as string, 'hex');
+    const isStored = (value: unknown) => typeof value === 'string' || value instanceof ArrayBuffer;
+    const stored = [
+      hash,
+      ...Object.values(row ?? {})
+        .filter(isStored)
+        .map((value) => Buffer.from(value as ArrayBuffer)),
+    ];
+    const claims = { exp: inSeconds(60), file: file.fileId, method: 'GET' };
+    const kid = hash.toString('hex').slice(0, 16);
+    const header = { alg: 'EdDSA', kid };
+    const seeds = [hash, ...stored.flatMap((value) => [derive(value), derive(value, 'sealpin/v1 signed-url')])];
+    expect(stored.filter((value) => value.length === 32)).toHaveLength(2);
+    for (const seed of [...seeds, ...stored.filter((value) => value.length === 32)])
+      expect(await problemOf(reads(tokenOf(seed, header, claims)))).toEqual([401, 'unauthorized']);
+    const signed = `${encode({ alg: 'HS256', kid })}.${encode(claims)}`;
+    for (const key of seeds) {
+      const mac = createHmac('sha256', key).update(signed).digest('base64url');
+      expect(await problemOf(reads(`${signed}.${mac}`))).toEqual([410, 'gone']);
+    }
+  });
 });

@@ -162,6 +162,19 @@ describe('the state of the local service', () => {
     expect(await localService(data)).toBeUndefined();
   });
 
+  test('adds what the secrets of an earlier version lack, and keeps what they have', async () => {
+    const data = join(dir, 'state-earlier');
+    await makeLocal(data);
+    const earlier = { v: 1, adminToken: 'a', rpcToken: 'b', account: 'c', apiKey: 'd' };
+    await writeFile(localPaths(data).secrets, JSON.stringify(earlier));
+    const secrets = await loadSecrets(data);
+    expect(secrets).toMatchObject(earlier);
+    expect(await loadSecrets(data)).toEqual(secrets);
+    const { adminToken, metricsToken, rpcToken, serviceId } = secrets;
+    expect([metricsToken.length, serviceId.length]).toEqual([43, 32]);
+    expect(new Set([adminToken, metricsToken, rpcToken]).size).toBe(3);
+  });
+
   test.each([
     ['cut in the middle', '{"v":1,"adminTok', 'damaged'],
     ['of another shape', '{"v":1}', 'damaged'],

@@ -1,5 +1,5 @@
 /**
- * The backend for every runtime: WebCrypto where all runtimes have it, noble for the rest. With `curves.ts` the one file of the formats
+ * The backend for every runtime: WebCrypto where all runtimes have it, noble for the rest. With `curves.ts` and `ed25519.ts` the one file
  * that touches either.
  */
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';

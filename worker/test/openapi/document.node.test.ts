@@ -184,6 +184,7 @@ it('marks the headers without which a route refuses every request', async () => 
     'patch /v1/uploads/{uploadId} Upload-Offset',
     'post /v1/uploads/encrypted Tus-Resumable',
     'post /v1/uploads/plain Tus-Resumable',
+    'put /v1/accounts/{id}/backup Sealpin-Restore',
   ]);
   const { apiKey } = await service.account();
   const begin = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' };

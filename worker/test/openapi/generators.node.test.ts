@@ -6,7 +6,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs.ts';
-import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
+import { adminToken, metricsToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -152,7 +152,7 @@ withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
         ];
         const hooks = join(import.meta.dirname, 'media_types.py');
         await run('schemathesis', args, {
-          env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken, SCHEMATHESIS_HOOKS: hooks },
+          env: { API_KEY: apiKey, ADMIN_TOKEN: adminToken, METRICS_TOKEN: metricsToken, SCHEMATHESIS_HOOKS: hooks },
         });
       } finally {
         await fuzzed.close();

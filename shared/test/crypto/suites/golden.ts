@@ -12,12 +12,14 @@ import sealpinScrypt from '../../vectors/golden/sealpin-scrypt.json' with { type
 import signedToken from '../../vectors/golden/signed-token.json' with { type: 'json' };
 import {
   isSignedBy,
+  newApiKey,
   open,
   openDetached,
   parseApiKey,
   parseIdentities,
   parseSignedToken,
   passwordIdentity,
+  signerOf,
   signToken,
   unsealPrivateKey,
   type Backend,
@@ -177,17 +179,20 @@ export function golden(tool: Tool, backend: Backend): void {
   tool.test(
     'signed-token: the golden claims give the golden token, which is read, and nothing else is signed',
     async () => {
-      const { apiKey: text, claims, token } = signedToken;
+      const { apiKey: text, claims, token, ended } = signedToken;
       const key = await parseApiKey(text);
       const parsed = parseSignedToken(token);
       if (key === undefined || parsed === undefined) throw new Error('it is not read');
       equal(signToken(key, claims), token);
       equal([parsed.keyId, parsed.claims], [key.hash.slice(0, 16), claims]);
-      ok(isSignedBy(key.hash, parsed), 'by its key');
-      ok(!isSignedBy(key.hash.replace(/^./, 'f'), parsed), 'by another key');
+      const signer = signerOf(key);
+      ok(isSignedBy(signer, parsed), 'by its key');
+      ok(!isSignedBy(signerOf(await newApiKey(key.account)), parsed), 'by another key');
+      const old = parseSignedToken(ended);
+      ok(old?.alg === 'HS256' && !isSignedBy(signer, old), 'the way of earlier versions has ended');
       for (let at = 0; at < token.length; at += 1) {
         const changed = parseSignedToken(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`);
-        ok(changed === undefined || !isSignedBy(key.hash, changed), `changed at ${at}`);
+        ok(changed === undefined || !isSignedBy(signer, changed), `changed at ${at}`);
       }
     },
   );

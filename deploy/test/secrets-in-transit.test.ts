@@ -1,0 +1,228 @@
+/** Where tokens go: over https: or to this machine, and the one for restoring to a service for as long as it is restored. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { backupFormat } from '../../shared/api.ts';
+import { checkPinning, checkService } from '../checks.ts';
+import { faultsOf, readConfiguration, type Configuration } from '../configuration.ts';
+import { linesOf } from '../finding.ts';
+import { operatorApi } from '../operator-api.ts';
+import { addressOf, parseOptions, type CommandName } from '../options.ts';
+import { restoreService } from '../service-restore.ts';
+import { wranglerWith, type Wrangler } from '../wrangler.ts';
+import { startCloudflare } from './cloudflare.ts';
+import { newFolder, processWith, refusal } from './deployment.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+type Request = { path: string; authorization: string | undefined; restore: string | undefined };
+let seen: Request[] = [];
+/** What the service answers to a page; the last one stays. */
+let answers: number[] = [200];
+let service: Awaited<ReturnType<typeof startLoopbackServer>>;
+beforeAll(async () => {
+  service = await startLoopbackServer((request, response) => {
+    const { authorization, 'sealpin-restore': restore } = request.headers;
+    seen.push({ path: `${request.method} ${request.url}`, authorization, restore: restore as string | undefined });
+    const isPage = request.method === 'PUT';
+    const status = isPage ? ((answers.length > 1 ? answers.shift() : answers[0]) ?? 200) : 200;
+    const page = { accountId: 'a'.repeat(22), next: null, keys: 0, files: 0, unpinned: [] };
+    const code = status === 404 ? 'not_found' : 'internal';
+    const problem = { type: 'about:blank', title: 'x', status, code, requestId: 'r' };
+    response.writeHead(status, { 'Content-Type': 'application/json' });
+    response.end(JSON.stringify(status !== 200 ? problem : isPage ? page : { accounts: [] }));
+  });
+});
+afterAll(() => service.close());
+beforeEach(() => {
+  seen = [];
+  answers = [200];
+});
+
+describe('a token is not sent unencrypted to another machine', () => {
+  // 0.0.0.0 is this machine, and not loopback: a request that is not refused arrives.
+  const spellings = (): string[] => {
+    const { port } = new URL(service.url);
+    return [`http://0.0.0.0:${port}`, `HTTP://0.0.0.0:${port}/`, ` http://0.0.0.0:${port}`, `http:0.0.0.0:${port}`];
+  };
+  const hosts = [
+    'http://files.acme.org',
+    'http://127.evil.example',
+    'http://localhost.evil.example',
+    'http://10.0.0.1',
+  ];
+  const configurationOf = (vars: Record<string, string>): Configuration => ({
+    name: 'sealpin',
+    accountId: undefined,
+    kvId: undefined,
+    domain: undefined,
+    vars,
+  });
+
+  test('by any command, from a flag or an answer', async () => {
+    const commands: [CommandName, string][] = [
+      ['setup', '--url'],
+      ['setup', '--kubo-url'],
+      ['doctor', '--url'],
+      ['backup', '--url'],
+      ['restore', '--url'],
+    ];
+    for (const [command, flag] of commands)
+      for (const url of [...spellings(), ...hosts]) {
+        const folder = command === 'backup' || command === 'restore' ? ['folder'] : [];
+        const refused = await refusal(() => parseOptions(command, [flag, url, ...folder], '/'));
+        expect([command, flag, url, refused]).toEqual([
+          command,
+          flag,
+          url,
+          ['usage', expect.stringContaining('unencrypted'), 'use https:'],
+        ]);
+      }
+    for (const url of [...spellings(), ...hosts])
+      expect((await refusal(() => addressOf('the answer', url)))[1]).toContain('unencrypted');
+    for (const url of ['https://files.acme.org', 'http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost'])
+      expect(addressOf('--url', url).origin).toBe(url);
+  });
+
+  test('by the checks and the client, whoever calls them', async () => {
+    const token = 'a-token-of-the-test';
+    for (const url of spellings()) {
+      expect((await refusal(() => operatorApi(url, token)))[1]).toContain('unencrypted');
+      for (const entry of [
+        { type: 'kubo', url, tokenSecret: 'ONE' },
+        { type: 'cluster', peers: [{ url: 'https://cluster.acme.org', ipfs: url }], tokenSecret: 'ONE' },
+        { type: 'psa', url, tokenSecret: 'ONE' },
+        { type: 'pinata', url, tokenSecret: 'ONE' },
+      ]) {
+        const first = { id: 'first', type: 'kubo', url: 'https://kubo.acme.org', tokenSecret: 'FIRST' };
+        const PINNING_SERVICES = JSON.stringify([first, { id: 'one', ...entry }]);
+        const configuration = configurationOf({ PINNING_SERVICES });
+        expect(
+          faultsOf(configuration)
+            .map(({ what }) => what)
+            .join(),
+        ).toContain('in the clear');
+        const findings = await checkPinning({ configuration, secretOf: () => token });
+        expect(findings.flatMap(linesOf).join()).toContain('unencrypted');
+      }
+      const wrangler: Wrangler = () => Promise.reject(new Error('it is not asked'));
+      const subject = { configuration: configurationOf({}), wrangler, url, secretOf: () => token };
+      expect((await checkService(subject)).flatMap(linesOf).join()).toContain('unencrypted');
+    }
+    expect(seen).toEqual([]);
+  });
+});
+
+describe('RESTORE_TOKEN', () => {
+  let folder: Awaited<ReturnType<typeof newFolder>>;
+  let dir: string;
+  beforeEach(async () => {
+    folder = await newFolder();
+    dir = await temporaryDirectory();
+    const account = 'a'.repeat(22);
+    const manifest = { format: 'sealpin-backup/v1', service: service.url, createdAt: '', accounts: [account] };
+    await writeFile(join(dir, 'backup.json'), JSON.stringify(manifest));
+    await writeFile(join(dir, `${account}.ndjson`), `${JSON.stringify({ format: backupFormat })}\n`.repeat(3));
+  });
+
+  /** Secrets as wrangler has them; what it was called with. */
+  function fakeWrangler(o: { put?: boolean; delete?: boolean; onPut?: () => void } = {}) {
+    const calls: string[] = [];
+    const secrets = new Map<string, string>();
+    const wrangler: Wrangler = (args, input = '') => {
+      const [, verb = '', name = ''] = args;
+      calls.push(`${verb} ${name}`);
+      const ok = o[verb as 'put' | 'delete'] ?? true;
+      if (ok && verb === 'put') secrets.set(name, input);
+      if (ok && verb === 'delete') secrets.delete(name);
+      if (verb === 'put') o.onPut?.();
+      return Promise.resolve({ ok, stdout: '', stderr: ok ? '' : 'it does not work' });
+    };
+    return { calls, secrets, wrangler };
+  }
+  const both = ['put RESTORE_TOKEN', 'delete RESTORE_TOKEN'];
+
+  test('is set, shown with each page, also while the service does not know it yet, and deleted', async () => {
+    answers = [404, 404, 200];
+    const { calls, secrets, wrangler } = fakeWrangler();
+    const context = processWith(folder, {});
+    expect(await restoreService({ url: service.url, token: 'admin', wrangler }, dir, context)).toBe(0);
+    expect([calls, secrets.size]).toEqual([both, 0]);
+    const pages = seen.filter(({ path }) => path.startsWith('PUT'));
+    expect(pages).toHaveLength(5);
+    expect(new Set(pages.map(({ restore }) => restore)).size).toBe(1);
+    expect(pages[0]?.restore).toMatch(/^[0-9a-f]{64}$/);
+    expect(seen.filter(({ path }) => !path.startsWith('PUT')).map(({ restore }) => restore)).toEqual([undefined]);
+    expect(context.lines.join()).not.toContain(pages[0]?.restore);
+  });
+
+  test('is deleted after a failure of the service, of wrangler, and after a signal', async () => {
+    const target = { url: service.url, token: 'admin' };
+    answers = [200, 500];
+    const failing = fakeWrangler();
+    const context = processWith(folder, {});
+    expect((await refusal(restoreService({ ...target, ...failing }, dir, context)))[0]).toBe('internal');
+    expect([failing.calls, failing.secrets.size]).toEqual([both, 0]);
+
+    const refusing = fakeWrangler({ put: false });
+    expect((await refusal(restoreService({ ...target, ...refusing }, dir, context)))[1]).toContain('it does not work');
+    expect(refusing.calls).toEqual(both);
+
+    answers = [200];
+    const aborted = new AbortController();
+    const stopped = fakeWrangler({ onPut: () => aborted.abort(new SealpinError('interrupted')) });
+    const interrupted = restoreService({ ...target, ...stopped }, dir, { ...context, signal: aborted.signal });
+    expect((await refusal(interrupted))[0]).toBe('interrupted');
+    expect([stopped.calls, stopped.secrets.size]).toEqual([both, 0]);
+
+    // While it waits for the service to know the token.
+    answers = [404];
+    const waiting = new AbortController();
+    const patient = fakeWrangler({ onPut: () => setTimeout(() => waiting.abort(new SealpinError('interrupted')), 50) });
+    const given = restoreService({ ...target, ...patient }, dir, { ...context, signal: waiting.signal });
+    expect((await refusal(given))[0]).toBe('interrupted');
+    expect([patient.calls, patient.secrets.size]).toEqual([both, 0]);
+  });
+
+  test('that cannot be deleted is reported, and fails the command', async () => {
+    const stuck = fakeWrangler({ delete: false });
+    const context = processWith(folder, {});
+    expect(await restoreService({ url: service.url, token: 'admin', ...stuck }, dir, context)).toBe(1);
+    expect(context.lines.join()).toContain('npx wrangler secret delete RESTORE_TOKEN');
+  });
+
+  test('is not set where nothing can be restored', async () => {
+    const { calls, wrangler } = fakeWrangler();
+    const context = processWith(folder, {});
+    const empty = await temporaryDirectory();
+    const target = { url: service.url, token: 'admin', wrangler };
+    expect((await refusal(restoreService(target, empty, context)))[1]).toContain('no complete backup');
+    expect((await refusal(restoreService({ ...target, url: 'http://127.0.0.1:9' }, dir, context)))[0]).toBe(
+      'service_unreachable',
+    );
+    expect(calls).toEqual([]);
+  });
+
+  test.skipIf(!long)('goes through the real wrangler to Cloudflare and away again (long form)', async () => {
+    const cloudflare = await startCloudflare();
+    try {
+      const secrets = new Map([['ADMIN_TOKEN', 'x']]);
+      const { name } = readConfiguration(folder.config);
+      cloudflare.workers.set(name, { bindings: [], secrets, deployments: 1 });
+      const context = processWith(folder, cloudflare.env);
+      const wrangler = wranglerWith(folder.config, context.env);
+      const target = { url: service.url, token: 'admin', wrangler };
+      expect([await restoreService(target, dir, context), context.lines]).toEqual([0, expect.any(Array)]);
+      const path = `/accounts/0123456789abcdef0123456789abcdef/workers/scripts/${name}/secrets`;
+      expect(cloudflare.requests).toContain(`PUT ${path}`);
+      expect(cloudflare.requests).toContain(`DELETE ${path}/RESTORE_TOKEN`);
+      expect([...secrets.keys()]).toEqual(['ADMIN_TOKEN']);
+      expect(JSON.stringify([context.lines, cloudflare.requests])).not.toContain(seen.at(-1)?.restore);
+    } finally {
+      await cloudflare.close();
+    }
+  });
+});
