@@ -107,7 +107,13 @@ export function kubo(o: KuboOptions): PinningService {
     unpin,
 
     async pin(cid, { bytes, beside, signal }) {
-      if (!beside) return await pin(cid, pinName, bytes, signal);
+      if (!beside) {
+        await pin(cid, pinName, bytes, signal);
+        const held = await stat(cid, signal);
+        if (held.pin === 'absent') throw failed(`it does not list ${cid}, which it has just pinned`);
+        // Another service has pinned the same bytes at the same moment, and removes its pin when it likes.
+        if (held.pin !== 'foreign') return;
+      }
       const anchor = await importAnchor(importBlocks(signal), cid, pinName);
       return await pin(anchor, pinName, bytes, signal);
     },

@@ -104,10 +104,18 @@ export async function settle(world: World, file: StoredFile): Promise<void> {
     .toEqual({ a: 'pinned', b: 'pinned' });
 }
 
-/** Stores a file in plain mode, and waits until both homes have it. */
-export async function storeAtBoth(world: World, bytes: Buffer): Promise<StoredFile> {
-  const file = await world.owner.call.store('plain', bytes);
+/** After it each new pin is asked for once. */
+const askedMs = 10_000;
+
+/** Stores a file, and waits until both homes have it and have been asked for it. */
+export async function storeAtBoth(
+  world: World,
+  bytes: Buffer,
+  mode: 'plain' | 'encrypted' = 'plain',
+): Promise<StoredFile> {
+  const file = await world.owner.call.store(mode, bytes);
   await settle(world, file);
+  await ring(world, file, askedMs);
   return file;
 }
 
