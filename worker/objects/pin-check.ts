@@ -4,6 +4,7 @@ import { serviceId } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
 import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
+import { blockAtBreaks } from '../pinning/network.ts';
 import { backoffMs, withJitter } from './alarm.ts';
 import { drain } from './copy-blocks.ts';
 import { isLost, isMissing } from './pin-faults.ts';
@@ -55,7 +56,7 @@ export class PinCheck {
     }
     let damaged: string | null = null;
     try {
-      const file = await openFile(row.cid, [service], {
+      const file = await openFile(row.cid, [blockAtBreaks(service)], {
         signal: limited(signal),
         limits: { idleMs: blockMs },
         onMismatch: (_, block) => (damaged = block),

@@ -13,7 +13,7 @@ import { PinCheck } from './pin-check.ts';
 import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
-import { wholeFile, type PinRow, type PinRows } from './pin-table.ts';
+import { nothingToRead, wholeFile, type PinRow, type PinRows } from './pin-table.ts';
 
 /** How long one request to a pinning service may take here, in ms. */
 export const requestMs = 8_000;
@@ -220,7 +220,7 @@ export class PinWork {
   #arrived(row: PinRow): void {
     const { rows, now } = this.#o;
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
-    rows.change(row, { ...live, attempts: 0, due: this.nextCheck(), request_id: null });
+    rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
   }
 
   /**
@@ -241,7 +241,7 @@ export class PinWork {
         // What the one that leaves was to replace may leave now.
         return this.settle(cid);
       }
-      if (successor.read_from === null) this.readAll(successor);
+      if (successor.read_from === null || successor.read_to === nothingToRead.read_to) this.readAll(successor);
     }
   }
 

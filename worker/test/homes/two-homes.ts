@@ -151,7 +151,23 @@ export async function names(home: { kubo: RealKubo }): Promise<Record<string, st
 }
 
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
-export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
+export async function corrupt(home: Home, block: Buffer): Promise<number> {
+  return await changeBlocks(home, block, async (path, bytes) => {
+    bytes[bytes.length - 1]! ^= 1;
+    await writeFile(path, bytes);
+  });
+}
+
+/** Removes each block file of a Kubo that has these bytes. Its pins stay. @returns how many there were */
+export async function removeBlock(home: Home, block: Buffer): Promise<number> {
+  return await changeBlocks(home, block, (path) => rm(path));
+}
+
+async function changeBlocks(
+  { kubo }: Home,
+  block: Buffer,
+  change: (path: string, bytes: Buffer) => Promise<void>,
+): Promise<number> {
   const { RepoPath } = JSON.parse(await command({ kubo }, 'repo/stat')) as { RepoPath: string };
   const files = await readdir(join(RepoPath, 'blocks'), { recursive: true });
   let changed = 0;
@@ -159,8 +175,7 @@ export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
     const path = join(RepoPath, 'blocks', file);
     const bytes = await readFile(path);
     if (!bytes.equals(block)) continue;
-    bytes[bytes.length - 1]! ^= 1;
-    await writeFile(path, bytes);
+    await change(path, bytes);
     changed += 1;
   }
   return changed;
