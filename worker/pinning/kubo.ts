@@ -87,7 +87,8 @@ export function kubo(o: KuboOptions): PinningService {
     const error = await parse(response);
     if (!('message' in error)) throw failed(`it has nothing for ${command}`);
     const isLate = query['timeout'] !== undefined && /deadline exceeded/.test(error.message);
-    if (isLate || /not found locally|could not find/.test(error.message))
+    // The last is what `cat` says of a file that lacks a block.
+    if (isLate || /not found locally|could not find|failed to fetch all nodes/.test(error.message))
       throw new SealpinError('pinning_lost', `${o.id}: ${error.message}`);
     throw refused(error.message);
   }

@@ -195,10 +195,8 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    const before = Date.parse((await saidOf(file)).pin?.checkedAt ?? '') + 1;
     await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
-    await expect.poll(async () => isAfter((await surveyed(file))[1]?.checkedAt, before)).toBe(true);
-    expect((await surveyed(file))[1]?.reason ?? reason).toBe(reason);
+    await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
