@@ -40,8 +40,8 @@ const Metadata = v.pipe(
 
 /**
  * Where a file is pinned, and what was last seen there. `pinning`: it is being copied there; `lost`: what was there is missing or
- * damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed. `checkedAt`: when the service last said
- * that it has the pin, after the upload; `verifiedAt`: when every byte was last read there and found right.
+ * damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed. `checkedAt`: when that
+ * was last seen, after the upload; `verifiedAt`: when every byte was last read there and found right.
  */
 export const StoredPin = v.object({
   service: ServiceId,

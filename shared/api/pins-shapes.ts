@@ -27,12 +27,16 @@ export const PinsQuery = v.object({
   ),
 });
 
-/** A pin as the operator sees it. `files` has the first 100 that need it; `reason` is the code of the last error. */
+/**
+ * A pin as the operator sees it. `files` has the first 100 that need it; `reason` is the code of the last error, or `underreplicated`;
+ * `detail` says it in words, possibly of the service, in printable characters.
+ */
 export const SurveyedPin = v.object({
   cid: Cid,
   service: ServiceId,
   state: v.picklist(pinStates.slice(0, -1)),
   reason: v.optional(v.string()),
+  detail: v.optional(v.string()),
   attempts: Count,
   dueAt: v.optional(Timestamp),
   checkedAt: v.optional(Timestamp),

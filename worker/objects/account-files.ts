@@ -7,6 +7,7 @@ import type { Events } from './event-rows.ts';
 import { pageOfFiles, type Page, type PageOptions } from './file-list.ts';
 import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
+import { errorText, log } from '../log.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin-work.ts';
 import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
@@ -14,6 +15,8 @@ import { err, type Result } from './result.ts';
 
 /** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
 const batch = 500;
+/** How often the objects of pins are asked for removals, all of them, in ms. */
+const askMs = 60_000;
 
 /** A caller whose key is valid. */
 type Caller = { key: KeyRecord; account: { spki: Uint8Array } };
@@ -34,6 +37,8 @@ type Options = {
   alarmBy(dueMs: number): Promise<void>;
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */
   deliver(ids: readonly number[]): Promise<Removal>;
+  /** The services at which some pin is being removed, of this account or of others. */
+  removingAt(): Promise<ReadonlySet<string>>;
   /** Runs after headers are overwritten. */
   erased(): Promise<void>;
   now(): number;
@@ -42,6 +47,8 @@ type Options = {
 /** The files of an account that are stored. */
 export class AccountFiles extends RpcTarget {
   readonly #o: Options;
+  /** When the objects of pins were last asked for removals, in ms. */
+  #askedAt = -Infinity;
 
   constructor(options: Options) {
     super();
@@ -159,7 +166,20 @@ export class AccountFiles extends RpcTarget {
     if (!caller.ok) return caller;
     // The alarm may be late.
     await this.sweep();
+    if (this.#o.receipts.isForgotten(fileId)) await this.#complete();
     return this.#receipt(fileId);
+  }
+
+  /** Completes receipts of earlier versions: where nothing is being removed at a service any more, their removals there are done. */
+  async #complete(): Promise<void> {
+    const { removingAt, receipts, now } = this.#o;
+    if (now() - this.#askedAt < askMs) return;
+    this.#askedAt = now();
+    try {
+      receipts.complete(await removingAt());
+    } catch (error) {
+      log({ event: 'account.receipt', error: errorText(error) });
+    }
   }
 
   /** Deletes the files that have expired, as `remove` does; the outbox delivers the consequences. Forgets old receipts. */

@@ -18,13 +18,14 @@ import { Claims, type Claim } from './claims.ts';
 import { Files, type FileRecord, type NewFile } from './file-rows.ts';
 import type { Room } from './key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './key-registry.ts';
-import { refer, send, type AccountEnv } from './delivery.ts';
+import { refer, removingAt, send, type AccountEnv } from './delivery.ts';
 import { Events, keptMs, type EventPage } from './event-rows.ts';
 import type { Opening } from './openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
 import type { PinPlan } from './pin.ts';
+import type { RemovedHome } from './pin-homes.ts';
 import type { Removal } from './pin-work.ts';
 import { err, type Result } from './result.ts';
 import { Receipts } from './receipt-rows.ts';
@@ -115,6 +116,7 @@ export class Account extends DurableObject<AccountEnv> {
     shares: this.#shares,
     receipts: this.#receipts,
     sealedFor: (keyId) => this.#registry.sealed(keyId),
+    removingAt: () => removingAt(this.env),
   });
   readonly #administration = new Administration({
     ...this.#stores,
@@ -316,6 +318,12 @@ export class Account extends DurableObject<AccountEnv> {
   /** Events after a position, oldest first. */
   events(hash: string, o: { after: number | undefined; limit: number }): Promise<Result<EventPage>> {
     return this.#access.as(hash, undefined, ({ key }) => this.#events.page(key, o));
+  }
+
+  /** Records what `Pin` reports of the pins of a deleted file. */
+  async unreferred(fileId: string, pins: readonly RemovedHome[]): Promise<Result> {
+    if (this.#row.open !== undefined) this.#receipts.setPins(fileId, pins);
+    return { ok: true };
   }
 
   /** Records openings that a share reports. */

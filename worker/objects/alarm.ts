@@ -35,14 +35,26 @@ export class Alarm {
       // Another call may have set it meanwhile.
     } while (known !== this.#known);
     if (set !== null && set <= dueMs) return;
-    this.#known = Promise.resolve(dueMs);
-    await this.#storage.setAlarm(Math.min(dueMs, lastMs));
+    await this.#set(dueMs);
   }
 
   /** Sets the alarm again after it rang; undefined: nothing is due. */
   async reset(dueMs: number | undefined): Promise<void> {
-    this.#known = Promise.resolve(dueMs ?? null);
-    if (dueMs === undefined) await this.#storage.deleteAlarm();
-    else await this.#storage.setAlarm(Math.min(dueMs, lastMs));
+    await this.#set(dueMs);
+  }
+
+  /** A call that waits for what is set waits until it is. */
+  async #set(dueMs: number | undefined): Promise<void> {
+    const storage = this.#storage;
+    const written = dueMs === undefined ? storage.deleteAlarm() : storage.setAlarm(Math.min(dueMs, lastMs));
+    const known = written.then(() => dueMs ?? null);
+    this.#known = known;
+    try {
+      await known;
+    } catch (error) {
+      // The next call asks what is set.
+      if (this.#known === known) this.#known = undefined;
+      throw error;
+    }
   }
 }

@@ -86,7 +86,8 @@ function receiptOf(row: ReceiptRow): BackupReceipt {
 
 function insertReceipt(sql: SqlStorage, { fileId, reason, key, pins, shares, deletedAt }: BackupReceipt): void {
   sql.exec(
-    'INSERT INTO receipt (file_id, reason, key_fate, pins, shares, deleted_at, due) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    // What is scheduled stays so: another service had to remove it.
+    `INSERT INTO receipt (file_id, reason, key_fate, pins, shares, deleted_at, due, awaited) VALUES (?, ?, ?, ?, ?, ?, ?, 1)`,
     fileId,
     reason,
     key,

@@ -6,8 +6,9 @@ import { errorText, log } from '../log.ts';
 import type { Delivered, Message } from './outbox.ts';
 import type { PinPlan } from './pin.ts';
 import type { Reference } from './pin-table.ts';
-import { err, type Result } from './result.ts';
-import { pinOf, type PinBinding } from './shard.ts';
+import { err, unwrap, type Result } from './result.ts';
+import { askShards, pinOf, type PinBinding } from './shard.ts';
+import { shardNames } from './shard-names.ts';
 import { shareOf, type ShareBinding } from './share-binding.ts';
 
 /** The bindings that an account's object calls. */
@@ -56,4 +57,10 @@ export async function refer(env: PinBinding, reference: Reference): Promise<Resu
     log({ event: 'account.reference', requestId: reference.requestId, error: errorText(error) });
     return err('overloaded', undefined, 2);
   }
+}
+
+/** The services at which some pin is being removed. Throws what `unwrap` throws where one of the objects does not respond. */
+export async function removingAt(env: PinBinding): Promise<Set<string>> {
+  const answers = await askShards(env, shardNames, (pin) => unwrap(pin.removing()));
+  return new Set(answers.flatMap(({ services }) => services));
 }

@@ -1,5 +1,6 @@
 /** What errors of pinning services mean for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../shared/errors.ts';
+import { printable } from '../pinning/printable.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
 const serviceFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'disk_full'] as const;
@@ -24,4 +25,13 @@ export function isLost(error: unknown, attempts: number): error is SealpinError 
 export function reasonOf(error: unknown): string {
   if (isSealpinError(error)) return error.code;
   return error instanceof DOMException && error.name === 'TimeoutError' ? 'pinning_timeout' : 'internal';
+}
+
+/** The longest text that a row keeps of an error, in characters. */
+const maxDetail = 300;
+
+/** What an error says, for the operator: in printable characters, and not longer than a row keeps. */
+export function detailOf(error: unknown): string {
+  const { message } = error instanceof Error ? error : new Error(typeof error);
+  return printable(message, maxDetail);
 }

@@ -2,18 +2,26 @@
 import type { PinRow, PinState } from './pin-table.ts';
 import type { Removal } from './pin-work.ts';
 
-/** What is known of a CID at one service; times in ms. */
-export type Home = { service: string; state: PinState; checkedAt: number | null; verifiedAt: number | null };
+/** What is known of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
+export type Home = {
+  service: string;
+  state: PinState;
+  reason: string | null;
+  checkedAt: number | null;
+  verifiedAt: number | null;
+};
 
 /** What became of a CID at one service. */
 export type RemovedHome = { service: string; status: Removal };
 
-/** The order in which services are asked for blocks. */
-export function trust({ state, suspect }: PinRow): number {
-  return (state === 'live' ? 0 : 2) + suspect;
+/** The services that hold a CID, or may have some of its blocks, in the order in which they are asked for blocks. */
+export function inOrderOfTrust(rows: readonly PinRow[]): string[] {
+  const rank = ({ state, suspect }: PinRow): number => (state === 'live' ? 0 : 2) + suspect;
+  const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
+  return held.toSorted((a, b) => rank(a) - rank(b)).map(({ service }) => service);
 }
 
 /** What a row says of a home. */
-export function homeOf({ service, state, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
-  return { service, state, checkedAt, verifiedAt };
+export function homeOf({ service, state, reason, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
+  return { service, state, reason, checkedAt, verifiedAt };
 }

@@ -10,11 +10,17 @@ export type Ownership = Pick<PinRow, 'was_there' | 'other' | 'anchored'> & { pin
  * it. @param row undefined where we have never had a pin there
  */
 export function ownership(held: Held, row: PinRow | undefined): Ownership {
-  if (held.pin === 'absent') return { was_there: 0, other: null, anchored: row?.anchored ?? 0, pinned: false };
+  // What is gone may have been replaced by a pin of somebody else's before, so that ours was made beside it.
+  if (held.pin === 'absent') return { was_there: 0, other: null, anchored: row === undefined ? 0 : 1, pinned: false };
   const beside = { was_there: 1, anchored: 1, pinned: false };
   if (held.pin === 'foreign') return { ...beside, other: null };
   // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
   if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown'))
     return { ...beside, other: row?.other ?? null };
-  return { was_there: 0, other: null, anchored: row?.anchored ?? 0, pinned: row !== undefined };
+  return {
+    was_there: 0,
+    other: null,
+    anchored: row?.anchored ?? 0,
+    pinned: row !== undefined && held.lacks === undefined,
+  };
 }

@@ -8,6 +8,7 @@ export type SurveyedPin = {
   service: string;
   state: PinState;
   reason: string | null;
+  detail: string | null;
   attempts: number;
   due: number | null;
   checkedAt: number | null;
@@ -43,6 +44,7 @@ export function surveyedPins(
     service: row.service,
     state: row.state,
     reason: row.reason,
+    detail: row.detail,
     attempts: row.attempts,
     due: row.due,
     checkedAt: row.checked_at,
@@ -68,5 +70,5 @@ export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number
 
 /** Makes every pin due: services are asked for it, whatever the rows say, and what is lost or failed is tried again. */
 export function makeAllDue(sql: SqlStorage, nowMs: number): void {
-  sql.exec('UPDATE pin SET due = ?, attempts = 0', nowMs);
+  sql.exec('UPDATE pin SET due = ?, attempts = 0, losses = 0', nowMs);
 }

@@ -42,17 +42,21 @@ export type PinRow = {
   /** When the row is looked at next, in ms, and how often that has failed in a row. */
   due: number | null;
   attempts: number;
-  /** The code of the error that it failed with. */
+  /** The code of the error that it failed with, and in which words; or what else is not as it is to be. */
   reason: string | null;
+  detail: string | null;
   /** Bytes of the file that are copied, and its length once that is known. */
   cursor: number;
   bytes: number | null;
   /** When the service last said that it has the pin, and when all bytes were last read from it, in ms. */
   checked_at: number | null;
   verified_at: number | null;
-  /** How often in a row the service said that it has no such pin. */
+  /** How often the service said that it has no such pin, while its upload may not have made it. */
   absences: number;
-  /** The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; null: none. */
+  /**
+   * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; with `nothingToRead`
+   * the service is only asked; null: a part, when it is due.
+   */
   read_from: number | null;
   read_to: number | null;
   /** Which of the parts that a check reads comes next. */
@@ -71,6 +75,9 @@ export type PinRow = {
 
 /** The bytes of a file whose length need not be known. */
 export const wholeFile = { read_from: 0, read_to: Number.MAX_SAFE_INTEGER } as const;
+
+/** A check that asks for the pin, and reads nothing. */
+export const nothingToRead = { read_from: 0, read_to: 0 } as const;
 
 /** Which accounts to list: at most `limit`, from the one after `after` on. */
 export type AccountsPage = { after?: string | undefined; limit: number };
@@ -101,6 +108,7 @@ const columns = {
     ['damaged', 'TEXT'],
     ['moved_from', 'TEXT'],
     ['request_id', 'TEXT'],
+    ['detail', 'TEXT'],
   ],
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
 } as const;
@@ -126,6 +134,11 @@ const additions = `
     service TEXT PRIMARY KEY, failures INTEGER NOT NULL, open_until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS migration (
     source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS removal (
+    account TEXT NOT NULL, file_id TEXT NOT NULL, service TEXT NOT NULL, cid TEXT NOT NULL, status TEXT NOT NULL, due INTEGER,
+    attempts INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (account, file_id, service)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS removal_due ON removal (due) WHERE due IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS removal_cid ON removal (cid);
 `;
 
 /** The rows in an object's storage. */
@@ -239,9 +252,21 @@ export class PinRows {
     );
   }
 
-  /** Removes a reference, wherever its bytes were sent to: they may have moved since. */
-  removeReference({ cid, account, fileId }: Reference): void {
-    this.#sql.exec('DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ?', cid, account, fileId);
+  /** Removes a reference, wherever its bytes were sent to: they may have moved since. @returns whether it was a part's */
+  removeReference({ cid, account, fileId }: Reference): { isPart: boolean } {
+    const removed = this.#sql.exec<{ isPart: number }>(
+      'DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ? RETURNING is_part AS isPart',
+      cid,
+      account,
+      fileId,
+    );
+    return { isPart: removed.toArray().some(({ isPart }) => isPart === 1) };
+  }
+
+  /** The services at which pins are being removed. */
+  removingAt(): string[] {
+    const rows = this.#sql.exec<{ service: string }>(`SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`);
+    return rows.toArray().map(({ service }) => service);
   }
 
   /** The accounts that have a reference to a CID, in the order of their IDs, which come after `after`. */

@@ -20,11 +20,14 @@ import { Breakers } from './breaker.ts';
 import { CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
+import { dueRow, dueTimes } from './pin-due.ts';
 import { ownership } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
-import { homeOf, trust, type Home, type RemovedHome } from './pin-homes.ts';
-import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
+import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
+import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
+import { Removals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
+import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
 
@@ -32,14 +35,13 @@ import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** When an upload is copied to other services: by then its root is pinned, as a rule. */
 const settledMs = 1_000;
-/** How long a verification may take that somebody waits for, in ms; it goes on afterwards. */
-const verifyMs = 10_000;
 /** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
 const repairedMs = 60_000;
 
-/** The objects of this class, as one of them asks others. */
+/** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+  ACCOUNT: { getByName(name: string): RemovalLog };
 };
 
 /**
@@ -57,21 +59,27 @@ export class Pin extends DurableObject<Env & PinObjects> {
   readonly #denylist = new Denylist(this.#sql);
   readonly #blocks = new BlockRoots(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
+  readonly #removals = new Removals(this.#sql, {
+    report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
+    now: () => this.now(),
+  });
   readonly #work = new PinWork({
     env: this.env,
     rows: this.#rows,
     breakers: this.#breakers,
     migrations: this.#migrations,
+    removed: (cid, service, status) => this.#removals.note(cid, service, status),
     now: () => this.now(),
   });
   readonly #index = new BlockIndex(this.#sql, {
     shard: (name) => this.env.PIN.getByName(name),
     isFile: (cid) => this.#rows.isFile(cid),
-    sources: (cid, requestId) => this.#work.sources(cid, { requestId }),
-    suspect: (cid, service) => this.#work.suspect(cid, service),
+    sources: (cid, requestId) => this.#work.sources.of(cid, { requestId }),
+    suspect: (cid, service) => this.#work.sources.suspect(cid, service),
     now: () => this.now(),
   });
   readonly #queue = new CidQueue();
+  #creating: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
     super(ctx, env);
@@ -125,6 +133,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
       this.ctx.storage.transactionSync(() => {
         this.#rows.add(cid, service, 'live', this.#work.nextCheck());
         this.#rows.change({ cid, service }, { ...own, wanted: 1 });
+        if (!pinned && (row === undefined || row.read_from === null))
+          this.#rows.change({ cid, service }, { ...nothingToRead, due: this.#work.soon() });
         this.#rows.addReference(reference);
         // What is being removed is copied again afterwards.
         for (const each of this.#rows.ofCid(cid))
@@ -137,7 +147,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         // The upload that follows is to repair it, and may fail.
         if (row !== undefined && row.state !== 'live') {
           this.#work.readAll(row);
-          this.#rows.change(row, { state: 'live', attempts: 0, due: this.now() + repairedMs });
+          this.#rows.change(row, { state: 'live', checked_at: null, attempts: 0, due: this.now() + repairedMs });
         }
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
@@ -155,11 +165,12 @@ export class Pin extends DurableObject<Env & PinObjects> {
       if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
       const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
       const { rows, isLast } = this.ctx.storage.transactionSync(() => {
-        this.#rows.removeReference(reference);
+        const { isPart } = this.#rows.removeReference(reference);
         const isLast = !this.#rows.isReferenced(cid);
         if (!this.#rows.isFile(cid)) this.#index.remove(cid);
         const rows = this.#rows.ofCid(cid);
         if (isLast) for (const row of rows) this.#rows.change(row, removed);
+        if (isLast && !isPart) this.#removals.begin(reference, rows);
         return { rows, isLast };
       });
       await this.#wake();
@@ -169,9 +180,15 @@ export class Pin extends DurableObject<Env & PinObjects> {
           return { service: row.service, status };
         }),
       );
-      const status = pins.map((pin) => pin.status).reduce(leastDone, 'unpinned');
-      return { ok: true, status, pins: pins.length === 0 ? [{ service, status }] : pins };
+      await this.#wake();
+      const answer = this.#removals.answer(reference) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
+      return { ok: true, status: answer.map((pin) => pin.status).reduce(leastDone, 'unpinned'), pins: answer };
     });
+  }
+
+  /** The services at which removals are under way. */
+  async removing(): Promise<Result<{ services: string[] }>> {
+    return { ok: true, services: this.#rows.exists ? this.#rows.removingAt() : [] };
   }
 
   /**
@@ -184,8 +201,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (this.#denylist.since(cid) !== undefined) return err('content_denied');
     const rows = this.#rows.ofCid(cid);
     const isStored = rows.length > 0 && this.#rows.isReferenced(cid);
-    const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
-    const services = isStored ? held.toSorted((a, b) => trust(a) - trust(b)).map((row) => row.service) : [];
+    const services = isStored ? inOrderOfTrust(rows) : [];
     return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
   }
 
@@ -240,7 +256,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
   async suspect(cid: string, service: string): Promise<Result> {
     if (!this.#rows.exists) return { ok: true };
-    this.#work.suspect(cid, service);
+    this.#work.sources.suspect(cid, service);
     await this.#wake();
     return { ok: true };
   }
@@ -249,23 +265,16 @@ export class Pin extends DurableObject<Env & PinObjects> {
    * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
    */
   async verify(cid: string): Promise<Result<{ homes: Home[]; isDone: boolean }>> {
-    const held = () => this.#rows.ofCid(cid).filter(({ state }) => state === 'live');
     if (!this.#rows.exists) return { ok: true, homes: [], isDone: true };
-    for (const row of held()) {
-      this.#work.readAll(row);
-      this.#rows.change(row, { attempts: 0 });
-    }
-    await this.#wake();
-    const until = Date.now() + verifyMs;
-    const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
-      from !== null && due !== null && due <= this.now() && this.#breakers.openUntil(service) <= this.now();
-    while (Date.now() < until) {
-      const row = held().find(isPending);
-      if (row !== undefined) await this.#step(row);
-      // The alarm may be at work on another one.
-      else if (!(await this.#queue.ended(cid))) break;
-    }
-    const isDone = held().every(({ read_from: from }) => from === null);
+    const isDone = await verifyPins(cid, {
+      rows: this.#rows,
+      work: this.#work,
+      mayAsk: (service) => this.#breakers.openUntil(service) <= this.now(),
+      begun: () => this.#wake(),
+      step: (row) => this.#step(row),
+      ended: () => this.#queue.ended(cid),
+      now: () => this.now(),
+    });
     return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
   }
 
@@ -289,6 +298,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
   async migrate(from: string, to: string): Promise<Result> {
+    // What the first object said may be from before this migration.
+    await this.#creating;
     if (!this.#rows.exists && !this.#isFirst()) return { ok: true };
     if (!this.#rows.exists) await this.#create();
     this.ctx.storage.transactionSync(() => this.#migrations.begin(from, to));
@@ -312,13 +323,14 @@ export class Pin extends DurableObject<Env & PinObjects> {
     try {
       const until = Date.now() + turn.ms;
       for (let requests = 0; requests < turn.requests && Date.now() < until;) {
-        const row = this.#nextDue();
+        const row = this.#rows.exists ? dueRow(this.#rows, this.#breakers, this.now()) : undefined;
         const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
         if (row !== undefined) await this.#step(row);
         else if (root !== undefined) requests += await this.#indexBlocks(root);
         else break;
         requests += turn.ofStep;
       }
+      if (this.#rows.exists) await this.#removals.flush();
       await this.#alarm.reset(this.#nextTime());
     } catch (error) {
       log({ event: 'pin.alarm', error: errorText(error) });
@@ -326,8 +338,14 @@ export class Pin extends DurableObject<Env & PinObjects> {
     }
   }
 
-  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  /** Creates the tables, once. */
   async #create(): Promise<void> {
+    this.#creating ??= this.#createTables().finally(() => (this.#creating = undefined));
+    await this.#creating;
+  }
+
+  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  async #createTables(): Promise<void> {
     const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
     this.ctx.storage.transactionSync(() => {
       this.#rows.create();
@@ -343,22 +361,14 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
   }
 
-  /** The row that has been due for the longest, of the services that may be asked. */
-  #nextDue(): PinRow | undefined {
-    if (!this.#rows.exists) return undefined;
-    const now = this.now();
-    const [first] = this.#rows
-      .dues()
-      .filter(({ service, due }) => due <= now && this.#breakers.openUntil(service) <= now)
-      .toSorted((a, b) => a.due - b.due);
-    return first && this.#rows.firstDue(first.service, now);
-  }
-
   /** When there is something to do, in ms. */
   #nextTime(): number | undefined {
     if (!this.#rows.exists) return undefined;
-    const rows = this.#rows.dues().map(({ service, due }) => Math.max(due, this.#breakers.openUntil(service)));
-    const times = [...rows, this.#index.nextTime() ?? Infinity];
+    const times = [
+      ...dueTimes(this.#rows, this.#breakers),
+      this.#index.nextTime() ?? Infinity,
+      this.#removals.nextTime() ?? Infinity,
+    ];
     return Math.min(...times) === Infinity ? undefined : Math.min(...times);
   }
 

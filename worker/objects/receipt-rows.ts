@@ -37,6 +37,10 @@ const keyPlaces = {
   other: 'none',
 } as const satisfies Record<Beginning, KeyFate>;
 
+/** Receipts of versions in which `Pin` did not say what became of a removal that it had to make later. */
+const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
+  AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
+
 /** The receipts in an object's storage. */
 export class Receipts {
   readonly #sql: SqlStorage;
@@ -60,9 +64,42 @@ export class Receipts {
     );
   }
 
-  /** Records what became of the pins of a deleted file; of anything else nothing is recorded. */
+  /**
+   * Records what became of the pins of a deleted file; of anything else nothing is recorded. `Pin` says what becomes of those that are
+   * `scheduled`, possibly before its answer to the removal is here.
+   */
   setPins(fileId: string, pins: readonly RemovedHome[]): void {
-    this.#sql.exec('UPDATE receipt SET pins = ? WHERE file_id = ?', JSON.stringify(pins), fileId);
+    const [row] = this.#sql
+      .exec<Pick<ReceiptRow, 'pins'>>('SELECT pins FROM receipt WHERE file_id = ?', fileId)
+      .toArray();
+    if (row === undefined) return;
+    const done = (JSON.parse(row.pins) as RemovedHome[]).filter(({ status }) => status !== 'scheduled');
+    const merged = pins.map((pin) => done.find(({ service }) => service === pin.service) ?? pin);
+    const others = done.filter(({ service }) => pins.every((pin) => pin.service !== service));
+    this.#sql.exec(
+      'UPDATE receipt SET pins = ?, awaited = 1 WHERE file_id = ?',
+      JSON.stringify([...merged, ...others]),
+      fileId,
+    );
+  }
+
+  /** Records for all such receipts that what was scheduled is done at services where nothing is being removed. */
+  complete(removing: ReadonlySet<string>): void {
+    for (const { file_id: fileId, pins } of this.#sql
+      .exec<Pick<ReceiptRow, 'file_id' | 'pins'>>(`SELECT file_id, pins FROM receipt WHERE ${forgotten}`)
+      .toArray()) {
+      const done = (JSON.parse(pins) as RemovedHome[]).map(({ service, status }): RemovedHome => ({
+        service,
+        status: status === 'scheduled' && !removing.has(service) ? 'unpinned' : status,
+      }));
+      this.#sql.exec('UPDATE receipt SET pins = ? WHERE file_id = ?', JSON.stringify(done), fileId);
+    }
+  }
+
+  /** Whether what a receipt calls `scheduled` is of a version in which `Pin` did not say what became of it. */
+  isForgotten(fileId: string): boolean {
+    const rows = this.#sql.exec(`SELECT 1 FROM receipt WHERE file_id = ? AND ${forgotten}`, fileId);
+    return rows.toArray().length > 0;
   }
 
   /** A receipt. The record of a share is destroyed once the message that says so is delivered. */

@@ -136,6 +136,7 @@ const columns: Readonly<Record<string, readonly Column[]>> = {
     ['description', 'TEXT'],
   ],
   outbox: [['request_id', 'TEXT']],
+  receipt: [['awaited', 'INTEGER NOT NULL DEFAULT 0']],
   upload: [['request_id', 'TEXT']],
 };
 

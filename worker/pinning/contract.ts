@@ -4,9 +4,12 @@ import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
- * names.
+ * names. `lacks`: the service is to hold our pin in more places than it does, in its own words.
  */
-export type Held = { pin: 'absent' | 'ours' | 'unknown' } | { pin: 'foreign'; name: string };
+export type Held =
+  | { pin: 'absent' | 'unknown'; lacks?: undefined }
+  | { pin: 'ours'; lacks?: string }
+  | { pin: 'foreign'; name: string; lacks?: undefined };
 
 /** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
 export interface BlockImport {
@@ -70,12 +73,16 @@ export interface PinningService {
    * @param o.bytes of the blocks below the CID, by which the time limit grows
    * @param o.beside the CID is pinned by somebody else: pin it by a pin of our own that does not depend on that one, and leave the
    *   other pin and its name as they are
+   * Where somebody else pins the same CID at the same moment, ours is made beside that pin, or found missing by a later `stat`.
    * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and has to be sent again
    */
   pin(cid: string, o: { bytes: number; beside: boolean; signal: AbortSignal }): Promise<void>;
 
   /** Whose recursive pin of the CID the service holds, if any. */
   stat(cid: string, signal: AbortSignal): Promise<Held>;
+
+  /** Asks for the copies that our pin lacks to be made now; left out by a service that holds a pin in one place. @returns at once */
+  recover?(cid: string, signal: AbortSignal): Promise<void>;
 
   /** Removes what `pin` with `beside` made; can be repeated. `foreign`: the pin of somebody else is still there. */
   unpinBeside(cid: string, signal: AbortSignal): Promise<'absent' | 'foreign'>;

@@ -1,6 +1,8 @@
 /** HTTP requests to a pinning service, and how their failures are reported. No response is trusted. */
 import { SealpinError } from '../../shared/errors.ts';
+import { concat } from '../../shared/streams/concat.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { printable } from './printable.ts';
 
 export type HttpOptions = {
   /** The service's name in errors. */
@@ -39,6 +41,12 @@ type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
 
 /** The largest response in JSON, where the caller does not expect a larger one. */
 const maxResponseBytes = 65_536;
+
+/** How much is read of a response with a status that is not expected, and how much of it is told, in bytes and characters. */
+const maxWordsBytes = 2_048;
+const maxWords = 200;
+/** What is shorter in our headers is a word, such as `Bearer`. */
+const minSecretChars = 8;
 
 /** Makes the client of an API, as functions that know how its failures are reported. */
 export function httpClient(o: HttpOptions, api: Api) {
@@ -133,26 +141,38 @@ export function httpClient(o: HttpOptions, api: Api) {
       throw unavailable(`at ${root} cannot be reached`, cause);
     }
     if (api.statuses.includes(response.status)) return response;
-    await response.body?.cancel();
+    const words = await wordsOf(response);
     if ([429, 502, 503, 504].includes(response.status)) {
       const retryAfterSeconds = secondsOf(response.headers.get('retry-after'));
       throw new SealpinError(
         'pinning_unavailable',
-        `${o.id} answered ${response.status} to ${command}`,
+        `${o.id} answered ${response.status} to ${command}${words}`,
         retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
       );
     }
-    if (response.status === 402) throw exhausted(`it answered 402 to ${command}`);
+    if (response.status === 402) throw exhausted(`it answered 402 to ${command}${words}`);
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
-        `it refused our credentials for ${command} (${response.status})`,
+        `it refused our credentials for ${command} (${response.status})${words}`,
         'the pinning service refused the credentials of this service: the operator has to check the token and ' +
           'what it allows',
       );
     }
     if ([404, 405].includes(response.status) || isRedirect(response.status))
-      throw notTheApi(`it answered ${response.status || 'a redirect'} to ${command}`);
-    throw failed(`it answered ${response.status} to ${command}`);
+      throw notTheApi(`it answered ${response.status || 'a redirect'} to ${command}${words}`);
+    throw failed(`it answered ${response.status} to ${command}${words}`);
+  }
+
+  /** What a service says with a status that is not expected, after a colon; without our credentials, should it repeat them. */
+  async function wordsOf(response: Response): Promise<string> {
+    try {
+      const text = new TextDecoder().decode(await readStart(response.body, maxWordsBytes));
+      const told = secretsOf(o.headers).reduce((words, secret) => words.replaceAll(secret, '…'), text.trim());
+      return told === '' ? '' : `: ${printable(told.replaceAll(/\s+/g, ' '), maxWords)}`;
+    } catch {
+      // The status says enough.
+      return '';
+    }
   }
 
   /** The whole body, at most `maxBytes`. */
@@ -204,6 +224,31 @@ export function httpClient(o: HttpOptions, api: Api) {
     readRecord,
     readRecords,
   };
+}
+
+/** What a service could repeat of our headers, the longest first. */
+function secretsOf(headers: HttpOptions['headers']): string[] {
+  const values = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
+  const pairs = values.filter((value) => value.startsWith('Basic ')).map((value) => atob(value.slice('Basic '.length)));
+  return [...values, ...pairs, ...pairs.map((pair) => pair.slice(pair.indexOf(':') + 1))]
+    .filter((secret) => secret.length >= minSecretChars)
+    .toSorted((a, b) => b.length - a.length);
+}
+
+/** The first bytes of a body, or what has come of them after a second; the rest is not read. */
+async function readStart(body: Response['body'], maxBytes: number): Promise<Uint8Array> {
+  const reader = (body as ReadableStream<Uint8Array> | null)?.getReader();
+  const late = setTimeout(() => void reader?.cancel().catch(() => undefined), 1_000);
+  const chunks: Uint8Array[] = [];
+  for (let bytes = 0; reader !== undefined && bytes < maxBytes;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    chunks.push(value);
+    bytes += value.length;
+  }
+  clearTimeout(late);
+  await reader?.cancel();
+  return concat(...chunks).subarray(0, maxBytes);
 }
 
 /** An object in JSON, of which nothing is known. */

@@ -87,7 +87,8 @@ export function kubo(o: KuboOptions): PinningService {
     const error = await parse(response);
     if (!('message' in error)) throw failed(`it has nothing for ${command}`);
     const isLate = query['timeout'] !== undefined && /deadline exceeded/.test(error.message);
-    if (isLate || /not found locally|could not find/.test(error.message))
+    // The last is what `cat` says of a file that lacks a block.
+    if (isLate || /not found locally|could not find|failed to fetch all nodes/.test(error.message))
       throw new SealpinError('pinning_lost', `${o.id}: ${error.message}`);
     throw refused(error.message);
   }
@@ -107,7 +108,13 @@ export function kubo(o: KuboOptions): PinningService {
     unpin,
 
     async pin(cid, { bytes, beside, signal }) {
-      if (!beside) return await pin(cid, pinName, bytes, signal);
+      if (!beside) {
+        await pin(cid, pinName, bytes, signal);
+        const held = await stat(cid, signal);
+        if (held.pin === 'absent') throw failed(`it does not list ${cid}, which it has just pinned`);
+        // Another service has pinned the same bytes at the same moment, and removes its pin when it likes.
+        if (held.pin !== 'foreign') return;
+      }
       const anchor = await importAnchor(importBlocks(signal), cid, pinName);
       return await pin(anchor, pinName, bytes, signal);
     },

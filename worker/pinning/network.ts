@@ -10,27 +10,31 @@ import type { PinningService } from './contract.ts';
  */
 export function withNetwork(homes: readonly PinningService[]): BlockSource[] {
   const last = homes.findLast(({ search }) => search !== undefined);
-  return homes.map((home) => (home === last && home.search ? searching(home, home.search) : home));
+  return homes.map((home) => blockAtBreaks(home, home === last ? home.search : undefined));
 }
 
-function searching(home: PinningService, search: NonNullable<PinningService['search']>): BlockSource {
+/**
+ * A home as a source. A stream ends at a block that is missing, and does not say why: so that block is asked for by itself, and so is all
+ * of a file that lacks one.
+ * @param search gives what the home does not have
+ */
+export function blockAtBreaks(home: PinningService, search?: PinningService['search']): BlockSource {
   let isIncomplete = false;
   /** Up to where the last stream was to go. */
   let end = 0;
   return {
     id: home.id,
     async block(cid, signal) {
-      if (isIncomplete) return await search(cid, signal);
+      if (isIncomplete && search) return await search(cid, signal);
       try {
         return await home.block(cid, signal);
       } catch (error) {
-        if (!isSealpinError(error, 'pinning_lost')) throw error;
+        if (!isSealpinError(error, 'pinning_lost') || !search) throw error;
         isIncomplete = true;
         return await search(cid, signal);
       }
     },
     async read(cid, offset, length, signal) {
-      // A stream ends at a block that is missing. This one is asked for by itself, and so is all of a file that lacks one.
       const isBroken = offset < end;
       end = isBroken ? 0 : offset + length;
       if (isIncomplete || isBroken) throw new SealpinError('pinning_lost', 'it may lack a block of this file');

@@ -19,13 +19,13 @@ export async function placeOf(c: Ctx, cid: string): Promise<Place | undefined> {
   const { env } = c;
   const pin = await pinOf(env, cid);
   const { services, gone } = await unwrap(pin.services(cid));
-  if (services.length > 0) return { root: cid, homes: configuredHomes(c, services) };
+  if (services.length > 0) return { root: cid, homes: configuredHomes(c, cid, services) };
   if (gone) throw new SealpinError('gone');
   let refusal: SealpinError | undefined;
   for (const root of (await unwrap(env.PIN.getByName(await blockShardName(cid)).rootsOf(cid))).roots) {
     try {
       const found = await unwrap((await pinOf(env, root)).services(root));
-      if (found.services.length > 0) return { root, homes: configuredHomes(c, found.services) };
+      if (found.services.length > 0) return { root, homes: configuredHomes(c, root, found.services) };
       if (found.gone) refusal ??= new SealpinError('gone');
     } catch (error) {
       if (!isSealpinError(error, 'content_denied')) throw error;

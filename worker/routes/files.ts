@@ -15,7 +15,7 @@ import { identityOf, needsSealed, privateKeyOf, type Principal } from '../auth/a
 import type { Env } from '../env.ts';
 import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
-import { knownPins } from './homes.ts';
+import { askPins } from './homes.ts';
 import { recoverable } from './recoverable.ts';
 import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
 
@@ -29,7 +29,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
   let identity: Promise<Identity> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
-      const pins = await knownPins(c.env, record);
+      const pins = await askPins(c.env, record);
       if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
       identity ??= identityOf(principal, result);
       return storedFile(record, (await openRecord(record, await identity)).file, pins);

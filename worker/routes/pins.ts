@@ -59,10 +59,11 @@ export async function listPins(c: Ctx): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-function surveyedPin({ reason, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
+function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
   return {
     ...pin,
     ...(reason === null ? {} : { reason }),
+    ...(detail === null ? {} : { detail }),
     ...(due === null ? {} : { dueAt: time(due) }),
     ...(checkedAt === null ? {} : { checkedAt: time(checkedAt) }),
     ...(verifiedAt === null ? {} : { verifiedAt: time(verifiedAt) }),
@@ -89,6 +90,8 @@ export async function createMigration(c: Ctx): Promise<Response> {
     throw new SealpinError('invalid_request', `${to} is a service from which nothing can be read back`, {
       hint: `before files are removed at ${from}, every byte is read where they went; add ${to} by REPLICAS instead`,
     });
+  // The first object comes first: one that makes its tables meanwhile asks it.
+  await askShards(c.env, [firstShard], (pin) => unwrap(pin.migrate(from, to)));
   await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
   const all = await migrationsOf(c.env);
   const body = all.find((each) => each.from === from && each.to === to);

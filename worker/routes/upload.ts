@@ -29,7 +29,7 @@ import type { KeyRecord } from '../objects/key-registry.ts';
 import { firstServiceOf } from '../pinning/configured.ts';
 import { atServices } from '../pinning/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
-import { knownPins } from './homes.ts';
+import { newPins } from './homes.ts';
 
 type Mode = NewFile['mode'];
 
@@ -153,7 +153,7 @@ async function created(
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
-    ...storedFile(record, known, await knownPins(c.env, record)),
+    ...storedFile(record, known, await newPins(c.env, record)),
     ...(digest === undefined ? {} : { digest }),
   };
   return c.json(body, 201, {

@@ -183,7 +183,7 @@ export class Pin extends RealPin {
     );
   }
 
-  rows(table: 'pin' | 'reference' | 'block_index' | 'block_below'): Row[] {
+  rows(table: 'pin' | 'reference' | 'removal' | 'block_index' | 'block_below'): Row[] {
     const { sql } = this.ctx.storage;
     const isThere = sql.exec('SELECT 1 FROM sqlite_master WHERE name = ?', table).toArray().length > 0;
     return isThere ? sql.exec<Row>(`SELECT * FROM ${table}`).toArray() : [];

@@ -104,10 +104,18 @@ export async function settle(world: World, file: StoredFile): Promise<void> {
     .toEqual({ a: 'pinned', b: 'pinned' });
 }
 
-/** Stores a file in plain mode, and waits until both homes have it. */
-export async function storeAtBoth(world: World, bytes: Buffer): Promise<StoredFile> {
-  const file = await world.owner.call.store('plain', bytes);
+/** After it each new pin is asked for once. */
+const askedMs = 10_000;
+
+/** Stores a file, and waits until both homes have it and have been asked for it. */
+export async function storeAtBoth(
+  world: World,
+  bytes: Buffer,
+  mode: 'plain' | 'encrypted' = 'plain',
+): Promise<StoredFile> {
+  const file = await world.owner.call.store(mode, bytes);
   await settle(world, file);
+  await ring(world, file, askedMs);
   return file;
 }
 
@@ -143,7 +151,23 @@ export async function names(home: { kubo: RealKubo }): Promise<Record<string, st
 }
 
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
-export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
+export async function corrupt(home: Home, block: Buffer): Promise<number> {
+  return await changeBlocks(home, block, async (path, bytes) => {
+    bytes[bytes.length - 1]! ^= 1;
+    await writeFile(path, bytes);
+  });
+}
+
+/** Removes each block file of a Kubo that has these bytes. Its pins stay. @returns how many there were */
+export async function removeBlock(home: Home, block: Buffer): Promise<number> {
+  return await changeBlocks(home, block, (path) => rm(path));
+}
+
+async function changeBlocks(
+  { kubo }: Home,
+  block: Buffer,
+  change: (path: string, bytes: Buffer) => Promise<void>,
+): Promise<number> {
   const { RepoPath } = JSON.parse(await command({ kubo }, 'repo/stat')) as { RepoPath: string };
   const files = await readdir(join(RepoPath, 'blocks'), { recursive: true });
   let changed = 0;
@@ -151,8 +175,7 @@ export async function corrupt({ kubo }: Home, block: Buffer): Promise<number> {
     const path = join(RepoPath, 'blocks', file);
     const bytes = await readFile(path);
     if (!bytes.equals(block)) continue;
-    bytes[bytes.length - 1]! ^= 1;
-    await writeFile(path, bytes);
+    await change(path, bytes);
     changed += 1;
   }
   return changed;

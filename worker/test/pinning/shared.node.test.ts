@@ -257,6 +257,16 @@ const earlier: Earlier[] = [
   })),
 ];
 
+/** A function whose calls wait for each other: so many. */
+function meeting(count: number): () => Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let here = 0;
+  return async () => {
+    if ((here += 1) === count) resolve();
+    await promise;
+  };
+}
+
 /** Bytes for each of so many files, whose rows are in different objects. */
 async function bytesApart(count: number): Promise<Buffer[]> {
   const byShard = new Map<string, Buffer>();
@@ -338,6 +348,38 @@ if (kuboProgram() === undefined) {
         expect(await remove(users[1 - first]!, files[1 - first]!)).toBe('unpinned');
         expect(await names(world.a)).toEqual({});
       });
+
+      test.each([true, false].flatMap((overlap) => [0, 1].map((first) => ({ overlap, first }))))(
+        'both store the same file at the same moment (overlapping: $overlap), and $first deletes it: the other reads it',
+        async ({ overlap, first }) => {
+          const users = [world.a, world.b];
+          const [asked, pinned] = [meeting(2), meeting(2)];
+          let before = Promise.resolve();
+          world.peer.onCommand = async (turn) => {
+            if (turn.command !== 'pin/add') return (await turn.pass()).deliver();
+            // Both have seen no pin by now.
+            await asked();
+            const mine = before;
+            const looked = Promise.withResolvers<void>();
+            before = looked.promise;
+            if (!overlap) await mine;
+            const { deliver } = await turn.pass();
+            if (overlap) await pinned();
+            deliver();
+            // By then the first one has looked again, and seen its own.
+            setTimeout(looked.resolve, 200);
+          };
+          const files = await Promise.all(users.map((user) => store(user, world.bytes)));
+          world.peer.onCommand = undefined;
+          for (const [index, user] of overlap ? [] : users.entries())
+            await (await pinObject(user.service, files[index]!.cid)).ring(10_000);
+          await remove(users[first]!, files[first]!);
+          await askNode(world.a.service, 'repo/gc').then((answer) => answer.text());
+          expect(await reads(users[1 - first]!, files[1 - first]!, world.bytes)).toBe(true);
+          await remove(users[1 - first]!, files[1 - first]!);
+          expect(await names(world.a)).toEqual({});
+        },
+      );
 
       test('the user removes a pin of their own: the file of the service stays', async () => {
         await addByHand(world.a, world.bytes, 'my-backup');

@@ -1,0 +1,41 @@
+/** The verification of a CID that somebody waits for. */
+import type { PinRow, PinRows } from './pin-table.ts';
+import type { PinWork } from './pin-work.ts';
+
+/** How long it may take, in ms; it goes on afterwards. */
+const verifyMs = 10_000;
+
+type Options = {
+  rows: PinRows;
+  work: Pick<PinWork, 'readAll'>;
+  /** Whether a service may be asked now. */
+  mayAsk(service: string): boolean;
+  /** Runs when all rows are due. */
+  begun(): Promise<void>;
+  /** Does what is due next for a row. */
+  step(row: PinRow): Promise<void>;
+  /** Waits for what is at work on the CID. @returns whether there was something */
+  ended(): Promise<boolean>;
+  now(): number;
+};
+
+/** Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there. @returns whether that is done */
+export async function verifyPins(cid: string, o: Options): Promise<boolean> {
+  const held = () => o.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
+  for (const row of held()) {
+    o.work.readAll(row);
+    o.rows.change(row, { attempts: 0 });
+  }
+  await o.begun();
+  const until = Date.now() + verifyMs;
+  const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
+    from !== null && due !== null && due <= o.now() && o.mayAsk(service);
+  while (Date.now() < until) {
+    const row = held().find(isPending);
+    if (row !== undefined) await o.step(row);
+    // The alarm may be at work on another one.
+    else if (!(await o.ended())) break;
+  }
+  // What is lost by now is not read on.
+  return held().every(({ state, read_from: from }) => state === 'lost' || from === null);
+}

@@ -1,0 +1,9 @@
+/** Text of others in what operators read. */
+
+/** The text with what is not printable as `\u{…}`, cut off after so many characters. */
+export function printable(text: string, maxChars: number): string {
+  const escaped = text
+    .slice(0, maxChars)
+    .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+  return Math.max(text.length, escaped.length) > maxChars ? `${escaped.slice(0, maxChars)}…` : escaped;
+}

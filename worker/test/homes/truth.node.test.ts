@@ -1,0 +1,278 @@
+/** What is said of files where a home fails: what was seen there, and when. One home fails in each way, the other is in order. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
+import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { adminToken } from '../../../testkit/service.ts';
+import { jsonOf, problemOf } from '../client.ts';
+import type { Turn } from '../peer.ts';
+import { pinObject } from '../stored-state.ts';
+import {
+  corrupt,
+  names,
+  readBack,
+  removeBlock,
+  ring,
+  settle,
+  startTwoHomes,
+  statuses,
+  storeAtBoth,
+  unpinBehindOurBack,
+  type Home,
+  type World,
+} from './two-homes.ts';
+
+const leafBytes = 1_048_576;
+const operator = { Authorization: `Bearer ${adminToken}` };
+const json = 'application/json';
+
+let world: World;
+let bytes: Buffer;
+/** The second leaf, which is where blocks are damaged. */
+let leaf: Buffer;
+
+const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+
+async function verify({ fileId }: StoredFile) {
+  const response = await world.owner.call(`/v1/storage/${fileId}/verification`, { method: 'POST' });
+  return await response.json<Verification>();
+}
+
+async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
+  const { pins } = await jsonOf<PinPage>(ask(`/v1/pins?limit=100${state && `&state=${state}`}`));
+  return pins.filter((pin) => pin.cid === cid);
+}
+
+/** What is said of a file at `b`: to its owner as one file and in the list, and to the operator. */
+async function saidOf(file: StoredFile) {
+  const { pins } = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
+  const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
+  const one = pins.find(({ service }) => service === 'b');
+  expect(list.files.find(({ fileId }) => fileId === file.fileId)?.pins).toEqual(pins);
+  return { pin: one, row: (await surveyed(file)).find(({ service }) => service === 'b') };
+}
+
+const respond =
+  (status: number, body: string, headers = { 'content-type': json }) =>
+  (turn: Turn) =>
+    turn.answer(status, body, headers);
+const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
+
+/** Ways in which a home fails while a file is copied there. `words`: what the operator reads of it. */
+const refusals = [
+  {
+    way: 'unreachable',
+    answer: (turn: Turn) => turn.cut(),
+    status: 'pinning',
+    reason: 'pinning_unavailable',
+    words: 'cannot be reached',
+  },
+  { way: 'full', answer: full, status: 'failed', reason: 'disk_full', words: 'is full' },
+  {
+    way: 'refusing (401)',
+    answer: respond(401, 'token expired on Tuesday'),
+    status: 'failed',
+    reason: 'misconfigured',
+    words: 'token expired on Tuesday',
+  },
+  {
+    way: 'unpaid (402)',
+    answer: respond(402, '{"error":"your plan has ended"}'),
+    status: 'failed',
+    reason: 'disk_full',
+    words: 'your plan has ended',
+  },
+  {
+    way: 'another page (302)',
+    answer: respond(302, 'moved to the console'),
+    status: 'failed',
+    reason: 'misconfigured',
+    words: 'moved to the console',
+  },
+  {
+    way: 'a page in HTML',
+    answer: respond(200, '<html>welcome', { 'content-type': 'text/html' }),
+    status: 'failed',
+    reason: 'misconfigured',
+    words: 'HTML',
+  },
+  {
+    way: 'busy (503)',
+    answer: respond(503, 'come back\u001b[31m later'),
+    status: 'pinning',
+    reason: 'pinning_unavailable',
+    words: 'come back\\u{1b}[31m later',
+  },
+  {
+    way: 'repeating our token (500)',
+    answer: respond(418, 'Bearer token-of-the-tests is not for tea'),
+    status: 'failed',
+    reason: 'pinning_failed',
+    words: '… is not for tea',
+  },
+] as const;
+
+/** Ways in which a home loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
+const losses = [
+  { way: 'unpinned and collected', lose: unpinBehindOurBack, status: 'lost', reason: 'pinning_lost' },
+  {
+    way: 'without a block below a pin',
+    lose: (home: Home) => removeBlock(home, leaf),
+    status: 'lost',
+    reason: 'pinning_lost',
+  },
+  {
+    way: 'with other bytes in a block',
+    lose: (home: Home) => corrupt(home, leaf),
+    status: 'lost',
+    reason: 'content_mismatch',
+  },
+  {
+    way: 'unpinned',
+    lose: ({ kubo }: Home, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
+    status: 'pinned',
+    reason: undefined,
+  },
+] as const;
+
+const isAfter = (time: string | undefined, ms: number) => time !== undefined && Date.parse(time) >= ms;
+
+describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
+  beforeAll(async () => {
+    world = await startTwoHomes();
+  });
+  afterAll(() => world.close());
+  beforeEach(() => {
+    for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
+    bytes = randomBytes(1_500_000);
+    leaf = bytes.subarray(leafBytes);
+  });
+
+  test.each(refusals)(
+    '$way: a copy is $status, and the operator reads why',
+    async ({ answer, status, reason, words }) => {
+      world.b.peer.onCommand = answer;
+      const file = await world.owner.call.store('plain', bytes);
+      await ring(world, file, 10_000);
+      const { pin, row } = await saidOf(file);
+      expect(pin).toEqual({ service: 'b', status });
+      expect(row).toMatchObject({ reason, detail: expect.stringContaining(words) as unknown });
+      expect(row).not.toHaveProperty('checkedAt');
+      expect(row?.detail).not.toContain('token-of-the-tests');
+      world.b.peer.onCommand = undefined;
+      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await settle(world, file);
+      const [, copied] = await surveyed(file);
+      expect(copied).not.toHaveProperty('detail');
+    },
+  );
+
+  test.each(losses)(
+    '$way: the first verification sees it, and one repair is enough',
+    async ({ lose, status, reason }) => {
+      const file = await storeAtBoth(world, bytes);
+      await lose(world.b, file);
+      // The clock of the object is ahead of this one.
+      const before = Date.parse((await saidOf(file)).pin?.checkedAt ?? '') + 1;
+      const { done, pins } = await verify(file);
+      expect(done).toBe(true);
+      expect(pins[0]).toMatchObject({ status: 'pinned', verifiedAt: expect.any(String) as unknown });
+      expect(pins[1]?.status).toBe(status);
+      expect(isAfter(pins[1]?.checkedAt, before)).toBe(true);
+      expect(isAfter(pins[1]?.verifiedAt, before)).toBe(status === 'pinned');
+      if (reason !== undefined) {
+        // The alarm may have begun to copy it.
+        expect(await surveyed(file, 'damaged')).toEqual([]);
+      }
+      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await settle(world, file);
+      world.a.peer.onCommand = (turn) => turn.cut();
+      expect((await readBack(world, file)).equals(bytes)).toBe(true);
+      expect((await names(world.b))[file.cid]).toBe('sealpin:us');
+    },
+  );
+
+  test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
+    const file = await storeAtBoth(world, bytes);
+    await lose(world.b, file);
+    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
+    await settle(world, file);
+    world.a.peer.onCommand = (turn) => turn.cut();
+    expect((await readBack(world, file)).equals(bytes)).toBe(true);
+  });
+
+  test.each(losses.slice(0, 3))('$way at both: damaged with the first verification', async ({ lose, reason }) => {
+    const file = await storeAtBoth(world, bytes);
+    for (const home of [world.a, world.b]) await lose(home, file);
+    const { done, pins } = await verify(file);
+    expect([done, pins.map(({ status }) => status)]).toEqual([true, ['lost', 'lost']]);
+    expect(await surveyed(file, 'damaged')).toMatchObject([
+      { service: 'a', state: 'lost', reason },
+      { service: 'b', state: 'lost', reason },
+    ]);
+    const { pins: counts } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    expect(counts.damaged).toBeGreaterThanOrEqual(2);
+  });
+
+  test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
+    const file = await storeAtBoth(world, bytes);
+    for (const home of [world.a, world.b]) await lose(home, file);
+    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
+    await read.then((response) => response.arrayBuffer()).catch(() => undefined);
+    await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
+    await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
+  });
+
+  test('unreachable: a verification is not done, and says what was seen before, and when', async () => {
+    const file = await storeAtBoth(world, bytes);
+    const before = (await saidOf(file)).pin;
+    world.b.peer.onCommand = (turn) => turn.cut();
+    const { done, pins } = await verify(file);
+    expect([done, pins[1]]).toEqual([false, before]);
+    expect((await saidOf(file)).row).toMatchObject({ reason: 'pinning_unavailable' });
+  });
+
+  test('lying in the first answer: nothing that it does not list is pinned', async () => {
+    const lie = async (turn: Turn) => {
+      if (turn.command === 'pin/add')
+        return turn.answer(200, JSON.stringify({ Pins: [turn.cid] }), { 'content-type': json });
+      (await turn.pass()).deliver();
+    };
+    world.b.peer.onCommand = lie;
+    const file = await world.owner.call.store('plain', bytes);
+    await ring(world, file, 10_000);
+    expect((await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
+    expect((await saidOf(file)).row?.detail).toContain('does not list');
+    world.a.peer.onCommand = lie;
+    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
+    expect(await problemOf(store)).toEqual([502, 'pinning_failed']);
+  });
+
+  test('listing for a moment only: what it no longer lists is seen soon, not in a week', async () => {
+    const file = await world.owner.call.store('plain', bytes);
+    await settle(world, file);
+    await unpinBehindOurBack(world.b, file);
+    await ring(world, file, 10_000);
+    expect((await saidOf(file)).pin?.status).not.toBe('pinned');
+  });
+
+  test.each(refusals)('$way: a receipt says scheduled until the removal is done', async ({ way, answer }) => {
+    const file = await storeAtBoth(world, bytes);
+    world.b.peer.onCommand = answer;
+    const path = `/v1/storage/${file.fileId}`;
+    const receipt = async () => (await jsonOf<Receipt>(world.owner.call(`${path}/receipt`))).pins;
+    await jsonOf<Receipt>(world.owner.call(path, { method: 'DELETE' }));
+    const [atA, atB] = ['a', 'b'].map((service) => ({ service, status: 'unpinned' }));
+    expect(await receipt()).toEqual([atA, { ...atB, status: 'scheduled' }]);
+    // Also what nobody remembers but the rows.
+    if (way === 'unreachable') await world.restart();
+    world.b.peer.onCommand = undefined;
+    await ring(world, file, 2 * 3_600_000);
+    expect(await names(world.b)).not.toHaveProperty(file.cid);
+    await expect.poll(receipt).toEqual([atA, atB]);
+    expect(await (await pinObject(world.service, file.cid)).rows('removal')).toEqual([]);
+  });
+});
+
+if (kuboProgram() === undefined) test.skip(noKubo);
