@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
-import { readSmall } from '../io/input.ts';
+import { type Reading, readSmall } from '../io/input.ts';
 import { openSink } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 
@@ -117,7 +117,7 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
 export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
-  environment: Pick<Environment, 'stdin' | 'cwd'>,
+  environment: Reading,
   limit = limitBytes,
 ): Promise<v.InferOutput<S> | undefined> {
   let bytes;

@@ -15,7 +15,7 @@ export const command = defineCommand({
     'encrypted in the folder, and so do names and tags: the key of the account opens them, which is written to account.key ' +
     'with a password on it. The API key needs the scope read.',
   args: {
-    folder: { type: 'positional', description: 'The folder, which is made if it is missing' },
+    folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     check: {
       type: 'boolean',
       description: 'Only read what is in the folder, and compare each block with its blob ID; no service is asked',

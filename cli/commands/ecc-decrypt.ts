@@ -13,7 +13,12 @@ export const command = defineCommand({
   args: {
     blob_id: blobArg,
     output_file: outputFileArg,
-    private_key_file: { type: 'positional', required: false, description: 'The private key, or - for standard input' },
+    private_key_file: {
+      type: 'positional',
+      required: false,
+      path: true,
+      description: 'The private key, or - for standard input',
+    },
     ...passwordFlags,
     extract: extractArg,
     force: forceArg,

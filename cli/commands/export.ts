@@ -11,7 +11,7 @@ export const command = defineCommand({
     'blob keeps its ID there: use it to move a blob to another node, or to the public network.',
   args: {
     blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
-    file: { type: 'positional', description: 'The CAR file to write' },
+    file: { type: 'positional', path: true, description: 'The CAR file to write' },
     force: forceArg,
   },
   service: true,

@@ -24,6 +24,7 @@ export const command = defineCommand({
     output_file: {
       type: 'positional',
       required: false,
+      path: true,
       description: 'Where to write, or - for standard output; its own name if left out',
     },
     force: forceArg,

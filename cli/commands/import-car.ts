@@ -13,7 +13,7 @@ export const command = defineCommand({
     'export) or from sealpin export. Every block is verified first. The service stores it unchanged: what is not ' +
     'encrypted can be read by anyone with the blob ID.',
   args: {
-    car: { type: 'positional', description: 'The CAR file: a CARv1 of one file with raw leaves' },
+    car: { type: 'positional', path: true, description: 'The CAR file: a CARv1 of one file with raw leaves' },
     name: {
       type: 'string',
       valueHint: 'name',

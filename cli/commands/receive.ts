@@ -14,7 +14,12 @@ export const command = defineCommand({
     'a number, and names with a meaning of their own are changed.',
   args: {
     link: { type: 'positional', description: 'The link' },
-    dir: { type: 'positional', required: false, description: 'The directory to write to; this one if left out' },
+    dir: {
+      type: 'positional',
+      required: false,
+      path: true,
+      description: 'The directory to write to; this one if left out',
+    },
     ...passwordFlags,
     ...keyFlag,
     force: { type: 'boolean', description: 'Replace files of the same name' },

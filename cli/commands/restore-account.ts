@@ -12,10 +12,11 @@ export const command = defineCommand({
     'account, under a new blob ID. Files that are there already are left alone, so the same command goes on after an ' +
     'interruption. The API key needs the scopes read and write, and delete for files that expire.',
   args: {
-    folder: { type: 'positional', description: 'The folder of a backup' },
+    folder: { type: 'positional', path: true, description: 'The folder of a backup' },
     key: {
       type: 'string',
       valueHint: 'file',
+      path: true,
       description: 'The private key of the account that was backed up; account.key of the folder if left out',
     },
     ...passwordFlags,

@@ -32,9 +32,18 @@ describe('the data directory is', () => {
     },
   ])('$title', ({ o, want }) => expect(dataDirectory(o)).toBe(want));
 
-  test('the usual one where SEALPIN_HOME is empty', () => {
-    expect(dataDirectory({ ...base, env: { SEALPIN_HOME: '' } })).toBe(dataDirectory(base));
+  test.each(['SEALPIN_HOME', 'XDG_DATA_HOME', 'LOCALAPPDATA'])('the usual one where %s is empty', (name) => {
+    for (const platform of ['linux', 'darwin', 'win32'] as const)
+      expect(dataDirectory({ ...base, platform, env: { [name]: '' } })).toBe(dataDirectory({ ...base, platform }));
   });
+
+  test.each(['linux', 'darwin', 'win32'] as const)(
+    'never in the current directory: without a home directory, %s needs a name',
+    (platform) => {
+      expect(() => dataDirectory({ ...base, platform, home: '' })).toThrow('the system names no home directory');
+      expect(dataDirectory({ ...base, platform, home: '', flag: 'here' })).toBe(join(base.cwd, 'here'));
+    },
+  );
 
   test('not a file', async () => {
     const directory = await temporaryDirectory();
