@@ -87,7 +87,12 @@ export async function makeDirectories(
   };
   if ((await create()) === 'created') return;
   if (dirname(path) !== path) await makeDirectories(dirname(path), make);
-  if ((await create()) === 'no parent') throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT' });
+  if ((await create()) === 'no parent')
+    throw Object.assign(new Error(`${path} cannot be created`), {
+      code: 'ENOENT',
+      syscall: 'mkdir',
+      path,
+    });
 }
 
 /**

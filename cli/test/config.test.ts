@@ -72,7 +72,7 @@ describe('the data directory is', () => {
   test.runIf(process.platform === 'linux')('refused where the system makes none, as in /proc', async () => {
     const ran = await run(['keygen', '--output', '/proc/x'], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('/proc/x cannot be written');
+    expect(ran.stderr).toContain('/proc/x cannot be written: nothing can be made in its directory');
   });
 
   test('S57: made with 0700; an existing one that is open to others is left unchanged, with a warning', async () => {
