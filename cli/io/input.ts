@@ -26,8 +26,11 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /** About how long it will be, for the progress, where `bytes` is not known. */
-  readonly expectedBytes?: number;
+  /**
+   * Looks through a folder, which may take long, and refuses what cannot be archived: once, before anything of it is sent. Returns about
+   * how long it will be.
+   */
+  readonly lookThrough?: () => Promise<number>;
   /** Which file it is, and of when; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
   readonly stream: ReadableStream<Uint8Array>;
