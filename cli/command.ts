@@ -61,6 +61,8 @@ export type Definition<A extends Args> = {
   /** Whether the command uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
+  /** What an interruption leaves, and how to go on; a command that knows more says it itself. */
+  readonly interrupted?: string;
   /** @returns the exit code, 0 when nothing is returned */
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
@@ -87,6 +89,7 @@ export type Command = Heading & {
   readonly args: Args;
   readonly rest: string | undefined;
   readonly examples: readonly Example[];
+  readonly interrupted: string | undefined;
   /** @throws usage */
   readonly parse: (argv: readonly string[]) => Parsed;
 };
@@ -126,6 +129,7 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
     args,
     rest: definition.rest,
     examples: definition.examples,
+    interrupted: definition.interrupted,
     parse(argv) {
       const usageError = (detail: string, hint = `see: sealpin ${name} --help`): SealpinError =>
         new SealpinError('usage', detail, { hint });

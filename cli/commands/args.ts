@@ -77,3 +77,10 @@ export const newPasswordFlags = {
   ...passwordFlags,
   generate: { type: 'boolean', description: 'Create a password of ten words and show it on stderr, only this once' },
 } as const satisfies Args;
+
+/** After an interruption of a command that fetches a file and writes it. */
+export const fetchingInterrupted =
+  'nothing was written: run the same command again, which fetches only the rest of a large file';
+
+/** After an interruption of a command that stores a file without asking for its end. */
+export const storingInterrupted = 'sealpin list shows whether it was stored; if not, run the same command again';

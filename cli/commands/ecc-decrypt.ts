@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
-import { blobArg, extractArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
+import { blobArg, extractArg, fetchingInterrupted, forceArg, outputFileArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -24,6 +24,7 @@ export const command = defineCommand({
     force: forceArg,
   },
   service: true,
+  interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf', does: 'With private.key in the data directory' },
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf bob/private.key', does: 'With another key' },

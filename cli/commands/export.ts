@@ -15,6 +15,7 @@ export const command = defineCommand({
     force: forceArg,
   },
   service: true,
+  interrupted: 'nothing was written: the same command begins again',
   examples: [
     { command: 'sealpin export bafkrei… letter.car', does: 'Into a file' },
     {

@@ -12,7 +12,7 @@ import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { forceArg } from './args.ts';
+import { fetchingInterrupted, forceArg } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -30,6 +30,7 @@ export const command = defineCommand({
     force: forceArg,
   },
   service: true,
+  interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin get 6f1c2d3e-…', does: 'Under its own name, in this directory' },
     { command: 'sealpin get 6f1c2d3e-… - | less', does: 'Into a pipe; exit code 1 means that it is incomplete' },

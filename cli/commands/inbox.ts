@@ -116,6 +116,7 @@ export const open = defineCommand({
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
   service: true,
+  interrupted: 'the files that it named as written are complete: the same command writes all again, under other names',
   examples: [{ command: 'sealpin inbox open 0b6f7c1e-… receipts', does: 'Into the directory receipts' }],
   async run({ args, context }) {
     const { output, signal } = context;

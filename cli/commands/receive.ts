@@ -24,6 +24,7 @@ export const command = defineCommand({
     ...keyFlag,
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
+  interrupted: 'the files that it named as written are complete; to run it again counts as opening a link once more',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },

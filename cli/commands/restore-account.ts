@@ -22,6 +22,7 @@ export const command = defineCommand({
     ...passwordFlags,
   },
   service: true,
+  interrupted: 'what was restored stays: the same command goes on from there',
   examples: [
     { command: 'sealpin restore /media/disk/backup', does: 'Into the account in use' },
     { command: 'sealpin restore /media/disk/backup --profile new', does: 'Into an account at another service' },
