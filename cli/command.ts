@@ -11,13 +11,17 @@ import { suggestion } from './terminal/suggestion.ts';
 /** What a shell offers for a value: names and IDs that `sealpin completions --values` prints, or the shells themselves. */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
-/** One argument, in a shape that citty takes, too. A positional is required unless it says otherwise; a flag that `repeats` is a list. */
+/**
+ * One argument, in a shape that citty takes, too. A positional is required unless it says otherwise; a flag that `repeats` is a list.
+ * `path`: it names a file or folder. No value may be empty.
+ */
 type Arg =
   | {
       readonly type: 'positional';
       readonly description: string;
       readonly required?: boolean;
       readonly completes?: Completes;
+      readonly path?: true;
     }
   | {
       readonly type: 'string';
@@ -25,6 +29,7 @@ type Arg =
       readonly valueHint: string;
       readonly repeats?: true;
       readonly completes?: Completes;
+      readonly path?: true;
     }
   | { readonly type: 'boolean'; readonly description: string };
 
@@ -56,6 +61,8 @@ export type Definition<A extends Args> = {
   /** Whether the command uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
+  /** What an interruption leaves, and how to go on; a command that knows more says it itself. */
+  readonly interrupted?: string;
   /** @returns the exit code, 0 when nothing is returned */
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
@@ -82,6 +89,7 @@ export type Command = Heading & {
   readonly args: Args;
   readonly rest: string | undefined;
   readonly examples: readonly Example[];
+  readonly interrupted: string | undefined;
   /** @throws usage */
   readonly parse: (argv: readonly string[]) => Parsed;
 };
@@ -89,7 +97,12 @@ export type Command = Heading & {
 const commonArgs = {
   json: { type: 'boolean', description: 'Print one JSON object; errors go to stderr as JSON' },
   quiet: { type: 'boolean', description: 'No notes and no progress' },
-  'data-dir': { type: 'string', valueHint: 'dir', description: 'Where keys, configuration and the local service live' },
+  'data-dir': {
+    type: 'string',
+    valueHint: 'dir',
+    path: true,
+    description: 'Where keys, configuration and the local service live',
+  },
 } as const satisfies Args;
 
 const serviceArgs = {
@@ -116,6 +129,7 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
     args,
     rest: definition.rest,
     examples: definition.examples,
+    interrupted: definition.interrupted,
     parse(argv) {
       const usageError = (detail: string, hint = `see: sealpin ${name} --help`): SealpinError =>
         new SealpinError('usage', detail, { hint });
@@ -193,7 +207,8 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
     }
     // Without `=`, the next word is the value.
     const next = value ?? argv[index + 1];
-    if (next === undefined || next === '') throw usageError(`${flag} needs a value: ${flag} <${arg.valueHint}>`);
+    if (next === undefined) throw usageError(`${flag} needs a value: ${flag} <${arg.valueHint}>`);
+    if (next === '') throw emptyValue(flag, arg, usageError);
     values.push(next);
     if (value !== undefined) continue;
     if (next !== '-' && next.startsWith('-')) {
@@ -212,6 +227,11 @@ function checkPositionals(
   { name, args, rest, usageError }: Check & { readonly rest: string | undefined },
 ): void {
   const known = positionalsOf(args);
+  const empty = given.indexOf('');
+  if (empty >= 0) {
+    const { name: label, arg } = known[empty] ?? { name: rest ?? 'argument', arg: args[rest ?? ''] };
+    throw emptyValue(`<${label}>`, arg, usageError);
+  }
   const missing = known.find(({ required }, index) => required && given[index] === undefined);
   if (missing !== undefined) throw usageError(`${name} needs <${missing.name}>`);
   if (rest !== undefined || given.length <= known.length) return;
@@ -219,9 +239,21 @@ function checkPositionals(
   throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`);
 }
 
-function positionalsOf(args: Args): { readonly name: string; readonly required: boolean }[] {
+/**
+ * An empty text never means anything: it is what an unset variable of a script leaves behind, and as a path it would be the current
+ * directory.
+ */
+function emptyValue(label: string, arg: Arg | undefined, usageError: Check['usageError']): SealpinError {
+  const isPath = arg !== undefined && 'path' in arg;
+  return usageError(
+    isPath ? 'the file name is empty' : `${label} is empty`,
+    `${isPath ? `${label} is an empty text: ` : ''}is a variable not set?`,
+  );
+}
+
+function positionalsOf(args: Args): { readonly name: string; readonly required: boolean; readonly arg: Arg }[] {
   return Object.entries(args).flatMap(([name, arg]) =>
-    arg.type === 'positional' ? [{ name, required: arg.required !== false }] : [],
+    arg.type === 'positional' ? [{ name, required: arg.required !== false, arg }] : [],
   );
 }
 

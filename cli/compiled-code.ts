@@ -66,7 +66,7 @@ function privateFolder({ env, platform, geteuid }: NodeJS.Process): string | und
     const xdg = env['XDG_CACHE_HOME'];
     const caches =
       xdg !== undefined && isAbsolute(xdg) ? xdg : join(homedir(), platform === 'darwin' ? 'Library/Caches' : '.cache');
-    if (!isOutOfReach(realpathSync.native(caches), user)) return undefined;
+    if (!isAbsolute(caches) || !isOutOfReach(realpathSync.native(caches), user)) return undefined;
     const made = join(caches, 'sealpin', 'compiled');
     mkdirSync(made, { recursive: true, mode: 0o700 });
     const folder = realpathSync.native(made);

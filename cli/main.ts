@@ -1,7 +1,7 @@
 /** From the words of a command line to a running command. */
 import { statSync } from 'node:fs';
 import packageJson from '../package.json' with { type: 'json' };
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
 import type { Command } from './command.ts';
 import { headings, loadCommand } from './commands/index.ts';
@@ -75,8 +75,14 @@ async function run(
   } catch (error) {
     // Whatever broke because of the signal, the signal is what the user did.
     const { signal } = environment;
-    return output.failure(signal.aborted ? signal.reason : error);
+    return output.failure(signal.aborted ? interruption(signal.reason, command) : error);
   }
+}
+
+/** Adds what the interrupted command has left, and how to go on. */
+function interruption(reason: unknown, { interrupted: hint }: Command): unknown {
+  if (!isSealpinError(reason, 'interrupted') || hint === undefined) return reason;
+  return new SealpinError('interrupted', reason.message, { hint, cause: reason });
 }
 
 /** An empty variable counts as unset, as `SEALPIN_SERVICE= sealpin …` is meant. */

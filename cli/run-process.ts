@@ -18,6 +18,15 @@ function currentDirectory(): string {
   }
 }
 
+/** The home directory; empty where the system names none. */
+function homeDirectory(): string {
+  try {
+    return homedir();
+  } catch {
+    return '';
+  }
+}
+
 /**
  * Runs the command line of this process and ends the process with its exit code.
  *
@@ -56,7 +65,7 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
     stderr: process.stderr,
     env: process.env,
     cwd: currentDirectory(),
-    home: homedir(),
+    home: homeDirectory(),
     platform: process.platform,
     signal: interruption.signal,
     now: Date.now,

@@ -215,10 +215,11 @@ async function encryptAndStore(o: Sealing): Promise<void> {
 }
 
 async function seal(
-  { stream, bytes, expectedBytes = bytes }: Input,
+  { stream, bytes, lookThrough }: Input,
   { recipients }: Secret,
   { format, mix = false, context }: Sealing,
 ): Promise<Container> {
+  const expectedBytes = bytes ?? (await lookThrough?.());
   const derivation = recipients.some(({ kind }) => kind === 'password')
     ? context.output.progress('deriving the key from the password')
     : undefined;

@@ -149,6 +149,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
     const prepared = await prepare();
     const typed = files.map(({ name }) => ({ name, type }));
     checkParcel({ files: typed, ...prepared.words });
+    for (const { input } of files) await input.lookThrough?.();
     for (const file of files) stored.push(await storeOne(file, to, context));
     const parcel = { files: stored.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
     const sent = stored.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
@@ -188,7 +189,8 @@ async function storeOne({ path, input, id, name }: FileToSend, to: Destination, 
 }
 
 /** A payload without a header: only the parcel has its key. */
-async function sealed({ stream, bytes, expectedBytes = bytes }: Input): Promise<Container> {
+async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container> {
+  const expectedBytes = bytes ?? (await lookThrough?.());
   const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : detachedPayloadBytes(plain));
   // Pieces of one leaf of the CID, which the hashing takes without copying them together.
   const { payload, fileKey } = await encryptPayload(stream, { pieceBytes: leafBytes, backend: nodeBackend });
@@ -206,12 +208,20 @@ async function afterFailure(
   const routes = api(service, { ...context, signal: AbortSignal.timeout(removeMs) });
   const kept = new Set<string>();
   for (const { id } of files) if (await hasSpool(context.dataDir, id)) kept.add(id);
+  let left = 0;
   for (const { id, fileId } of stored) {
     if (isWorthIt && kept.has(id)) continue;
-    await routes.remove(fileId).catch(() => undefined);
+    await routes.remove(fileId).catch(() => (left += 1));
     await forgetUpload(id, context);
   }
-  return isWorthIt && kept.size > 0 ? tellToContinue(failure, context) : failure;
+  if (isWorthIt && kept.size > 0) return tellToContinue(failure, context);
+  if (context.signal.aborted)
+    context.output.note(
+      left === 0
+        ? 'nothing was sent: the same command begins again'
+        : `nothing was sent; ${left} of the files could not be removed again: nobody can open them, and sealpin delete removes them`,
+    );
+  return failure;
 }
 
 const removeMs = 10_000;

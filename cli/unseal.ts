@@ -97,15 +97,23 @@ type Source = {
 };
 
 async function container(blob: string, context: Context): Promise<Source> {
-  if (isLocal(blob)) return (await carSource(blob, context)) ?? openInput(blob, context);
+  if (isLocal(blob)) return localSource(blob, context);
   const cid = parseBlobId(blob, '; a container on this machine is named with a slash: ./file');
   const { size, stream, close } = await openDownload(cid, context);
   return { stream, bytes: size, identity: undefined, close };
 }
 
-/** The blob in a CAR file, each block verified; undefined where the file is none. */
-async function carSource(path: string, context: Context): Promise<Source | undefined> {
-  if (path === '-' || !(await isCarFile(path, context))) return undefined;
+/** A container, or the blob in a CAR file, each block verified. */
+async function localSource(path: string, context: Context): Promise<Source> {
+  const input = await openInput(path, context);
+  // What is read of a pipe would be missing afterwards.
+  if (input.identity === undefined) return input;
+  try {
+    const first = (await input.stream.getReader().read()).value;
+    if (first === undefined || !isCar(first)) return await openInput(path, context);
+  } finally {
+    await input.close();
+  }
   const car = await openCar(path, context);
   const stop = new AbortController();
   const close = async (): Promise<void> => {
@@ -119,18 +127,6 @@ async function carSource(path: string, context: Context): Promise<Source | undef
   } catch (error) {
     await close();
     throw error;
-  }
-}
-
-async function isCarFile(path: string, context: Context): Promise<boolean> {
-  const input = await openInput(path, context);
-  try {
-    // What is read of a pipe would be missing afterwards.
-    if (input.identity === undefined) return false;
-    const first = (await input.stream.getReader().read()).value;
-    return first !== undefined && isCar(first);
-  } finally {
-    await input.close();
   }
 }
 

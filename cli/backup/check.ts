@@ -4,7 +4,8 @@ import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
 import { optionsOf } from '../remote/fetch-blob.ts';
-import { type About, carPath, Entry, entryPath, type Layout, namesIn, readAbout, readRecord } from './layout.ts';
+import { checkKey } from './account-key.ts';
+import { type About, carPath, type Entry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
 /**
  * Reads what a backup is of.
@@ -21,41 +22,47 @@ export async function requireAbout(layout: Layout, context: Context): Promise<Ab
 
 /** The IDs of the files that the account had at the end of the last run; of all that are there, while none has come to its end. */
 export async function filesIn(layout: Layout, { files }: About): Promise<readonly string[]> {
-  return files ?? (await namesIn(layout.files, '.json'));
+  return files ?? (await recordedIn(layout));
 }
 
 /** The record of a file. @throws not_found where it is missing, config_invalid */
 export async function entryOf(layout: Layout, fileId: string, context: Context): Promise<Entry> {
-  const entry = await readRecord(entryPath(layout, fileId), Entry, context);
+  const entry = await readEntry(layout, fileId, context);
   if (entry === undefined) throw new SealpinError('not_found', `${fileId} is missing from the backup`);
   return entry;
 }
 
-/** What was found. `bytes` of blobs that are right; `bad`: the files that are damaged or missing, with why. */
+/**
+ * What was found. `bytes` of blobs that are right; `bad`: the files that are damaged or missing, with why; `keyFault`: what keeps the
+ * key from opening them.
+ */
 export type Checked = {
   readonly files: number;
   readonly bytes: number;
   readonly bad: readonly { readonly fileId: string; readonly why: string }[];
+  readonly keyFault: SealpinError | undefined;
 };
 
 /**
- * Reads every block in a backup and compares it with its CID.
+ * Reads every block in a backup and compares it with its CID, and looks whether its key can open it.
  *
- * @param onBytes gets the length of what was found right
+ * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
  * @throws as `requireAbout`; file_unreadable
  */
 export async function checkBackup(
   layout: Layout,
-  onBytes: (bytes: number) => void,
+  o: { readonly password: string | undefined; readonly onBytes: (bytes: number) => void },
   context: Context,
 ): Promise<Checked> {
-  const ids = await filesIn(layout, await requireAbout(layout, context));
+  const about = await requireAbout(layout, context);
+  const ids = await filesIn(layout, about);
+  const keyFault = await faultOfKey(layout, about, o.password, context);
   const sizes = new Map<string, number>();
   const bad: { fileId: string; why: string }[] = [];
   for (const fileId of ids) {
     try {
       const entry = await entryOf(layout, fileId, context);
-      const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, onBytes, context));
+      const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, o.onBytes, context));
       sizes.set(entry.cid, size);
       if (size !== entry.bytes) throw new SealpinError('config_invalid', `its record says ${entry.bytes} bytes`);
       if ((entry.mode === 'encrypted' ? entry.header : entry.sealed) === undefined)
@@ -66,7 +73,25 @@ export async function checkBackup(
       bad.push({ fileId, why: error.message });
     }
   }
-  return { files: ids.length, bytes: [...sizes.values()].reduce((sum, each) => sum + each, 0), bad };
+  return { files: ids.length, bytes: [...sizes.values()].reduce((sum, each) => sum + each, 0), bad, keyFault };
+}
+
+async function faultOfKey(
+  layout: Layout,
+  about: About,
+  password: string | undefined,
+  context: Context,
+): Promise<SealpinError | undefined> {
+  try {
+    if ((await checkKey(layout, about, async () => password, context)) !== undefined) return undefined;
+    return new SealpinError('config_invalid', 'account.key is missing', {
+      hint: 'the next sealpin backup writes it again',
+    });
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!isSealpinError(error)) throw error;
+    return error;
+  }
 }
 
 /** @returns the bytes of the blob @throws file_not_found, wrong_kind, content_mismatch, not_found for a missing block */

@@ -8,13 +8,15 @@ import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
-import { readSmall } from '../io/input.ts';
+import { type Reading, readSmall } from '../io/input.ts';
 import { openSink } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
+import { isTemporaryName } from '../io/unfinished.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
 export type Layout = {
   readonly shown: string;
+  readonly root: string;
   readonly about: string;
   readonly key: string;
   readonly files: string;
@@ -28,6 +30,7 @@ export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>): Lay
   const root = resolve(cwd, folder);
   return {
     shown: folder,
+    root,
     about: join(root, 'backup.json'),
     key: join(root, 'account.key'),
     files: join(root, 'files'),
@@ -42,19 +45,21 @@ export function carPath({ blobs }: Layout, cid: string): string {
 }
 
 const Text = v.string();
+const FileId = v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/));
 const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 /**
- * `backup.json`. `publicKey` of the account, in PEM; `files`: the IDs of those that the account had when the last run came to its end,
- * which is when `completedAt` says.
+ * `backup.json`. `publicKey` of the account, in PEM; `key`: the SHA-256 of `account.key`, in hex; `files`: the IDs of those that the
+ * account had when the last run came to its end, which is when `completedAt` says.
  */
 export const About = v.object({
   v: v.literal(1),
   service: Text,
   account: Text,
   publicKey: Text,
+  key: v.optional(Text),
   completedAt: v.optional(Text),
-  files: v.optional(v.array(Text)),
+  files: v.optional(v.array(FileId)),
 });
 export type About = v.InferOutput<typeof About>;
 
@@ -64,7 +69,7 @@ export type About = v.InferOutput<typeof About>;
  */
 export const Entry = v.object({
   v: v.literal(1),
-  fileId: v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)),
+  fileId: FileId,
   cid: v.pipe(Text, v.regex(/^b[a-z2-7]{58}$/)),
   mode: v.picklist(['encrypted', 'plain']),
   bytes: Bytes,
@@ -87,25 +92,55 @@ export const Details = v.object({
 export type Details = v.InferOutput<typeof Details>;
 
 /** What a file became in the account that it was restored to. */
-export const Restored = v.object({ v: v.literal(1), fileId: Text });
+export const Restored = v.object({ v: v.literal(1), fileId: FileId });
 
 /** A header has 1 MiB at most (age), and details are smaller. */
 const limitBytes = 4 * 1024 * 1024;
+const removeRecord =
+  'remove this one file: the next sealpin backup makes it again, if the account still has what it is of';
 /** `backup.json` has 39 bytes for each file. */
 const aboutLimitBytes = 256 * 1024 * 1024;
 
-/** Makes the folders of a backup. @throws file_unwritable, disk_full */
-export async function prepare(layout: Layout): Promise<void> {
+/** Makes the folder of a backup, or one in it. @throws file_unwritable, disk_full */
+export async function prepare({ shown }: Layout, folder: string): Promise<void> {
   try {
-    for (const folder of [layout.files, layout.blobs]) await makeDirectories(folder);
+    await makeDirectories(folder);
   } catch (error) {
-    throw writeFailure(layout.shown, error);
+    throw writeFailure(shown, error);
   }
+}
+
+/**
+ * Refuses a folder in which something else is: a backup is never begun among other files.
+ *
+ * @throws conflict, file_unreadable
+ */
+export async function refuseForeign({ shown, root }: Layout): Promise<void> {
+  const names = await readdir(root).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return [];
+    if (errnoOf(error) === 'ENOTDIR') throw new SealpinError('file_unwritable', `${shown} is not a folder`);
+    throw readFailure(shown, error);
+  });
+  // A run that was killed before it could write backup.json leaves such a file.
+  if (names.every(isTemporaryName)) return;
+  throw new SealpinError('conflict', `${shown} is not a backup: it has no backup.json, and other files`, {
+    hint: 'name a new or an empty folder',
+  });
 }
 
 /** @returns `backup.json`; undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
 export async function readAbout(layout: Layout, environment: Environment): Promise<About | undefined> {
-  return readRecord(layout.about, About, environment, aboutLimitBytes);
+  return readRecord(layout.about, About, environment, {
+    limitBytes: aboutLimitBytes,
+    hint: 'put a copy of backup.json there, or take a new backup into another folder',
+  });
+}
+
+/** The record of a file. @returns undefined where there is none @throws config_invalid also for that of another file */
+export async function readEntry(layout: Layout, fileId: string, environment: Reading): Promise<Entry | undefined> {
+  const entry = await readRecord(entryPath(layout, fileId), Entry, environment);
+  if (entry === undefined || entry.fileId === fileId) return entry;
+  throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });
 }
 
 /**
@@ -117,12 +152,12 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
 export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
-  environment: Pick<Environment, 'stdin' | 'cwd'>,
-  limit = limitBytes,
+  environment: Reading,
+  o = { limitBytes, hint: removeRecord },
 ): Promise<v.InferOutput<S> | undefined> {
   let bytes;
   try {
-    bytes = await readSmall(path, { limitBytes: limit, what: 'a part of a backup', environment });
+    bytes = await readSmall(path, { limitBytes: o.limitBytes, what: 'a part of a backup', environment });
   } catch (error) {
     if (isSealpinError(error, 'file_not_found')) return undefined;
     throw error;
@@ -130,10 +165,7 @@ export async function readRecord<S extends v.GenericSchema>(
   try {
     return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
   } catch (error) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'remove this one file: the next sealpin backup makes it again, if the account still has what it is of',
-      cause: error,
-    });
+    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: o.hint, cause: error });
   }
 }
 
@@ -157,14 +189,17 @@ export function entryPath({ files }: Layout, fileId: string): string {
   return join(files, `${fileId}.json`);
 }
 
-/** Names in a folder of a backup that end so, without that end, in order; none where there is no folder. @throws file_unreadable */
-export async function namesIn(folder: string, end: string): Promise<string[]> {
+/** The IDs of the files that have a record, in order; none where there is no folder. @throws file_unreadable */
+export async function recordedIn({ files }: Layout): Promise<string[]> {
   try {
-    const names = (await readdir(folder)).filter((name) => name.endsWith(end) && !name.startsWith('.'));
-    return names.map((name) => name.slice(0, -end.length)).toSorted();
+    const names = (await readdir(files)).filter((name) => name.endsWith('.json'));
+    return names
+      .map((name) => name.slice(0, -'.json'.length))
+      .filter((name) => v.is(FileId, name))
+      .toSorted();
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return [];
-    throw readFailure(folder, error);
+    throw readFailure(files, error);
   }
 }
 

@@ -22,21 +22,22 @@ import { authorizedService } from '../remote/client.ts';
 import { blobAsCar, readFailure } from '../remote/fetch-blob.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { sdkHttp } from '../remote/sdk.ts';
+import { checkKey, digestOf } from './account-key.ts';
 import {
   type About,
   carPath,
   type Entry,
-  Entry as EntryShape,
   entryPath,
   type Layout,
-  namesIn,
   prepare,
   readAbout,
-  readRecord,
+  readEntry,
+  recordedIn,
+  refuseForeign,
   removePart,
   writeRecord,
 } from './layout.ts';
-import { openHeader, sealDetails } from './sealed-details.ts';
+import { openDetails, openHeader, sealDetails } from './sealed-details.ts';
 
 /** What a run did. */
 export type Taken = {
@@ -53,23 +54,33 @@ export type Taken = {
 /**
  * Brings a backup up to date. After an interruption the next call goes on where it stopped.
  *
- * @param o.newPassword for `account.key`, asked for when there is none yet; `prune`: whether what the account no longer has is removed
- * @throws conflict when the folder is the backup of another account, config_invalid, disk_full, file_unwritable; not_found,
+ * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one that was given, which opens one that is
+ *   there; `prune`: whether what the account no longer has is removed
+ * @throws conflict when the folder is the backup of another account or has other files, config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
  *   content_mismatch and the like where the service does not have what it lists, after all other files; what the service refuses with
  */
 export async function takeBackup(
   layout: Layout,
-  o: { readonly newPassword: () => Promise<string>; readonly prune: boolean },
+  o: {
+    readonly newPassword: () => Promise<string>;
+    readonly password: () => Promise<string | undefined>;
+    readonly prune: boolean;
+  },
   context: Context,
 ): Promise<Taken> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);
-  const about = await beginAbout(layout, service.url.href, account, context);
+  const before = await beginAbout(layout, service.url.href, account, context);
   const pkcs8 = await privateKeyOf(account, service.apiKey);
-  await prepare(layout);
+  const present = await checkKey(layout, before, o.password, context);
+  const keyFile =
+    present === undefined ? await protect(encodePrivateKeyFile(pkcs8), await o.newPassword(), context) : undefined;
+  const about = { ...before, key: keyFile === undefined ? present : digestOf(keyFile) };
+  await prepare(layout, layout.root);
   await writeRecord(layout.about, about, context);
-  await keepKey(layout, pkcs8, o.newPassword, context);
+  if (keyFile !== undefined) await writeKey(layout, keyFile, context);
+  for (const folder of [layout.files, layout.blobs]) await prepare(layout, folder);
   const names = await namesInHistory(context);
   const run: Run = {
     layout,
@@ -80,13 +91,13 @@ export async function takeBackup(
     names,
     fetchedBytes: 0,
   };
-  const live = new Set<string>();
+  const live = new Map<string, string>();
   const failures: unknown[] = [];
   let written = 0;
   for await (const file of everyFile(service, context)) {
     try {
       if (await keepFile(file, run)) written += 1;
-      live.add(file.fileId);
+      live.set(file.fileId, file.cid);
     } catch (error) {
       // One file that cannot be read must not keep the others out of the backup.
       if (!isOfOneFile(error)) throw error;
@@ -95,13 +106,13 @@ export async function takeBackup(
     }
   }
   if (failures.length > 0) throw failures[0];
-  const gone = (await namesIn(layout.files, '.json')).filter((fileId) => !live.has(fileId));
-  await writeRecord(
-    layout.about,
-    { ...about, completedAt: new Date(context.now()).toISOString(), files: [...live] },
-    context,
-  );
-  if (o.prune) await prune(layout, gone, context);
+  const gone: string[] = [];
+  const listed = new Set(about.files);
+  for (const fileId of await recordedIn(layout))
+    if (!live.has(fileId) && (listed.has(fileId) || (await isOurs(fileId, run)))) gone.push(fileId);
+  const completedAt = new Date(context.now()).toISOString();
+  await writeRecord(layout.about, { ...about, completedAt, files: [...live.keys()] }, context);
+  if (o.prune) await prune(layout, gone, new Set(live.values()), context);
   return { files: live.size, written, fetchedBytes: run.fetchedBytes, gone };
 }
 
@@ -125,7 +136,10 @@ async function beginAbout(
   context: Context,
 ): Promise<About> {
   const found = await readAbout(layout, context);
-  if (found === undefined) return { v: 1, service, account: account.id, publicKey: account.publicKey };
+  if (found === undefined) {
+    await refuseForeign(layout);
+    return { v: 1, service, account: account.id, publicKey: account.publicKey };
+  }
   if (found.account !== account.id || found.publicKey !== account.publicKey)
     throw new SealpinError(
       'conflict',
@@ -135,17 +149,10 @@ async function beginAbout(
   return { ...found, service };
 }
 
-/** Writes the account's private key with a password on it, unless it is there already. */
-async function keepKey(
-  { key }: Layout,
-  pkcs8: Uint8Array,
-  newPassword: () => Promise<string>,
-  context: Context,
-): Promise<void> {
-  if ((await stat(key).catch(() => undefined)) !== undefined) return;
+async function writeKey({ key }: Layout, keyFile: Uint8Array, context: Context): Promise<void> {
   const sink = await openSink(key, { force: false, environment: context, fileOnly: true });
   try {
-    await sink.write(await protect(encodePrivateKeyFile(pkcs8), await newPassword(), context));
+    await sink.write(keyFile);
     await sink.commit();
   } finally {
     await sink.abort();
@@ -163,7 +170,7 @@ async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>
 async function keepFile(file: StoredFile, run: Run): Promise<boolean> {
   const { layout, context } = run;
   const path = entryPath(layout, file.fileId);
-  const before = await readRecord(path, EntryShape, context);
+  const before = await readEntry(layout, file.fileId, context);
   const hasBlob = (await stat(carPath(layout, file.cid)).catch(() => undefined)) !== undefined;
   const isSame = before !== undefined && before.changedAt === file.changedAt && before.expiresAt === file.expiresAt;
   if (hasBlob && isSame) return false;
@@ -255,13 +262,38 @@ function isOfOneFile(error: unknown): boolean {
   return ofOneFile.some((code) => isSealpinError(error, code));
 }
 
-/** Removes what the account no longer has, and blobs that no file has. */
-async function prune(layout: Layout, gone: readonly string[], context: Context): Promise<void> {
-  for (const fileId of gone) await removePart(entryPath(layout, fileId));
-  const used = new Set<string>();
-  for (const fileId of await namesIn(layout.files, '.json')) {
-    const entry = await readRecord(entryPath(layout, fileId), EntryShape, context);
-    if (entry !== undefined) used.add(entry.cid);
+/** The record of a file; undefined also where it is damaged, or something else. */
+async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<Entry | undefined> {
+  return readEntry(layout, fileId, context).catch((error: unknown) => {
+    if (isSealpinError(error, 'config_invalid')) return undefined;
+    throw error;
+  });
+}
+
+/** Whether a record is of a file of this account, which only its key can tell. */
+async function isOurs(fileId: string, { layout, identities, context }: Run): Promise<boolean> {
+  const entry = await soundEntry(fileId, layout, context);
+  if (entry === undefined) return false;
+  try {
+    await (entry.mode === 'encrypted' ? openHeader(entry, identities) : openDetails(entry, identities));
+    return true;
+  } catch (error) {
+    if (isSealpinError(error)) return false;
+    throw error;
   }
-  for (const cid of await namesIn(layout.blobs, '.car')) if (!used.has(cid)) await removePart(carPath(layout, cid));
+}
+
+/** Removes files that the account no longer has, with their blobs. @param used the blobs of the files that it has */
+async function prune(
+  layout: Layout,
+  gone: readonly string[],
+  used: ReadonlySet<string>,
+  context: Context,
+): Promise<void> {
+  for (const fileId of gone) {
+    const entry = await soundEntry(fileId, layout, context);
+    if (entry !== undefined && !used.has(entry.cid)) await removePart(carPath(layout, entry.cid));
+    // Last: what is interrupted before is found again.
+    await removePart(entryPath(layout, fileId));
+  }
 }

@@ -2,7 +2,11 @@
 import type { Args } from '../command.ts';
 
 /** What an encrypting command reads. */
-export const fileArg = { type: 'positional', description: 'The file or folder, or - for standard input' } as const;
+export const fileArg = {
+  type: 'positional',
+  path: true,
+  description: 'The file or folder, or - for standard input',
+} as const;
 
 /** The password as an argument: the specified form, and the least safe one. */
 export const passwordArg = {
@@ -19,7 +23,11 @@ export const blobArg = {
 } as const;
 
 /** What a decrypting command writes. */
-export const outputFileArg = { type: 'positional', description: 'Where to write, or - for standard output' } as const;
+export const outputFileArg = {
+  type: 'positional',
+  path: true,
+  description: 'Where to write, or - for standard output',
+} as const;
 
 /** The flag of the commands that write a file. */
 export const forceArg = { type: 'boolean', description: 'Replace the output file if it exists' } as const;
@@ -37,6 +45,7 @@ export const destinationFlags = {
   output: {
     type: 'string',
     valueHint: 'file',
+    path: true,
     description: 'Write the encrypted file here, or to stdout with -, instead of storing it. Uses no service',
   },
   force: { type: 'boolean', description: 'Replace the file of --output if it exists' },
@@ -48,6 +57,7 @@ export const passwordFlags = {
   'password-file': {
     type: 'string',
     valueHint: 'file',
+    path: true,
     description: 'Read the password from a file, or from standard input with -',
   },
 } as const satisfies Args;
@@ -57,6 +67,7 @@ export const keyFlag = {
   key: {
     type: 'string',
     valueHint: 'file',
+    path: true,
     description: 'The private key file, for what is encrypted to keys; private.key if left out',
   },
 } as const satisfies Args;
@@ -66,3 +77,10 @@ export const newPasswordFlags = {
   ...passwordFlags,
   generate: { type: 'boolean', description: 'Create a password of ten words and show it on stderr, only this once' },
 } as const satisfies Args;
+
+/** After an interruption of a command that fetches a file and writes it. */
+export const fetchingInterrupted =
+  'nothing was written: run the same command again, which fetches only the rest of a large file';
+
+/** After an interruption of a command that stores a file without asking for its end. */
+export const storingInterrupted = 'sealpin list shows whether it was stored; if not, run the same command again';

@@ -4,7 +4,7 @@ import { layoutOf } from '../backup/layout.ts';
 import { takeBackup } from '../backup/take.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { newPassword } from '../keys/passwords.ts';
+import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { newPasswordFlags } from './args.ts';
 
@@ -15,7 +15,7 @@ export const command = defineCommand({
     'encrypted in the folder, and so do names and tags: the key of the account opens them, which is written to account.key ' +
     'with a password on it. The API key needs the scope read.',
   args: {
-    folder: { type: 'positional', description: 'The folder, which is made if it is missing' },
+    folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     check: {
       type: 'boolean',
       description: 'Only read what is in the folder, and compare each block with its blob ID; no service is asked',
@@ -24,21 +24,31 @@ export const command = defineCommand({
     ...newPasswordFlags,
   },
   service: true,
+  interrupted: 'what is in the folder stays: the same command goes on from there',
   examples: [
     { command: 'sealpin backup /media/disk/backup', does: 'The first time it asks for a new password' },
     { command: 'sealpin backup /media/disk/backup --check', does: 'Whether the copy is still right' },
   ],
   async run({ args, context }) {
     const layout = layoutOf(args.folder, context);
+    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
     if (!args.check) {
-      const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+      let isNew = false;
       const taken = await takeBackup(
         layout,
-        { newPassword: () => newPassword(source, args.generate, context), prune: args.prune },
+        {
+          newPassword() {
+            isNew = true;
+            return newPassword(source, args.generate, context);
+          },
+          password: () => givenPassword(source, context),
+          prune: args.prune,
+        },
         context,
       );
       const { files, written, fetchedBytes, gone } = taken;
       const { output } = context;
+      if (args.generate && !isNew) output.warn('account.key was there: it keeps its password, and none was generated');
       output.note(`${counted(files)} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
       if (gone.length > 0)
         output.note(
@@ -49,23 +59,41 @@ export const command = defineCommand({
       await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
       return;
     }
-    if (args.prune || args.generate || args['password-file'] !== undefined)
-      throw new SealpinError('usage', '--check changes nothing, so it takes no other flag', { hint: 'leave it out' });
-    await check(args.folder, context);
+    if (args.prune || args.generate)
+      throw new SealpinError(
+        'usage',
+        `--check changes nothing: it does not go with --${args.prune ? 'prune' : 'generate'}`,
+        {
+          hint: 'leave one of them out',
+        },
+      );
+    await check(args.folder, await givenPassword(source, context), context);
   },
 });
 
-async function check(folder: string, context: Context): Promise<void> {
+async function check(folder: string, password: string | undefined, context: Context): Promise<void> {
   const { output } = context;
   const progress = output.progress('verifying');
-  const { files, bytes, bad } = await checkBackup(layoutOf(folder, context), (more) => progress.add(more), context);
+  const onBytes = (more: number): void => progress.add(more);
+  const { files, bytes, bad, keyFault } = await checkBackup(layoutOf(folder, context), { password, onBytes }, context);
   progress.done();
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
+  if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);
   if (bad.length > 0)
     throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files)} in ${folder} cannot be restored`, {
       hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
     });
+  if (keyFault !== undefined)
+    throw new SealpinError('content_mismatch', `${folder} cannot be restored: ${keyFault.message}`, {
+      ...(keyFault.hint === undefined ? {} : { hint: keyFault.hint }),
+      cause: keyFault,
+    });
   output.note(`every block of ${counted(files)} in ${folder} is there and right (${sizeText(bytes)})`);
+  output.note(
+    password === undefined
+      ? 'account.key is there; with its password it is tried, too (--password-file)'
+      : 'account.key opens, and is the key of this account',
+  );
   await output.result({ files, size: bytes }, []);
 }
 

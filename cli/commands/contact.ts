@@ -26,7 +26,11 @@ export const add = defineCommand({
     'telephone or in person: sealpin keygen shows them to the owner, and contact list to you.',
   args: {
     name: { type: 'positional', description: 'What you call them' },
-    public_key_file: { type: 'positional', description: 'Their public key: a file, - or a recipient (age1…)' },
+    public_key_file: {
+      type: 'positional',
+      path: true,
+      description: 'Their public key: a file, - or a recipient (age1…)',
+    },
     force: { type: 'boolean', description: 'Replace the key of an existing contact' },
   },
   examples: [

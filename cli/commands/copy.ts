@@ -28,6 +28,7 @@ export const command = defineCommand({
   },
   rest: 'id',
   service: true,
+  interrupted: 'the files that it named as copied are there: leave them out, and the same command copies the others',
   examples: [
     { command: 'sealpin copy bafkrei… --to home', does: 'From the service in use to that of the profile home' },
     { command: 'sealpin copy bafkrei… bafybei… --profile work --to home', does: 'Two files between two profiles' },

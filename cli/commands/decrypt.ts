@@ -8,7 +8,15 @@ import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '.
 import { isLink, openLink, readLink, receiveFile } from '../received-files.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { decryptTo } from '../unseal.ts';
-import { blobArg, extractArg, forceArg, outputFileArg, passwordArg, passwordFlags } from './args.ts';
+import {
+  blobArg,
+  extractArg,
+  fetchingInterrupted,
+  forceArg,
+  outputFileArg,
+  passwordArg,
+  passwordFlags,
+} from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -25,6 +33,7 @@ export const command = defineCommand({
     force: forceArg,
   },
   service: true,
+  interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin decrypt bafkrei… letter.pdf', does: 'Ask for the password, write the file' },
     { command: 'sealpin decrypt bafkrei… --extract photos', does: 'A folder, into the new directory photos' },

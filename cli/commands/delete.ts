@@ -23,6 +23,7 @@ export const command = defineCommand({
     yes: yesArg,
   },
   service: true,
+  interrupted: 'sealpin list shows which files are left',
   examples: [
     { command: 'sealpin delete bafkrei…', does: 'By blob ID' },
     { command: 'sealpin delete 6f1c… --json', does: 'By file ID, with the receipt as JSON' },

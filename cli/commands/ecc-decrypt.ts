@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { decryptTo } from '../unseal.ts';
-import { blobArg, extractArg, forceArg, outputFileArg, passwordFlags } from './args.ts';
+import { blobArg, extractArg, fetchingInterrupted, forceArg, outputFileArg, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -13,12 +13,18 @@ export const command = defineCommand({
   args: {
     blob_id: blobArg,
     output_file: outputFileArg,
-    private_key_file: { type: 'positional', required: false, description: 'The private key, or - for standard input' },
+    private_key_file: {
+      type: 'positional',
+      required: false,
+      path: true,
+      description: 'The private key, or - for standard input',
+    },
     ...passwordFlags,
     extract: extractArg,
     force: forceArg,
   },
   service: true,
+  interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf', does: 'With private.key in the data directory' },
     { command: 'sealpin ecc-decrypt bafkrei… letter.pdf bob/private.key', does: 'With another key' },

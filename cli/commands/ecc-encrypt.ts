@@ -15,6 +15,7 @@ export const command = defineCommand({
     public_key_file: {
       type: 'positional',
       completes: 'contact',
+      path: true,
       description: 'The public key, or a contact; add your own if you want to open it, too',
     },
     ...destinationFlags,

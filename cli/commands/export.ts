@@ -11,10 +11,11 @@ export const command = defineCommand({
     'blob keeps its ID there: use it to move a blob to another node, or to the public network.',
   args: {
     blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
-    file: { type: 'positional', description: 'The CAR file to write' },
+    file: { type: 'positional', path: true, description: 'The CAR file to write' },
     force: forceArg,
   },
   service: true,
+  interrupted: 'nothing was written: the same command begins again',
   examples: [
     { command: 'sealpin export bafkrei… letter.car', does: 'Into a file' },
     {

@@ -12,7 +12,7 @@ import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { forceArg } from './args.ts';
+import { fetchingInterrupted, forceArg } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -24,11 +24,13 @@ export const command = defineCommand({
     output_file: {
       type: 'positional',
       required: false,
+      path: true,
       description: 'Where to write, or - for standard output; its own name if left out',
     },
     force: forceArg,
   },
   service: true,
+  interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin get 6f1c2d3e-…', does: 'Under its own name, in this directory' },
     { command: 'sealpin get 6f1c2d3e-… - | less', does: 'Into a pipe; exit code 1 means that it is incomplete' },

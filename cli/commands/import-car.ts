@@ -6,6 +6,7 @@ import { authorizedService } from '../remote/client.ts';
 import { storeCopy, targetAt } from '../remote/store-copy.ts';
 import { keepInHistory } from '../seal.ts';
 import { readFailure } from '../remote/fetch-blob.ts';
+import { storingInterrupted } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -13,7 +14,7 @@ export const command = defineCommand({
     'export) or from sealpin export. Every block is verified first. The service stores it unchanged: what is not ' +
     'encrypted can be read by anyone with the blob ID.',
   args: {
-    car: { type: 'positional', description: 'The CAR file: a CARv1 of one file with raw leaves' },
+    car: { type: 'positional', path: true, description: 'The CAR file: a CARv1 of one file with raw leaves' },
     name: {
       type: 'string',
       valueHint: 'name',
@@ -21,6 +22,7 @@ export const command = defineCommand({
     },
   },
   service: true,
+  interrupted: storingInterrupted,
   examples: [{ command: 'sealpin import letter.car', does: 'Prints the blob ID, which is the root of the CAR' }],
   async run({ args, context }) {
     const { output } = context;

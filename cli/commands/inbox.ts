@@ -32,6 +32,7 @@ export const create = defineCommand({
     recipient: {
       type: 'string',
       completes: 'contact',
+      path: true,
       valueHint: 'who',
       description: 'Who can open what comes: a key file, contact or age1tag1…; your account if left out',
     },
@@ -105,11 +106,17 @@ export const open = defineCommand({
   about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
   args: {
     id: { type: 'positional', description: 'Its ID (see: sealpin inbox list)' },
-    dir: { type: 'positional', required: false, description: 'The directory to write to; this one if left out' },
+    dir: {
+      type: 'positional',
+      required: false,
+      path: true,
+      description: 'The directory to write to; this one if left out',
+    },
     ...keyFlag,
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
   service: true,
+  interrupted: 'the files that it named as written are complete: the same command writes all again, under other names',
   examples: [{ command: 'sealpin inbox open 0b6f7c1e-… receipts', does: 'Into the directory receipts' }],
   async run({ args, context }) {
     const { output, signal } = context;

@@ -15,7 +15,7 @@ export const command = defineCommand({
     'sealed to your API key, and it is unsealed on this machine. Keep a copy: if you lose every API key with the ' +
     'scope read, nothing else opens those files, unless the account has a recovery key.',
   args: {
-    file: { type: 'positional', description: 'The key file to write' },
+    file: { type: 'positional', path: true, description: 'The key file to write' },
     protect: { type: 'boolean', description: 'Protect it with a password, which you enter twice' },
     ...newPasswordFlags,
     force: forceArg,

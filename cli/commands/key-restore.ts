@@ -15,6 +15,7 @@ export const command = defineCommand({
     'words-file': {
       type: 'string',
       valueHint: 'file',
+      path: true,
       description: 'Read the words from a file, or from standard input with -; else the terminal asks',
     },
   },

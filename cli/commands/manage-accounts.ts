@@ -41,6 +41,7 @@ export const create = defineCommand({
     recovery: {
       type: 'string',
       valueHint: 'public_key',
+      path: true,
       description: 'The public key that can recover the account: a file, or age1…. It belongs to the future owner',
     },
   },

@@ -6,6 +6,7 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { storeCopy, targetAt } from '../remote/store-copy.ts';
 import { keepInHistory } from '../seal.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { storingInterrupted } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -21,6 +22,7 @@ export const command = defineCommand({
     name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it' },
   },
   service: true,
+  interrupted: storingInterrupted,
   examples: [
     { command: 'sealpin pin bafybei… --from https://sealpin.example.com', does: 'From the service that has it' },
     { command: 'sealpin pin ipfs://bafybei…', does: 'From the gateways in config.json' },

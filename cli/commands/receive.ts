@@ -14,11 +14,17 @@ export const command = defineCommand({
     'a number, and names with a meaning of their own are changed.',
   args: {
     link: { type: 'positional', description: 'The link' },
-    dir: { type: 'positional', required: false, description: 'The directory to write to; this one if left out' },
+    dir: {
+      type: 'positional',
+      required: false,
+      path: true,
+      description: 'The directory to write to; this one if left out',
+    },
     ...passwordFlags,
     ...keyFlag,
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
+  interrupted: 'the files that it named as written are complete; to run it again counts as opening a link once more',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },

@@ -12,7 +12,7 @@ import { limitsOf, refuseLarge } from '../remote/limits.ts';
 import { store } from '../remote/store-blob.ts';
 import { keepInHistory } from '../seal.ts';
 import { fileKeyOfBlob, nameInHistory } from '../stored-file.ts';
-import { keyFlag, newPasswordFlags } from './args.ts';
+import { keyFlag, newPasswordFlags, storingInterrupted } from './args.ts';
 
 export const command = defineCommand({
   about:
@@ -29,6 +29,7 @@ export const command = defineCommand({
     mix: { type: 'boolean', description: 'Allow post-quantum and classical keys together' },
   },
   service: true,
+  interrupted: storingInterrupted,
   examples: [
     { command: 'sealpin reseal bafkrei… --to ann,ben', does: 'For two contacts' },
     { command: 'sealpin reseal bafkrei… --password', does: 'With another password' },

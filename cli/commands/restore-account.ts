@@ -12,15 +12,17 @@ export const command = defineCommand({
     'account, under a new blob ID. Files that are there already are left alone, so the same command goes on after an ' +
     'interruption. The API key needs the scopes read and write, and delete for files that expire.',
   args: {
-    folder: { type: 'positional', description: 'The folder of a backup' },
+    folder: { type: 'positional', path: true, description: 'The folder of a backup' },
     key: {
       type: 'string',
       valueHint: 'file',
+      path: true,
       description: 'The private key of the account that was backed up; account.key of the folder if left out',
     },
     ...passwordFlags,
   },
   service: true,
+  interrupted: 'what was restored stays: the same command goes on from there',
   examples: [
     { command: 'sealpin restore /media/disk/backup', does: 'Into the account in use' },
     { command: 'sealpin restore /media/disk/backup --profile new', does: 'Into an account at another service' },

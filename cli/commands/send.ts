@@ -12,7 +12,7 @@ export const command = defineCommand({
     'A folder is sent as a tar archive. With --inbox the files go to the owner of an inbox instead, who alone can open ' +
     'them, and you need no account. When a large upload breaks off, the same command continues it.',
   args: {
-    file: { type: 'positional', description: 'A file or folder, or - for standard input' },
+    file: { type: 'positional', path: true, description: 'A file or folder, or - for standard input' },
     inbox: { type: 'string', valueHint: 'link', description: 'Hand the files over to this inbox; prints no link' },
     ...shareFlags,
     name: { type: 'string', valueHint: 'name', description: 'What the receiver gets standard input as' },

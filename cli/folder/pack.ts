@@ -1,6 +1,6 @@
 /** A folder as one tar archive, made while it is read. */
 import { realpath } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { createTarPacker, type TarPackController } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
@@ -16,18 +16,17 @@ const readBytes = 1024 * 1024;
 const permissions = 0o777;
 
 /**
- * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without owners. All of it is looked
- * through first, so that what cannot be archived is refused before anything is sent.
+ * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without owners.
  *
- * The stream fails with file_changed when a file or directory changes while it is read.
+ * The stream fails with file_changed when a file or directory changes while it is read. It and `lookThrough` fail with the codes of
+ * `entriesOf`.
  *
- * @throws the codes of `entriesOf`
+ * @throws file_not_found, file_unreadable
  */
 export async function openFolder(path: string, context: Context): Promise<Input> {
   const root = await realpath(resolve(context.cwd, path)).catch((error: unknown) => {
     throw readFailure(path, error);
   });
-  const expectedBytes = await lookThrough(root, path, context);
   const { readable, controller } = createTarPacker();
   const reader = readable.getReader();
   let isStarted = false;
@@ -41,25 +40,42 @@ export async function openFolder(path: string, context: Context): Promise<Input>
     },
     cancel,
   });
-  return { name: path, bytes: undefined, expectedBytes, identity: undefined, stream, close: () => cancel(undefined) };
+  let looked: Promise<number> | undefined;
+  return {
+    name: path,
+    bytes: undefined,
+    lookThrough: () => (looked ??= lookThrough(root, path, context)),
+    identity: undefined,
+    stream,
+    close: () => cancel(undefined),
+  };
 }
 
-/** Finds out how long the archive will be, but for long names, and warns of what `--extract` would refuse. */
+/**
+ * Finds out how long the archive will be, but for long names, and warns of what `--extract` would refuse. Says what is packed, since a
+ * folder may be more than was meant.
+ */
 async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
-  const progress = output.progress(`looking through ${shown}`);
+  const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
   let leaving: string | undefined;
   let leavingCount = 0;
+  let files = 0;
   for await (const entry of entriesOf(root, shown)) {
     signal.throwIfAborted();
     bytes += blockBytes;
     if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
+    if (entry.type !== 'directory') {
+      files += 1;
+      progress.add(1);
+    }
     if (entry.type !== 'symlink' || entry.isInside) continue;
     leavingCount += 1;
     leaving ??= `${join(shown, entry.path)} -> ${entry.target}`;
   }
   progress.done();
+  output.note(`packing the folder ${basename(root) || root}: ${filesText(files)}`);
   if (leaving !== undefined) {
     const more = leavingCount === 1 ? '' : ` (and ${leavingCount - 1} more)`;
     output.warn(
@@ -67,6 +83,11 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
     );
   }
   return bytes;
+}
+
+function filesText(count: number): string {
+  const whole = Math.round(count);
+  return `${whole} ${whole === 1 ? 'file' : 'files'}`;
 }
 
 async function pack(root: string, shown: string, controller: TarPackController, context: Context): Promise<void> {

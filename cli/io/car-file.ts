@@ -1,5 +1,4 @@
 /** A CAR file on this machine as a source of blocks, whatever their order in it. */
-import { createReadStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
@@ -7,7 +6,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from './errno.ts';
-import type { FileIdentity } from './input.ts';
+import { type FileIdentity, readFlags } from './input.ts';
 
 /** A CAR file that was read through once; its blocks are not verified. */
 export type CarFile = {
@@ -29,11 +28,10 @@ const unknownRoot = '1,85,0,0';
  * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root; content_mismatch when it is cut off
  */
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
-  const absolute = resolve(cwd, path);
   let handle: FileHandle;
   let stats;
   try {
-    handle = await open(absolute);
+    handle = await open(resolve(cwd, path), readFlags);
     stats = await handle.stat({ bigint: true });
     if (!stats.isFile()) {
       await handle.close();
@@ -43,7 +41,7 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
     throw readFailure(path, error);
   }
   try {
-    const { root, blocks } = await indexOf(absolute, path, signal);
+    const { root, blocks } = await indexOf(handle, path, signal);
     const { dev, ino, mtimeNs } = stats;
     const identity = { dev, ino, mtimeNs };
     return { root, identity, source: sourceOf(path, handle, blocks), close: () => handle.close() };
@@ -57,11 +55,13 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
 type Blocks = ReadonlyMap<string, { readonly offset: number; readonly bytes: number }>;
 
 async function indexOf(
-  absolute: string,
+  handle: FileHandle,
   path: string,
   signal: AbortSignal,
 ): Promise<{ readonly root: string; readonly blocks: Blocks }> {
-  const reader = carReader(Readable.toWeb(createReadStream(absolute)) as ReadableStream<Uint8Array>);
+  const reader = carReader(
+    Readable.toWeb(handle.createReadStream({ start: 0, autoClose: false })) as ReadableStream<Uint8Array>,
+  );
   const blocks = new Map<string, { offset: number; bytes: number }>();
   try {
     const header = await reader.header();

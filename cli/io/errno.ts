@@ -1,4 +1,6 @@
 /** Failures of the operating system, as errors for people. */
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 
 const reading: Readonly<Record<string, string>> = {
@@ -14,7 +16,6 @@ const writing: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EROFS: 'the disk is read-only',
-  ENOENT: 'its directory does not exist',
   ENOTDIR: 'a part of its path is a file',
   EISDIR: 'it is a directory',
   ELOOP: 'symbolic link loop',
@@ -22,6 +23,15 @@ const writing: Readonly<Record<string, string>> = {
   EFBIG: 'larger than the disk or the limit of the process allows',
   EIO: 'the disk reported an error',
 };
+
+/** Some file systems, such as /proc, answer ENOENT where the directory is there and takes no new files. */
+function missing(thrown: unknown): string {
+  const { syscall = '', path = '' } = thrown as NodeJS.ErrnoException;
+  const isMaking = syscall === 'open' || syscall === 'mkdir';
+  return isMaking && existsSync(dirname(path))
+    ? 'nothing can be made in its directory'
+    : 'its directory does not exist';
+}
 
 /** The `code` of a thrown system error, such as `ENOENT`. */
 export function errnoOf(thrown: unknown): string | undefined {
@@ -58,7 +68,6 @@ export function writeFailure(path: string, thrown: unknown): SealpinError {
       { cause: thrown },
     );
   }
-  return new SealpinError('file_unwritable', `${path} cannot be written: ${writing[errno] ?? errno}`, {
-    cause: thrown,
-  });
+  const why = errno === 'ENOENT' ? missing(thrown) : (writing[errno] ?? errno);
+  return new SealpinError('file_unwritable', `${path} cannot be written: ${why}`, { cause: thrown });
 }

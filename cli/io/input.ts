@@ -16,7 +16,8 @@ const { constants } = fs;
 const open = promisify(fs.open);
 const close = promisify(fs.close);
 const read = promisify(fs.read);
-const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+/** Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted. */
+export const readFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 const statOf = (descriptor: number): Promise<fs.BigIntStats> => promisify(fs.fstat)(descriptor, { bigint: true });
 
 /** A file or pipe that is open for reading. */
@@ -25,8 +26,11 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /** About how long it will be, for the progress, where `bytes` is not known. */
-  readonly expectedBytes?: number;
+  /**
+   * Looks through a folder, which may take long, and refuses what cannot be archived: once, before anything of it is sent. Returns about
+   * how long it will be.
+   */
+  readonly lookThrough?: () => Promise<number>;
   /** Which file it is, and of when; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
   readonly stream: ReadableStream<Uint8Array>;
@@ -36,14 +40,18 @@ export type Input = {
 /** `mtimeNs`: when its content changed last, in nanoseconds since 1970. */
 export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonly mtimeNs: bigint };
 
+/** What reading takes. `signal`: ends the wait for a pipe into which nobody writes. */
+export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
+
 /**
  * Opens a file for reading; `-` is standard input, and a FIFO is read like it.
  *
- * The stream of a regular file fails with file_changed when the file changes before its end is read.
+ * The stream of a regular file fails with file_changed when the file changes before its end is read; that of a pipe with the reason of
+ * the signal.
  *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
-export async function openInput(path: string, environment: Pick<Environment, 'stdin' | 'cwd'>): Promise<Input> {
+export async function openInput(path: string, environment: Reading): Promise<Input> {
   if (path === '-') {
     if (environment.stdin.isTTY)
       throw new SealpinError('usage', 'standard input is a terminal', {
@@ -53,20 +61,19 @@ export async function openInput(path: string, environment: Pick<Environment, 'st
       name: 'standard input',
       bytes: undefined,
       identity: undefined,
-      stream: streamOf(environment.stdin, 'standard input'),
+      stream: streamOf(environment.stdin, 'standard input', environment.signal),
       close: async () => void environment.stdin.destroy(),
     };
   }
   let descriptor;
   try {
-    // Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted.
     descriptor = await open(resolve(environment.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
   }
   try {
     const stats = await statOf(descriptor);
-    if (stats.isFIFO()) return fifo(path, descriptor);
+    if (stats.isFIFO()) return fifo(path, descriptor, environment.signal);
     if (!stats.isFile()) {
       throw new SealpinError(
         'file_unreadable',
@@ -83,14 +90,14 @@ export async function openInput(path: string, environment: Pick<Environment, 'st
   }
 }
 
-function fifo(path: string, descriptor: number): Input {
+function fifo(path: string, descriptor: number, signal: AbortSignal): Input {
   // A socket waits for the writer without holding one of the process's few threads, as a read of a FIFO would.
   const socket = new Socket({ fd: descriptor, readable: true, writable: false });
   return {
     name: path,
     bytes: undefined,
     identity: undefined,
-    stream: streamOf(socket, path),
+    stream: streamOf(socket, path, signal),
     close: async () => void socket.destroy(),
   };
 }
@@ -127,17 +134,22 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */
-function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> {
+function streamOf(readable: Readable, name: string, signal: AbortSignal): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Uint8Array> = readable[Symbol.asyncIterator]();
+  const end = (): void => void readable.destroy();
+  signal.addEventListener('abort', end, { once: true });
+  readable.once('close', () => signal.removeEventListener('abort', end));
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
+          signal.throwIfAborted();
           const { done, value } = await iterator.next();
+          signal.throwIfAborted();
           if (done === true) controller.close();
           else controller.enqueue(value);
         } catch (error) {
-          controller.error(readFailure(name, error));
+          controller.error(signal.aborted ? signal.reason : readFailure(name, error));
         }
       },
       async cancel() {
@@ -156,7 +168,7 @@ function streamOf(readable: Readable, name: string): ReadableStream<Uint8Array> 
  */
 export async function readSmall(
   path: string,
-  o: { limitBytes: number; what: string; environment: Pick<Environment, 'stdin' | 'cwd'> },
+  o: { limitBytes: number; what: string; environment: Reading },
 ): Promise<Uint8Array> {
   const input = await openSmall(path, o);
   try {
@@ -174,10 +186,7 @@ export async function readSmall(
  * Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a
  * password.
  */
-async function openSmall(
-  path: string,
-  o: { what: string; environment: Pick<Environment, 'stdin' | 'cwd'> },
-): Promise<Input> {
+async function openSmall(path: string, o: { what: string; environment: Reading }): Promise<Input> {
   try {
     return await openInput(path, o.environment);
   } catch (error) {

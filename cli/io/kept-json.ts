@@ -28,11 +28,11 @@ export type Kept<S extends v.GenericSchema> = {
  */
 export async function readKept<S extends v.GenericSchema>(
   { path, what, shape, none }: Kept<S>,
-  { dataDir, stdin }: Context,
+  { dataDir, stdin, signal }: Context,
 ): Promise<v.InferOutput<S>> {
   let bytes;
   try {
-    bytes = await readSmall(path, { limitBytes, what, environment: { cwd: dataDir, stdin } });
+    bytes = await readSmall(path, { limitBytes, what, environment: { cwd: dataDir, stdin, signal } });
   } catch (error) {
     if (isSealpinError(error, 'file_not_found')) return none;
     throw error;

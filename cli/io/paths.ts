@@ -38,6 +38,7 @@ export function pathsIn(dataDir: string): Paths {
  * relative `XDG_DATA_HOME` is ignored, as it demands). An empty variable counts as unset.
  *
  * @returns an absolute path, which need not exist
+ * @throws usage where the system names no home directory
  */
 export function dataDirectory(o: {
   flag?: string | undefined;
@@ -46,13 +47,20 @@ export function dataDirectory(o: {
   home: string;
   platform: NodeJS.Platform;
 }): string {
-  if (o.flag === '') throw new SealpinError('usage', '--data-dir is empty', { hint: 'name a directory' });
   const given = o.flag ?? (o.env['SEALPIN_HOME'] || undefined);
   if (given !== undefined) return resolve(o.cwd, given);
-  if (o.platform === 'win32') return join(o.env['LOCALAPPDATA'] ?? join(o.home, 'AppData', 'Local'), 'sealpin');
-  if (o.platform === 'darwin') return join(o.home, 'Library', 'Application Support', 'sealpin');
-  const xdg = o.env['XDG_DATA_HOME'];
-  return join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(o.home, '.local', 'share'), 'sealpin');
+  const { LOCALAPPDATA: local, XDG_DATA_HOME: xdg } = o.env;
+  const named = o.platform === 'win32' ? local : o.platform === 'darwin' ? undefined : xdg;
+  if (named !== undefined && isAbsolute(named)) return join(named, 'sealpin');
+  // With an empty HOME, keys would go into the current directory.
+  if (!isAbsolute(o.home))
+    throw new SealpinError('usage', 'the system names no home directory', {
+      hint: 'set HOME, or name a data directory with --data-dir or SEALPIN_HOME',
+    });
+  if (o.platform === 'win32') return join(o.home, 'AppData', 'Local', 'sealpin');
+  return o.platform === 'darwin'
+    ? join(o.home, 'Library', 'Application Support', 'sealpin')
+    : join(o.home, '.local', 'share', 'sealpin');
 }
 
 /**
@@ -79,7 +87,12 @@ export async function makeDirectories(
   };
   if ((await create()) === 'created') return;
   if (dirname(path) !== path) await makeDirectories(dirname(path), make);
-  if ((await create()) === 'no parent') throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT' });
+  if ((await create()) === 'no parent')
+    throw Object.assign(new Error(`${path} cannot be created`), {
+      code: 'ENOENT',
+      syscall: 'mkdir',
+      path,
+    });
 }
 
 /**

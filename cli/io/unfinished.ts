@@ -12,6 +12,11 @@ import { removeTree } from './remove-tree.ts';
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
+/** Whether a name is that of an output that is not complete, of this machine or another one. */
+export function isTemporaryName(name: string): boolean {
+  return temporaryName.test(name);
+}
+
 /** A new name in a directory, for an output that is not complete yet. */
 export function temporaryPath(directory: string): string {
   return join(directory, `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);

@@ -196,7 +196,6 @@ function shortened(recipient: string): string {
  * @throws key_invalid, file_unreadable
  */
 async function readKeyFile(path: string, what: string, context: Context): Promise<Uint8Array> {
-  if (path === '') throw new SealpinError('key_invalid', `the file name for ${what} is empty`);
   try {
     return await readSmall(path, { limitBytes, what, environment: context });
   } catch (error) {

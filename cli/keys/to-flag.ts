@@ -12,6 +12,7 @@ export const toFlag = {
     valueHint: 'who',
     repeats: true,
     completes: 'contact',
+    path: true,
     description: 'Only for these contacts, key files or recipients: with commas between them, or --to again',
   },
 } as const;
@@ -20,10 +21,11 @@ export const toFlag = {
  * The recipients that `--to` names.
  *
  * @param values of the flag, in their order
- * @throws usage when they name nobody, the codes of `readRecipients`
+ * @throws usage for an empty name, the codes of `readRecipients`
  */
 export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
-  const names = values.flatMap((value) => value.split(',')).filter((name) => name !== '');
-  if (names.length === 0) throw new SealpinError('usage', '--to names nobody');
+  const names = values.flatMap((value) => value.split(','));
+  if (names.includes(''))
+    throw new SealpinError('usage', 'one of the names in --to is empty', { hint: 'is a variable not set?' });
   return readRecipients(names, context, await readContacts(context));
 }

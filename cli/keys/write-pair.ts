@@ -22,7 +22,7 @@ import { newPassword } from './passwords.ts';
 
 /** The flags of the commands that write a pair. */
 export const pairFlags = {
-  output: { type: 'string', valueHint: 'dir', description: 'Put the pair into this directory' },
+  output: { type: 'string', valueHint: 'dir', path: true, description: 'Put the pair into this directory' },
   'post-quantum': {
     type: 'boolean',
     description: 'A pair that also resists quantum computers (age1tagpq1…)',

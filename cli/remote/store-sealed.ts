@@ -117,6 +117,12 @@ export async function storeSealed(
     return { ...file, ...keyIn(container) };
   } catch (error) {
     const { bytes = 0 } = container;
+    if (signal.aborted && o.keep !== true)
+      output.note(
+        sentBytes < bytes
+          ? 'nothing was stored: the same command begins again, since one request cannot be continued'
+          : 'sealpin list shows whether it was stored; if not, run the same command again',
+      );
     const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
     const isWorthIt = bytes > worthContinuingBytes && bytes <= limits.uploadBytes && source !== undefined;
     if (!isBroken || !isWorthIt) throw error;

@@ -248,13 +248,10 @@ async function sendOnce(
 /** Keeps what another run can continue, ends the rest, and says which. */
 async function afterFailure(spool: Spool, error: unknown, o: Uploading, transport: Transport): Promise<unknown> {
   const { state } = spool;
-  if (state === undefined) {
-    await spool.empty();
-    return error;
-  }
   const canContinue = o.source !== undefined && isWorthRetrying(error, o.context);
-  if (!canContinue) {
-    await end(spool, state, o, transport);
+  if (state === undefined || !canContinue) {
+    await (state === undefined ? spool.empty() : end(spool, state, o, transport));
+    if (o.context.signal.aborted && !o.keep) o.context.output.note('nothing was stored: the same command begins again');
     return error;
   }
   return o.keep ? error : tellToContinue(error, o.context);

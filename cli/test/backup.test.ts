@@ -5,16 +5,16 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connect, type Connection, generateKeys, seal } from '../../client/index.ts';
+import { generateKeys, seal } from '../../client/index.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { type Service, startService } from '../../testkit/service.ts';
+import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from './backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from './environment.ts';
 import { everyFile } from './local/harness.ts';
 import { entry, localService } from './local.ts';
 
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';
-const password = 'violet-anchor-tundra-mosaic';
 /** More than one block, and more than one request to the other service. */
 const noise = Buffer.from(Uint8Array.from({ length: 1_300_000 }, (_, index) => index * 31 + (index >> 8) * 7));
 
@@ -26,31 +26,8 @@ beforeAll(async () => {
 });
 afterAll(async () => other.close());
 
-type Account = { readonly url: string; readonly apiKey: string; readonly files: Connection; readonly home: string };
-
-async function accountAt(url: string, create: () => Promise<{ apiKey: string }>): Promise<Account> {
-  const { apiKey } = await create();
-  return { url, apiKey, files: connect({ service: url, apiKey }), home: await temporaryDirectory() };
-}
-
 const newAccount = (): Promise<Account> => accountAt(other.url, () => other.account());
-/** An account at the local service, by its operator. */
-const localAccount = (): Promise<Account> =>
-  accountAt(local.url, async () => {
-    const made = await run(['account', 'create', 'test', '--json', '--data-dir', local.dataDir], '/');
-    return JSON.parse(made.stdout) as { apiKey: string };
-  });
-
-const sealpin = ({ url, apiKey, home }: Account, argv: readonly string[], directory: string): Promise<Ran> =>
-  run([...argv, '--data-dir', home], directory, {
-    env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: apiKey, SEALPIN_PASSWORD: password },
-  });
-
-async function jsonOf(ran: Promise<Ran>): Promise<Record<string, unknown>> {
-  const { exit, stdout, stderr } = await ran;
-  expect({ exit, stderr }).toEqual({ exit: 0, stderr: '' });
-  return JSON.parse(stdout) as Record<string, unknown>;
-}
+const localAccount = (): Promise<Account> => accountIn(local);
 
 const listed = async ({ files }: Account): Promise<StoredFile[]> => (await files.list({ limit: 100 })).files;
 /** What a file is known by, wherever it is. */

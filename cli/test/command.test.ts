@@ -12,7 +12,7 @@ import { suggestion } from '../terminal/suggestion.ts';
 const args = {
   file: { type: 'positional', description: 'The file' },
   password: { type: 'positional', required: false, description: 'The password' },
-  'password-file': { type: 'string', valueHint: 'file', description: 'Where it is' },
+  'password-file': { type: 'string', valueHint: 'file', path: true, description: 'Where it is' },
   to: { type: 'string', valueHint: 'who', repeats: true, description: 'Whom it is for' },
   force: { type: 'boolean', description: 'Replace it' },
 } as const satisfies Args;
@@ -64,7 +64,6 @@ describe('a command takes', () => {
       argv: ['a', '--to=x', '--to', 'y', '--to', 'x'],
       want: { file: 'a', to: ['x', 'y', 'x'] },
     },
-    { title: 'an empty positional as it is', argv: ['a', ''], want: { file: 'a', password: '' } },
   ])('$title', async ({ argv, want }) => {
     expect(await parsed(argv)).toEqual({
       password: undefined,
@@ -110,8 +109,10 @@ describe('a command refuses', () => {
     {
       title: 'a flag with an empty value',
       argv: ['a', '--password-file='],
-      says: '--password-file needs a value: --password-file <file>',
+      says: 'the file name is empty',
     },
+    { title: 'a flag with an empty value that is no file', argv: ['a', '--to', ''], says: '--to is empty' },
+    { title: 'an empty argument', argv: ['a', ''], says: '<password> is empty' },
     {
       title: 'a flag as the value of a flag',
       argv: ['a', '--password-file', '--force'],

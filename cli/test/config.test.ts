@@ -32,9 +32,18 @@ describe('the data directory is', () => {
     },
   ])('$title', ({ o, want }) => expect(dataDirectory(o)).toBe(want));
 
-  test('the usual one where SEALPIN_HOME is empty', () => {
-    expect(dataDirectory({ ...base, env: { SEALPIN_HOME: '' } })).toBe(dataDirectory(base));
+  test.each(['SEALPIN_HOME', 'XDG_DATA_HOME', 'LOCALAPPDATA'])('the usual one where %s is empty', (name) => {
+    for (const platform of ['linux', 'darwin', 'win32'] as const)
+      expect(dataDirectory({ ...base, platform, env: { [name]: '' } })).toBe(dataDirectory({ ...base, platform }));
   });
+
+  test.each(['linux', 'darwin', 'win32'] as const)(
+    'never in the current directory: without a home directory, %s needs a name',
+    (platform) => {
+      expect(() => dataDirectory({ ...base, platform, home: '' })).toThrow('the system names no home directory');
+      expect(dataDirectory({ ...base, platform, home: '', flag: 'here' })).toBe(join(base.cwd, 'here'));
+    },
+  );
 
   test('not a file', async () => {
     const directory = await temporaryDirectory();
@@ -63,7 +72,7 @@ describe('the data directory is', () => {
   test.runIf(process.platform === 'linux')('refused where the system makes none, as in /proc', async () => {
     const ran = await run(['keygen', '--output', '/proc/x'], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('/proc/x cannot be written');
+    expect(ran.stderr).toContain('/proc/x cannot be written: nothing can be made in its directory');
   });
 
   test('S57: made with 0700; an existing one that is open to others is left unchanged, with a warning', async () => {

@@ -128,7 +128,7 @@ describe('what was given must be used', () => {
       container: async () => Buffer.from('just text'),
       argv: ['decrypt', './in', 'out', ''],
       overrides: {},
-      says: 'the password is empty',
+      says: '<password> is empty',
       exit: 2,
     },
   ])('$title is refused, and nothing is written', async ({ container, argv, overrides, says, exit = 1 }) => {

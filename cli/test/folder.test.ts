@@ -9,7 +9,8 @@ import { entriesOf } from '../folder/entries.ts';
 import { openFolder } from '../folder/pack.ts';
 import { env, pair } from './containers.ts';
 import { localService } from './local.ts';
-import { contextIn, run, temporaryDirectory } from './environment.ts';
+import { Collector, contextIn, run, temporaryDirectory } from './environment.ts';
+import { account, health, hostile, someApiKey } from './hostile.ts';
 
 const long = 'é'.repeat(120);
 
@@ -102,7 +103,7 @@ describe('a folder', () => {
     { what: 'a socket', argv: [] },
     { what: 'a named pipe', argv: ['mkfifo'] },
     { what: 'not UTF-8', argv: ['sh', '-c', 'touch "$0$(printf "\\\\377")"'] },
-  ])('with $what in it is refused before a service is asked', async ({ what, argv: [command, ...argv] }) => {
+  ])('with $what in it is refused before anything is sent', async ({ what, argv: [command, ...argv] }) => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'in'));
     const path = join(directory, 'in', 'odd');
@@ -111,10 +112,36 @@ describe('a folder', () => {
       onTestFinished(() => void server.close());
       await new Promise((resolve) => server.once('listening', resolve));
     } else expect(spawnSync(command, [...argv, path]).status).toBe(0);
-    const ran = await run(['encrypt', 'in', '--service', 'http://127.0.0.1:1'], directory, { env });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain(what);
-    expect(ran.stderr).toContain('in/odd');
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'GET /v1/account': account(['read', 'write', 'share']),
+    });
+    for (const argv of [
+      ['encrypt', 'in'],
+      ['send', 'letter', 'in'],
+    ]) {
+      const ran = await run([...argv, '--service', service.url], directory, {
+        env: { ...env, SEALPIN_API_KEY: someApiKey },
+      });
+      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran.stderr).toContain(what);
+      expect(ran.stderr).toContain('in/odd');
+    }
+    expect(service.seen.filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
+  test('is looked through once the password is known, with a count, and named with the number of its files', async () => {
+    const directory = await withFolder();
+    const stderr = Object.assign(new Collector(), { isTTY: true });
+    let clock = 0;
+    const now = () => (clock += 200);
+    const asked = await run(['encrypt', 'in', '--output', 'c'], directory, { stderr, now });
+    expect(asked).toMatchObject({ exit: 2, stderr: expect.not.stringContaining('looking through') as string });
+    await run(['encrypt', '.', '--output', '../c'], join(directory, 'in'), { env, stderr, now });
+    expect(stderr.text).toMatch(/looking through \. {2}2 files/);
+    expect(stderr.text).toContain(`sealpin: packing the folder in: 5 files\n`);
+    expect(await readdir(directory)).toContain('c');
   });
 
   test('with links that lead out is encrypted with a warning', async () => {

@@ -1,15 +1,17 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, mkdir, open, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, open, readdir, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
+import { SealpinError } from '../../shared/errors.ts';
 import { bareEnv } from '../../testkit/run-cache.ts';
 import { openInput, readSmall } from '../io/input.ts';
 import { entry } from './local.ts';
-import { temporaryDirectory, environmentIn } from './environment.ts';
+import { environmentIn, run, temporaryDirectory } from './environment.ts';
 
 const mib = 1024 * 1024;
+const passwordInEnv = { SEALPIN_PASSWORD: 'weak' };
 
 async function all(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
@@ -112,6 +114,64 @@ describe('S54: what is no regular file', () => {
     const read = expect(input.stream.getReader().read()).rejects.toMatchObject({ code: 'file_unreadable' });
     await input.close();
     await read;
+  });
+});
+
+describe('a pipe into which nobody writes is waited for no longer than to the signal', () => {
+  const interrupted = new SealpinError('interrupted', 'interrupted by SIGTERM');
+
+  test.each([
+    { title: 'a FIFO', path: 'fifo' },
+    { title: 'standard input', path: '-' },
+  ])('$title, read already or not', async ({ path }) => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'fifo')]);
+    for (const isRead of [true, false]) {
+      const stop = new AbortController();
+      const silent = new Readable({ read: () => undefined });
+      const input = await openInput(path, environmentIn(directory, { stdin: silent, signal: stop.signal }));
+      const reader = input.stream.getReader();
+      const read = isRead ? reader.read() : undefined;
+      const failed = expect(read ?? Promise.reject(interrupted)).rejects.toBe(interrupted);
+      stop.abort(interrupted);
+      await failed;
+      await expect(reader.read()).rejects.toBe(interrupted);
+      await input.close();
+    }
+  });
+
+  test.each([
+    { argv: ['encrypt', 'fifo', '--output', 'out'] },
+    { argv: ['encrypt', '-', '--output', 'out'] },
+    { argv: ['encrypt', 'in', '--output', 'out', '--password-file', 'fifo'] },
+    { argv: ['ecc-encrypt', 'in', 'fifo', '--output', 'out'] },
+    { argv: ['decrypt', './fifo', 'out'] },
+    { argv: ['ecc-decrypt', './in', 'out', 'fifo'] },
+    { argv: ['contact', 'add', 'ann', 'fifo'] },
+    { argv: ['key', 'restore', '--words-file', 'fifo'] },
+  ])('by $argv', async ({ argv }) => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'fifo')]);
+    await writeFile(join(directory, 'in'), 'text');
+    const stop = new AbortController();
+    const overrides = { stdin: new Readable({ read: () => undefined }), signal: stop.signal, env: passwordInEnv };
+    const ran = run([...argv, '--data-dir', join(directory, 'home')], directory, overrides);
+    stop.abort(interrupted);
+    expect(await ran).toMatchObject({ exit: 130, stdout: '' });
+    expect(await readdir(directory)).not.toContain('out');
+  });
+
+  test('by a process that gets one signal', async () => {
+    const directory = await temporaryDirectory();
+    execFileSync('mkfifo', [join(directory, 'fifo')]);
+    const argv = [entry, 'encrypt', 'fifo', '--output', 'out'];
+    const env = { ...bareEnv(), ...passwordInEnv, HOME: directory };
+    const child = spawn(process.execPath, argv, { cwd: directory, env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const closed = once(child, 'close');
+    // Weak passwords are warned of once the FIFO is open.
+    await once(child.stderr, 'data');
+    child.kill('SIGTERM');
+    expect(await closed).toEqual([143, null]);
   });
 });
 

@@ -71,7 +71,6 @@ describe('private keys', () => {
     { title: 'a file that is missing', key: 'none', says: 'there is no file none' },
     { title: 'a device', key: '/dev/null', says: '/dev/null is not a regular file' },
     { title: 'a file that is too large', key: 'large', says: 'large is too large to be a private key' },
-    { title: 'an empty name', key: '', says: 'the file name for a private key is empty' },
   ])('$title instead of a key is misuse, and no advice for files to encrypt follows', async ({ key, says }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), await toPair());

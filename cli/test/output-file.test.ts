@@ -159,6 +159,18 @@ describe('S47: an output that cannot be', () => {
     await expect(sinkIn(directory, path)).rejects.toMatchObject({ code: 'file_unwritable', message: says });
   });
 
+  test.runIf(process.platform === 'linux')(
+    'where the system makes no files is not told as a missing directory',
+    async () => {
+      const sink = await openSink('/proc/x', { force: false, environment: environmentIn('/') });
+      await expect(sink.write(bytes('x'))).rejects.toMatchObject({
+        code: 'file_unwritable',
+        message: `/proc/x cannot be written: ${isRoot ? 'nothing can be made in its directory' : 'permission denied'}`,
+      });
+      await sink.abort();
+    },
+  );
+
   test('that is a device or a socket is refused, also with --force', async () => {
     const directory = await temporaryDirectory();
     const server = createServer().listen(join(directory, 'socket'));
