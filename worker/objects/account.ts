@@ -42,6 +42,9 @@ export type { KeyMaterial } from './key-registry.ts';
  */
 type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Room | undefined };
 
+/** An account for one of its keys. `room`: what its limits and the quota leave for it. */
+type AboutAccount = KeyMaterial & { account: AccountRecord; usage: Usage; settings: Settings; room: Room };
+
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
   readonly #sql = this.ctx.storage.sql;
@@ -56,6 +59,7 @@ export class Account extends DurableObject<AccountEnv> {
     registry: this.#registry,
     settings: this.#settings,
     enlist: () => this.ctx.waitUntil(this.#administration.enlist()),
+    wroteBy: (keyId) => this.#files.provisional.postpone(keyId, this.now()),
     now: () => this.now(),
   });
   readonly #receipts = new Receipts(this.#sql);
@@ -88,7 +92,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
-    authorize: (hash) => this.#access.authorize(hash, 'write'),
+    authorize: (hash, scope) => this.#access.authorize(hash, scope),
     service: (id, requestId) => blockServiceOf(this.env, id, requestId),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
@@ -188,10 +192,11 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** The account, what it uses, and the caller's key material. */
-  about(hash: string): Promise<Result<KeyMaterial & { account: AccountRecord; usage: Usage; settings: Settings }>> {
+  about(hash: string): Promise<Result<AboutAccount>> {
     return this.#access.as(hash, undefined, (caller) => ({
       ok: true,
       ...this.#access.material(caller, true),
+      room: this.#files.room(caller.key.id),
       account: caller.account,
       usage: this.#row.usage(),
       settings: this.#settings.get(),
@@ -292,9 +297,9 @@ export class Account extends DurableObject<AccountEnv> {
    * Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is
    * undone.
    */
-  async commit(fileId: string, terms: UploadTerms): Promise<Result> {
+  async commit(fileId: string, by: string, terms: UploadTerms): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
-    const failure = this.#uploads.commit(fileId, terms);
+    const failure = this.#uploads.commit(fileId, by, terms);
     if (failure !== undefined) await this.abort(fileId, terms.requestId);
     else await this.#flushSoon();
     return failure ?? { ok: true };

@@ -104,16 +104,21 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const { account, usage, settings, key, sealed, room } = await unwrap(principal.account.about(principal.key.hash));
+  const left = { ...given('files', room.files), ...given('bytes', room.bytes) };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
     ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
     ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
-    key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+    key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+function given<N extends string>(name: N, value: number | undefined): { [K in N]?: number } {
+  return value === undefined ? {} : ({ [name]: value } as { [K in N]?: number });
 }
 
 /** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
