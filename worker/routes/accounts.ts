@@ -105,7 +105,10 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
   const { account, usage, settings, key, sealed, room } = await unwrap(principal.account.about(principal.key.hash));
-  const left = { ...given('files', room.files), ...given('bytes', room.bytes) };
+  const left = {
+    ...(room.files === undefined ? {} : { files: room.files }),
+    ...(room.bytes === undefined ? {} : { bytes: room.bytes }),
+  };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
@@ -115,10 +118,6 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
     key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
-}
-
-function given<N extends string>(name: N, value: number | undefined): { [K in N]?: number } {
-  return value === undefined ? {} : ({ [name]: value } as { [K in N]?: number });
 }
 
 /** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */

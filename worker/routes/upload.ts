@@ -95,7 +95,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about, digest } = await inPlace(() => {
+    const { record, about, digest } = await inPlace(key.id, () => {
       const counted = announced.car ? undefined : room;
       body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
