@@ -1,10 +1,16 @@
 /** Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a parcel has the keys. */
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
-import { deliver, parseInboxLink } from '../client/inboxes.ts';
+import { admit, deliver, isProvisional, parseInboxLink } from '../client/inboxes.ts';
 import { checkParcel, type SentFile, type Words } from '../client/sending.ts';
 import { shareParcel, type Shared } from '../client/sharing.ts';
-import { detachedPayloadBytes, encryptPayload, parseRecipients, plaintextBytes } from '../shared/crypto/index.ts';
+import {
+  detachedPayloadBytes,
+  encryptPayload,
+  parseRecipients,
+  plaintextBytes,
+  type Recipient,
+} from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Parcel, ParcelFile } from '../shared/link/index.ts';
@@ -85,9 +91,11 @@ export async function handOverFiles(
     {
       service,
       scopes: ['write'],
+      inbox: recipients,
       prepare: async () => ({ words: wordsOf(o) }),
-      async pass(parcel) {
-        await deliver(sdkHttp(service, context), parcel, { recipients, signal: context.signal });
+      async pass(parcel, files, { isProvisional: areNamed }) {
+        const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
+        await deliver(sdkHttp(service, context), parcel, { recipients, names, signal: context.signal });
         return { service };
       },
     },
@@ -119,23 +127,30 @@ function wordsOf({ note, from }: Words): ParcelWords {
 type Passing<P, T> = {
   readonly service: Service;
   readonly scopes: readonly ('write' | 'share')[];
+  /** Whom the parcel is sealed to, for an inbox. */
+  readonly inbox?: readonly Recipient[];
   /** Called once the files and the service are known to be there. */
   readonly prepare: () => Promise<P>;
-  /** Gives the parcel to whom it is for. */
-  readonly pass: (parcel: Parcel, files: readonly SentFile[], prepared: P) => Promise<T>;
+  /** Gives the parcel to whom it is for. `isProvisional`: the files stay only if it names them. */
+  readonly pass: (
+    parcel: Parcel,
+    files: readonly SentFile[],
+    prepared: P & { readonly isProvisional: boolean },
+  ) => Promise<T>;
 };
 
 /** Stores files and passes their parcel on. What cannot be continued after a failure is removed again. */
 async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   { paths, name: standardInput }: Outgoing,
-  { service, scopes, prepare, pass }: Passing<P, T>,
+  { service, scopes, inbox, prepare, pass }: Passing<P, T>,
   context: Context,
 ): Promise<Sent<T>> {
   const routes = api(service, context);
   const { health, key } = await introduction(routes);
   const limits = limitsOf(health);
   refuseKey(key.scopes, scopes);
-  const to: Destination = { service, routes, limits, keyId: key.id };
+  const provisional = inbox !== undefined && isProvisional(key, paths.length);
+  const to: Destination = { service, routes, limits, keyId: key.id, provisional };
   const files: FileToSend[] = [];
   const stored: Stored[] = [];
   let passed: Sent<T>;
@@ -148,23 +163,33 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
     }
     const prepared = await prepare();
     const typed = files.map(({ name }) => ({ name, type }));
-    checkParcel({ files: typed, ...prepared.words });
+    const draft = checkParcel({ files: typed, ...prepared.words });
     for (const { input } of files) await input.lookThrough?.();
+    if (inbox !== undefined) await admit(key, { payloads: await unsentOf(files, context), parcel: draft }, inbox);
     for (const file of files) stored.push(await storeOne(file, to, context));
     const parcel = { files: stored.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
     const sent = stored.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
     passed = {
-      ...(await pass({ ...parcel, ...prepared.words }, sent, prepared)),
+      ...(await pass({ ...parcel, ...prepared.words }, sent, { ...prepared, isProvisional: provisional })),
       files: sent,
       bytes: sent.reduce((sum, { size }) => sum + size, 0),
     };
   } catch (error) {
-    throw await afterFailure(error, { files, stored, service }, context);
+    throw await afterFailure(error, { files, stored, to }, context);
   } finally {
     for (const { input } of files) await input.close();
   }
   for (const { id } of files) await forgetUpload(id, context);
   return passed;
+}
+
+/** The sizes of the payloads of which nothing is stored yet: what an earlier run began has its room. */
+async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Promise<(number | undefined)[]> {
+  const sizes: (number | undefined)[] = [];
+  for (const { id, input } of files)
+    if (!(await hasSpool(dataDir, id)))
+      sizes.push(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes));
+  return sizes;
 }
 
 /** Files have the media type of any bytes: it is not known here. */
@@ -200,9 +225,10 @@ async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container>
 /** Removes what was stored for nothing. What the same command finds stored, or continues, stays, and that is said. */
 async function afterFailure(
   failure: unknown,
-  { files, stored, service }: { files: readonly FileToSend[]; stored: readonly Stored[]; service: Service },
+  { files, stored, to }: { files: readonly FileToSend[]; stored: readonly Stored[]; to: Destination },
   context: Context,
 ): Promise<unknown> {
+  const { service, provisional = false } = to;
   const isWorthIt = isWorthRetrying(failure, context);
   // After an interruption, too. What cannot be removed stays, and nobody can open it.
   const routes = api(service, { ...context, signal: AbortSignal.timeout(removeMs) });
@@ -214,7 +240,7 @@ async function afterFailure(
     await routes.remove(fileId).catch(() => (left += 1));
     await forgetUpload(id, context);
   }
-  if (isWorthIt && kept.size > 0) return tellToContinue(failure, context);
+  if (isWorthIt && kept.size > 0) return tellToContinue(failure, context, provisional ? '24 hours' : '7 days');
   if (context.signal.aborted)
     context.output.note(
       left === 0

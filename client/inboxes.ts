@@ -1,7 +1,16 @@
 /** Inboxes: links by which anybody hands files over that only the owner of a key reads (docs/links.md). */
-import { FileList, NewApiKeyResponse, Revoked, StoredFile, type ApiKeyRecord, type NewApiKey } from '../shared/api.ts';
+import {
+  FileList,
+  NewApiKeyResponse,
+  Revoked,
+  StoredFile,
+  type AccountDetails,
+  type ApiKeyRecord,
+  type NewApiKey,
+} from '../shared/api.ts';
 import { parseRecipients, type Identity, type Recipient } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { readAll } from '../shared/streams/read-all.ts';
 import {
   maxRecordBytes,
   openParcelWith,
@@ -12,12 +21,12 @@ import {
   type Link,
   type Parcel,
 } from '../shared/link/index.ts';
-import { accountIdentities, accountOf, recipientOf } from './account-key.ts';
+import { accountIdentities, accountOf } from './account-key.ts';
 import { openBlob } from './blobs.ts';
 import { identitiesOf } from './credentials.ts';
 import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
-import { sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
+import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 
 /** An inbox that was made. `link` is for those who hand files over; nobody can make it again. `key.id` closes it. */
@@ -31,17 +40,19 @@ export interface Inboxes {
   /**
    * Makes an inbox: an API key that can only store, and whom the files are sealed to. Needs an API key with `write` and `keys`.
    * @param o.label what the list of API keys calls it
-   * @param o.expiresAt when it closes; when the caller's key expires, if undefined
-   * @param o.limits what may be stored through it: files (a delivery is one more than its files), bytes, and bytes of one file
-   * @param o.recipient who can open what comes, `age1tag1…`; the account when undefined
+   * @param o.recipient who can open what comes, `age1tag1…`: a key that you know, since who answers for one chooses who reads
+   * @param o.expiresAt when it closes; in 90 days, or when the caller's key expires before that, if undefined
+   * @param o.limits what may be stored through it: files (a delivery is one more than its files; 200 if undefined), bytes (1 GiB if
+   *   undefined), and bytes of one file; the limits of the caller's key where those are lower
+   * @throws SealpinError `key_invalid` for a recipient of another form: an inbox has no post-quantum key
    * @example
-   * const { link } = await connection.inbox.create({ label: 'tax office', limits: { bytes: 1e9 } });
+   * const { link } = await connection.inbox.create({ label: 'tax office', recipient: keys.recipient, limits: { bytes: 1e9 } });
    */
   create(o: {
     label: string;
+    recipient: string;
     expiresAt?: Date | string;
     limits?: NonNullable<NewApiKey['limits']>;
-    recipient?: string;
     signal?: AbortSignal;
   }): Promise<CreatedInbox>;
   /**
@@ -56,7 +67,7 @@ export interface Inboxes {
   }>;
   /**
    * Opens a delivery: its files, and the words of who handed it over. Needs an API key with `read`.
-   * @param o.keys private keys, for an inbox with a recipient of its own
+   * @param o.keys the private keys of the recipient; that of the account when undefined
    * @throws SealpinError `not_found`, `parcel_invalid` for a file that is no delivery, `decrypt_failed`
    * @example
    * const { from, files } = await connection.inbox.open(delivery.id);
@@ -75,7 +86,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
     create: (o) => create(http, o),
     async list({ limit = 100, cursor, signal } = {}) {
       const page = await http.json(FileList, { path: 'v1/storage', query: { limit, cursor }, signal });
-      const parcels = page.files.filter(({ contentType }) => contentType === sealedParcelType);
+      const parcels = page.files.filter((file) => isDelivery(file));
       return {
         deliveries: parcels.map(({ fileId, createdAt }) => ({ id: fileId, receivedAt: createdAt })),
         ...(page.cursor === undefined ? {} : { cursor: page.cursor }),
@@ -101,27 +112,57 @@ export async function openDelivery(
 ): Promise<Parcel> {
   const path = `v1/storage/${encodeURIComponent(id)}`;
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
-  if (about.contentType !== sealedParcelType || about.size > maxRecordBytes)
-    throw new SealpinError('parcel_invalid', 'This file is not one that was handed over to an inbox');
-  const blob = await openBlob(about.cid, http.url, signal);
-  return openParcelWith(blob.read(0, blob.size), { identities });
+  return openSealed(await readDelivery(http, about, signal), identities);
 }
 
+/** Opens the parcel that `readDelivery` gave. @throws SealpinError `parcel_invalid`, `decrypt_failed`, and what the formats say */
+export function openSealed(sealed: Uint8Array<ArrayBuffer>, identities: readonly Identity[]): Promise<Parcel> {
+  return openParcelWith(new Blob([sealed]).stream(), { identities });
+}
+
+/** Whether a file was handed over as the parcel of a delivery. Its media type proves nothing. */
+export function isDelivery({ contentType }: Pick<StoredFile, 'contentType'>): boolean {
+  return contentType === sealedParcelType;
+}
+
+/** Reads the sealed parcel of a delivery. @throws SealpinError `not_found`, `parcel_invalid` for another file */
+export async function readDelivery(
+  http: ServiceHttp,
+  file: Pick<StoredFile, 'contentType' | 'size' | 'cid'>,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (!isDelivery(file) || file.size > maxRecordBytes) throw notADelivery();
+  const blob = await openBlob(file.cid, http.url, signal);
+  return readAll(blob.read(0, blob.size), maxRecordBytes, notADelivery);
+}
+
+function notADelivery(): SealpinError {
+  return new SealpinError('parcel_invalid', 'This file is not one that was handed over to an inbox');
+}
+
+const dayMs = 86_400_000;
+/** What an inbox has where its maker says nothing else: a link that is forgotten costs no more, and for no longer. */
+export const inboxDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
+
 async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): Promise<CreatedInbox> {
-  const { label, expiresAt, limits, signal } = o;
-  const recipient = o.recipient ?? recipientOf(await accountOf(http, signal));
-  const request: NewApiKey = {
-    label,
-    scopes: ['write'],
-    ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
-    ...(limits === undefined ? {} : { limits }),
-  };
+  const { label, recipient, expiresAt, limits, signal } = o;
   // Before there is a key that nobody could use: the link takes one kind of recipient.
   if (!recipient.startsWith('age1tag1'))
     throw new SealpinError('key_invalid', 'The recipient of an inbox is a public key of the form age1tag1…', {
       reason: 'unsupported_key',
     });
   parseRecipients(recipient);
+  const { key: own } = await accountOf(http, signal);
+  const request: NewApiKey = {
+    label,
+    scopes: ['write'],
+    expiresAt: new Date(expiresAt ?? defaultExpiry(own.expiresAt)).toISOString(),
+    limits: {
+      files: least(inboxDefaults.limits.files, own.limits?.files),
+      bytes: least(inboxDefaults.limits.bytes, own.limits?.bytes),
+      ...limits,
+    },
+  };
   const { key, apiKey } = await http.json(NewApiKeyResponse, {
     method: 'POST',
     path: 'v1/keys',
@@ -130,6 +171,50 @@ async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): P
     signal,
   });
   return { link: printLink({ kind: 'inbox', service: http.url, apiKey, recipient }), key, recipient };
+}
+
+/** No default lies beyond the caller's own key. */
+function defaultExpiry(own: string | undefined): number {
+  return least(Date.now() + inboxDefaults.days * dayMs, own === undefined ? undefined : Date.parse(own));
+}
+
+function least(one: number, other = Infinity): number {
+  return Math.min(one, other);
+}
+
+/** The most files of a delivery whose parcel names them: their IDs are in an address, of which servers take 8 KiB. */
+const maxNamed = 200;
+
+/**
+ * Whether the payloads of a delivery are stored for the time until a parcel names them. A service that can do that tells a key what its
+ * limits leave.
+ */
+export function isProvisional({ left }: AccountDetails['key'], files: number): boolean {
+  return left !== undefined && files <= maxNamed;
+}
+
+/**
+ * Refuses a delivery that an inbox has no room for, before anything of it is stored.
+ * @param key that of the inbox, as its service has it @param draft without payloads that are stored already
+ * @throws SealpinError `quota_exceeded`
+ */
+export async function admit(
+  { left = {}, limits = {} }: AccountDetails['key'],
+  { payloads, parcel }: Draft,
+  recipients: readonly Recipient[],
+): Promise<void> {
+  const sizes = [...payloads, (await sealParcelTo(parcel, { recipients })).length].map((bytes = 0) => bytes);
+  const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  const refused = (detail: string) =>
+    new SealpinError('quota_exceeded', detail, { hint: 'ask its owner to make room, or for the link of another one' });
+  if (sizes.length > (left.files ?? Infinity))
+    throw refused(
+      `The inbox has room for ${left.files} more files, and the delivery has ${sizes.length}, its list included`,
+    );
+  if (total > (left.bytes ?? Infinity))
+    throw refused(`The inbox has room for ${left.bytes} more bytes, and the delivery has ${total}`);
+  if (Math.max(...sizes) > (limits.fileBytes ?? Infinity))
+    throw refused(`The inbox takes files of at most ${limits.fileBytes} bytes, encrypted`);
 }
 
 /**
@@ -148,9 +233,17 @@ export async function handOver(
   const { service, apiKey, recipient } = parseInboxLink(link);
   const http = serviceHttp({ service, apiKey, fetch });
   const recipients = parseRecipients(recipient);
-  // The key of an inbox may not delete: what was stored before a failure stays, and nobody can open it.
-  const stored = await sealAndStore(files, { ...options, store: storeAt(http), remove: async () => undefined });
-  await deliver(http, stored.parcel, { recipients, signal: options.signal });
+  const { key } = await accountOf(http, options.signal);
+  const provisional = isProvisional(key, [files].flat().length);
+  const stored = await sealAndStore(files, {
+    ...options,
+    store: storeAt(http, { provisional }),
+    admit: (draft) => admit(key, draft, recipients),
+    // The key of an inbox may not delete. Nobody can open what was stored before a failure, and the service removes it after a day.
+    remove: async () => undefined,
+  });
+  const names = provisional ? stored.files.map(({ fileId }) => fileId) : undefined;
+  await deliver(http, stored.parcel, { recipients, names, signal: options.signal });
   return { files: stored.files };
 }
 
@@ -169,14 +262,34 @@ export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
 
 /**
  * Seals a parcel to the owner of an inbox and stores it: with it the files are handed over.
- * @param http with the API key of the inbox
- * @throws SealpinError what the service refuses with
+ * @param http with the API key of the inbox @param o.names the file IDs of payloads that stay with it
+ * @throws SealpinError `not_found` where one of these is not there any more, and what the service refuses with
  */
 export async function deliver(
   http: ServiceHttp,
   parcel: Parcel,
-  { recipients, signal }: { recipients: readonly Recipient[]; signal: AbortSignal | undefined },
+  {
+    recipients,
+    names,
+    signal,
+  }: {
+    recipients: readonly Recipient[];
+    names: readonly string[] | undefined;
+    signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
   const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
-  await put(http, sealed, { mode: 'plain', ...(signal === undefined ? {} : { signal }) });
+  try {
+    await put(http, sealed, {
+      mode: 'plain',
+      ...(names === undefined ? {} : { names }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    if (!isSealpinError(error, 'not_found')) throw error;
+    throw new SealpinError('not_found', 'The service has removed a file of this delivery, which waited for too long', {
+      hint: 'hand the files over again',
+      cause: error,
+    });
+  }
 }

@@ -24,8 +24,11 @@ export type PutOptions = {
   readonly signal?: AbortSignal;
 };
 
+/** `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files that this one names. */
+type Keeping = { readonly provisional?: boolean; readonly names?: readonly string[] };
+
 /** Stores bytes in one request; fails as `put` of a connection. */
-export async function put(http: ServiceHttp, source: Source, o: PutOptions): Promise<StoredFile> {
+export async function put(http: ServiceHttp, source: Source, o: PutOptions & Keeping): Promise<StoredFile> {
   const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
   // The service takes JSON apart, and stores what is in its member `data`.
   if (/^application\/json\s*(?:;|$)/i.test(type))
@@ -44,7 +47,12 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions): Pro
   try {
     file = await http.json(StoredFile, {
       ...request,
-      query: { cid: isPlain ? body.cid : undefined, expiresAt: o.expiresAt?.toISOString() },
+      query: {
+        cid: isPlain ? body.cid : undefined,
+        expiresAt: o.expiresAt?.toISOString(),
+        provisional: o.provisional === true ? 'true' : undefined,
+        names: o.names?.join(','),
+      },
     });
   } catch (error) {
     throw body.failure() ?? error;

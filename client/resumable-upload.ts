@@ -78,6 +78,8 @@ type NewUpload = {
   readonly bytes: number;
   /** What the service must compute, where it is known. */
   readonly cid?: string | undefined;
+  /** Whether the service keeps the file only if another one names it. */
+  readonly provisional?: boolean | undefined;
   /** Under which name the service encrypts the bytes to the account's key; without one it stores them unchanged. */
   readonly encryptAs?: string | undefined;
   /** So that a repeated request creates no second one. */
@@ -117,9 +119,13 @@ export async function createUpload(
   }
 }
 
-function metadataOf({ cid, encryptAs }: NewUpload): Record<string, string> {
-  if (encryptAs !== undefined) return { 'Upload-Metadata': `filename ${base64(encryptAs)}` };
-  return cid === undefined ? {} : { 'Upload-Metadata': `cid ${base64(cid)}` };
+function metadataOf({ cid, provisional = false, encryptAs }: NewUpload): Record<string, string> {
+  const values = [
+    ...(encryptAs === undefined ? [] : [`filename ${base64(encryptAs)}`]),
+    ...(cid === undefined ? [] : [`cid ${base64(cid)}`]),
+    ...(provisional ? [`provisional ${base64('true')}`] : []),
+  ];
+  return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
 }
 
 /** Base64 of a text in UTF-8. */

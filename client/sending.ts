@@ -37,11 +37,12 @@ export type Store = (
   o: { bytes: number | undefined; signal: AbortSignal | undefined; onProgress: (bytes: number) => void },
 ) => Promise<UploadedFile>;
 
-/** Stores payloads over `fetch`: small ones in one request, others in parts. */
-export function storeAt(http: ServiceHttp): Store {
+/** Stores payloads over `fetch`: small ones in one request, others in parts. @param o.provisional only until a parcel names them */
+export function storeAt(http: ServiceHttp, { provisional = false }: { provisional?: boolean } = {}): Store {
   return async (payload, { bytes, signal, onProgress }) => {
-    if (bytes !== undefined && bytes > partBytes) return uploadStream(http, payload, bytes, { signal, onProgress });
-    const file = await put(http, payload, { mode: 'plain', ...(signal === undefined ? {} : { signal }) });
+    if (bytes !== undefined && bytes > partBytes)
+      return uploadStream(http, payload, bytes, { signal, onProgress, provisional });
+    const file = await put(http, payload, { mode: 'plain', provisional, ...(signal === undefined ? {} : { signal }) });
     onProgress(file.size);
     return file;
   };
@@ -53,31 +54,38 @@ export type Stored = { readonly parcel: Parcel; readonly files: readonly SentFil
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
+/** What is known of a delivery before anything of it is stored: the sizes of its payloads, and a parcel as large as its own. */
+export type Draft = { readonly payloads: readonly (number | undefined)[]; readonly parcel: Parcel };
+
 /**
  * Seals files and stores them, one after the other, as payloads without a header: without the parcel, nothing opens them.
- * @param o.remove deletes a file again, when a later one fails
+ * @param o.remove deletes a file again, when a later one fails @param o.admit may refuse them all, before the first is stored
  * @throws SealpinError `invalid_filename`, `parcel_invalid` before anything is sent; what `store` throws, and the signal's reason
  */
 export async function sealAndStore(
   files: Outgoing | readonly Outgoing[],
-  o: SendingOptions & { store: Store; remove: (fileId: string) => Promise<unknown>; backend?: Backend },
+  o: SendingOptions & {
+    store: Store;
+    remove: (fileId: string) => Promise<unknown>;
+    admit?: (draft: Draft) => Promise<void>;
+    backend?: Backend;
+  },
 ): Promise<Stored> {
   const { note, from, signal, onProgress, backend = webBackend } = o;
   const all = [files].flat().map(parsed);
   if (all.length === 0) throw new SealpinError('invalid_request', 'There is no file to send');
   const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
-  checkParcel({ files: all, ...words });
+  const parcel = checkParcel({ files: all, ...words });
   const opened = all.map(({ size, ...each }) => {
     const source = openSource(each.source);
     return { ...each, stream: source.stream, size: source.size ?? size };
   });
-  const total = opened.reduce(
-    (sum, { size }) => sum + (size === undefined ? Number.NaN : detachedPayloadBytes(size)),
-    0,
-  );
+  const payloads = opened.map(({ size }) => (size === undefined ? undefined : detachedPayloadBytes(size)));
+  const total = payloads.reduce<number>((sum, bytes) => sum + (bytes ?? Number.NaN), 0);
   const sent: (SentFile & ParcelFile)[] = [];
   let before = 0;
   try {
+    await o.admit?.({ payloads, parcel });
     for (const { name, type, stream, size: announced } of opened) {
       signal?.throwIfAborted();
       const plaintext = counted(abortable(stream, signal), announced);
@@ -104,14 +112,17 @@ export async function sealAndStore(
 
 /**
  * Checks what a parcel will have, before anything is sent.
+ * @returns a parcel that has at least as many bytes
  * @throws SealpinError `invalid_filename`, `parcel_invalid`
  */
 export function checkParcel({
   files,
   ...words
-}: Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Named[] }): void {
+}: Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Named[] }): Parcel {
   const someFile = { cid: someCid, fileKey: new Uint8Array(32), size: Number.MAX_SAFE_INTEGER };
-  encodeParcel({ files: files.map(({ name, type }) => ({ ...someFile, name, type })), ...words });
+  const parcel = { files: files.map(({ name, type }) => ({ ...someFile, name, type })), ...words };
+  encodeParcel(parcel);
+  return parcel;
 }
 
 type Named = Pick<ParcelFile, 'name' | 'type'>;

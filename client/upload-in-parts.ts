@@ -47,7 +47,7 @@ export async function uploadStream(
   http: ServiceHttp,
   stream: ReadableStream<Uint8Array>,
   bytes: number,
-  o: Options,
+  o: Options & { provisional?: boolean },
 ): Promise<UploadedFile> {
   const { stream: hashed, result } = hashingStream(abortable(stream, o.signal));
   const parts = sentOnce(hashed, bytes);
@@ -62,11 +62,16 @@ export async function uploadStream(
 }
 
 /** Creates an upload and sends its bytes. Nothing continues it after a failure, so the service is told to forget it. */
-async function send(http: ServiceHttp, parts: UploadSource, o: Options & { cid?: string }): Promise<UploadedFile> {
+async function send(
+  http: ServiceHttp,
+  parts: UploadSource,
+  o: Options & { cid?: string; provisional?: boolean },
+): Promise<UploadedFile> {
   const { signal = new AbortController().signal } = o;
   const health = await http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal });
   const transport = transportOf(http);
-  const file = { bytes: parts.bytes, cid: o.cid, idempotencyKey: crypto.randomUUID() };
+  const { cid, provisional } = o;
+  const file = { bytes: parts.bytes, cid, provisional, idempotencyKey: crypto.randomUUID() };
   const uploadId = await createUpload(transport, file, { signal });
   try {
     return await sendUpload(transport, uploadId, parts, {

@@ -1,14 +1,18 @@
-import { accountIdentities } from '../../client/account-key.ts';
-import { inboxes, openDelivery, type Delivery } from '../../client/inboxes.ts';
+import { accountIdentities, accountOf, recipientOf } from '../../client/account-key.ts';
+import { inboxDefaults, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
+import { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, type Code } from '../../shared/errors.ts';
 import { parseLink, type Parcel } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { pathsIn } from '../io/paths.ts';
 import { readContacts } from '../keys/contacts.ts';
+import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { isLink, prepareDirectory, receiveInto } from '../received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
+import { everyFile } from '../remote/every-file.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
@@ -18,49 +22,70 @@ import { columnsOf } from '../terminal/streams.ts';
 import { keyFlag } from './args.ts';
 import { parseExpiry } from './expiry.ts';
 
-const defaultExpiry = '30d';
-/** How many files of the account `inbox list` looks at. */
-const pageFiles = 100;
+/** What `--recipient` calls the key pair of the account, to which the service answers. */
+const ofAccount = 'account';
+/** How many deliveries `inbox list` opens, and how many of them at once: anyone who has a link can make many. */
+const opened = { most: 100, atOnce: 8 };
 
 export const create = defineCommand({
   about:
-    'Prints a link. Anyone who has it can hand files over, which only you can open: not the service, not other holders of ' +
-    'the link, nor the sender afterwards. It is an API key that can only store; give it limits.',
+    'Prints a link. Anyone who has it can hand files over, which only your private.key opens: not the service, not other ' +
+    'holders of the link, nor the sender afterwards. It is an API key that can only store, within its limits.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
-    expires: { type: 'string', valueHint: 'when', description: `Until when: 12h, 30d or a date (${defaultExpiry})` },
+    expires: {
+      type: 'string',
+      valueHint: 'when',
+      description: `Until when: 12h, 30d or a date (${inboxDefaults.days}d)`,
+    },
     recipient: {
       type: 'string',
       completes: 'contact',
       path: true,
       valueHint: 'who',
-      description: 'Who can open what comes: a key file, contact or age1tag1…; your account if left out',
+      description:
+        'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out; account: every API key ' +
+        'with read, and whoever runs the service if they replace its key',
     },
-    'max-files': { type: 'string', valueHint: 'number', description: 'The most files; each delivery adds one' },
-    'max-bytes': { type: 'string', valueHint: 'size', description: 'The most bytes altogether, such as 1GB' },
+    'max-files': {
+      type: 'string',
+      valueHint: 'number',
+      description: `The most files; each delivery adds one (${inboxDefaults.limits.files})`,
+    },
+    'max-bytes': {
+      type: 'string',
+      valueHint: 'size',
+      description: `The most bytes altogether, such as 500MB (${sizeText(inboxDefaults.limits.bytes)})`,
+    },
   },
   service: true,
-  examples: [{ command: 'sealpin inbox create tax-office --max-bytes 1GB', does: 'A link for up to 1 GB' }],
+  examples: [{ command: 'sealpin inbox create tax-office --max-bytes 100MB', does: 'A link for up to 100 MB' }],
   async run({ args, context }) {
     const { output, signal } = context;
-    const expiresAt = parseExpiry(args.expires ?? defaultExpiry, context.now());
+    const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
     const limits = {
       ...(args['max-files'] === undefined ? {} : { files: atLeastOne(Number(args['max-files']), '--max-files') }),
       ...(args['max-bytes'] === undefined
         ? {}
         : { bytes: atLeastOne(parseSize(args['max-bytes'], '--max-bytes'), '--max-bytes') }),
     };
-    const recipient = args.recipient === undefined ? undefined : await oneRecipient(args.recipient, context);
+    const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, context);
     const service = await authorizedService(context);
-    const created = await inboxesAt(service, context).create({
+    const http = sdkHttp(service, context);
+    const recipient = own ?? recipientOf(await accountOf(http, signal));
+    const created = await inboxes(http, service.apiKey).create({
       label: args.label,
-      expiresAt,
-      ...(Object.keys(limits).length > 0 ? { limits } : {}),
-      ...(recipient === undefined ? {} : { recipient }),
+      recipient,
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+      limits,
       signal,
     });
     const { link, key } = created;
-    output.note(`inbox "${key.label}", open until ${expiresAt.slice(0, 10)}; the link is shown only this once`);
+    const { files = 0, bytes = 0 } = key.limits ?? {};
+    const until = `until ${key.expiresAt?.slice(0, 10)}, for ${files} files and ${sizeText(bytes)}`;
+    output.note(`inbox "${key.label}", open ${until}; the link is shown only this once`);
+    output.note(`sealed to ${args.recipient ?? 'your public.key'}: ${await fingerprint(recipient)}`);
+    if (own === undefined) output.note('the service names this key: whoever runs it could name another one');
     output.note('anyone with the link can hand files over; see them with: sealpin inbox list');
     output.note(`close it with: sealpin inbox revoke ${key.id}`);
     if (service.local) output.note('it leads to the service on this computer: others cannot reach it');
@@ -71,36 +96,40 @@ export const create = defineCommand({
 export const list = defineCommand({
   about:
     'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) and its files; one line for ' +
-    'other programs. What is for another key is shown without them.',
+    `other programs. What cannot be opened is shown with the reason. The newest ${opened.most} are opened.`,
   args: { ...keyFlag },
   service: true,
   examples: [{ command: 'sealpin inbox list', does: 'What came, newest first' }],
   async run({ args, context }) {
-    const { output, signal } = context;
+    const { output } = context;
     const service = await authorizedService(context);
+    const files: StoredFile[] = [];
+    for await (const file of everyFile(service, context)) if (isDelivery(file)) files.unshift(file);
+    const open = files.length === 0 ? undefined : await openerOf(args.key, service, context);
     const deliveries: Delivery[] = [];
-    let cursor: string | undefined;
-    do {
-      const page = await inboxesAt(service, context).list({
-        limit: pageFiles,
-        ...(cursor === undefined ? {} : { cursor }),
-        signal,
-      });
-      deliveries.push(...page.deliveries);
-      if (page.cursor === cursor) break;
-      cursor = page.cursor;
-    } while (cursor !== undefined);
-    const identities = deliveries.length === 0 ? [] : await identitiesOf(args.key, service, context);
-    const opened = [];
-    for (const delivery of deliveries)
-      opened.push({ ...delivery, ...summary(await parcelOf(delivery.id, identities, service, context)) });
+    for (let at = 0; at < files.length; at += opened.atOnce)
+      deliveries.push(
+        ...(await Promise.all(
+          files.slice(at, at + opened.atOnce).map(async (file, index): Promise<Delivery> => {
+            const about = { id: file.fileId, receivedAt: file.createdAt };
+            if (open === undefined || at + index >= opened.most) return about;
+            return { ...about, ...(await summaryOf(file, open)) };
+          }),
+        )),
+      );
     await output.result(
-      { deliveries: opened },
-      opened.flatMap((delivery) => deliveryLines(delivery, context)),
+      { deliveries },
+      deliveries.flatMap((delivery) => deliveryLines(delivery, context)),
     );
-    if (opened.length === 0) output.note('nothing has come');
+    if (deliveries.length === 0) output.note('nothing has come');
+    if (deliveries.length > opened.most)
+      output.note(`only the newest ${opened.most} are opened; any other one with: sealpin inbox open <id>`);
+    const weak = deliveries.filter(({ sealedTo }) => sealedTo === ofAccount).length;
+    if (weak > 0) output.note(`${weak} of these: ${makeANewOne}`);
   },
 });
+
+const makeANewOne = 'sealed to the account key, which the service named: make a new inbox';
 
 export const open = defineCommand({
   about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
@@ -119,15 +148,13 @@ export const open = defineCommand({
   interrupted: 'the files that it named as written are complete: the same command writes all again, under other names',
   examples: [{ command: 'sealpin inbox open 0b6f7c1e-… receipts', does: 'Into the directory receipts' }],
   async run({ args, context }) {
-    const { output, signal } = context;
+    const { output } = context;
     const service = await authorizedService(context);
-    const identities = await identitiesOf(args.key, service, context);
-    const parcel = await openDelivery(sdkHttp(service, context), args.id, { identities, signal }).catch(
-      (error: unknown) => {
-        if (!isSealpinError(error, 'not_found')) throw error;
-        throw new SealpinError('not_found', 'there is no delivery with this ID', { hint: 'see: sealpin inbox list' });
-      },
-    );
+    const file = await storedFile(args.id, service, context);
+    const found = await (await openerOf(args.key, service, context))(file);
+    if ('problem' in found) throw found.problem;
+    const { parcel } = found;
+    if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
     if (parcel.from !== undefined) output.note(`from ${parcel.from} (as they say)`);
@@ -157,42 +184,105 @@ export const revoke = defineCommand({
   },
 });
 
-function inboxesAt(service: Service, context: Context) {
-  return inboxes(sdkHttp(service, context), service.apiKey);
-}
-
 /** @throws usage */
 function atLeastOne(number: number, flag: string): number {
   if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
   return number;
 }
 
-async function oneRecipient(who: string, context: Context): Promise<string> {
-  const [recipient, ...others] = await readRecipients([who], context, await readContacts(context));
+/**
+ * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked for it.
+ *
+ * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for several keys
+ */
+async function recipientFor(who: string | undefined, context: Context): Promise<string> {
+  const { publicKey } = pathsIn(context.dataDir);
+  const [recipient, ...others] = await readRecipients([who ?? publicKey], context, await readContacts(context)).catch(
+    (error: unknown) => {
+      const isMissing = isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'key_invalid');
+      if (who !== undefined || !isMissing) throw error;
+      throw new SealpinError('file_not_found', `there is no public key in ${context.dataDir}`, {
+        hint: 'make a pair with: sealpin keygen; or say who can open what comes, with --recipient',
+        cause: error,
+      });
+    },
+  );
   if (recipient?.text === undefined || others.length > 0)
-    throw new SealpinError('usage', `${who} has several keys, and an inbox has one`, { hint: 'name one of them' });
+    throw new SealpinError('usage', `${who ?? publicKey} has several keys, and an inbox has one`, {
+      hint: 'name one of them with --recipient',
+    });
+  if (!recipient.text.startsWith('age1tag1'))
+    throw new SealpinError('key_invalid', `${who ?? publicKey} is no P-256 key, and an inbox takes no other kind`, {
+      reason: 'unsupported_key',
+      hint: 'make a pair with: sealpin keygen --output <dir>; then --recipient <dir>/public.key',
+    });
   return recipient.text;
 }
 
-/** The private key of the account and, where there is one, that of the user. */
-async function identitiesOf(key: string | undefined, service: Service, context: Context): Promise<Identity[]> {
+/** A delivery that was opened, with whose key; or why it was not. */
+type Found =
+  | { readonly parcel: Parcel; readonly sealedTo: typeof ofAccount | 'key' }
+  | { readonly problem: SealpinError };
+type Opener = (file: StoredFile) => Promise<Found>;
+
+/** With these, the next delivery fares no better: the service fails, or refuses the caller. */
+const endings: readonly Code[] = [
+  'service_unreachable',
+  'unauthorized',
+  'insufficient_scope',
+  'account_disabled',
+  'forbidden',
+  'rate_limited',
+  'overloaded',
+  'interrupted',
+];
+
+/** What opens deliveries: the private key that is named; else that of the account, or the user's own, which is read when it is needed. */
+async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
-  if (key !== undefined) return readIdentities(key, undefined, context);
-  return accountIdentities(http, service.apiKey, context.signal);
+  const named = key === undefined ? undefined : await readIdentities(key, undefined, context);
+  const account = named === undefined ? await accountIdentities(http, service.apiKey, context.signal) : [];
+  let own: Promise<readonly Identity[]> | undefined;
+  return async (file) => {
+    const sealed = await attempt(() => readDelivery(http, file, context.signal), context);
+    if (sealed instanceof SealpinError) return { problem: sealed };
+    const opening = (identities: readonly Identity[]) => attempt(() => openSealed(sealed, identities), context);
+    const first = await opening(named ?? account);
+    if (!(first instanceof SealpinError)) return { parcel: first, sealedTo: named === undefined ? ofAccount : 'key' };
+    if (named !== undefined || first.reason !== 'no_key') return { problem: first };
+    own ??= ownIdentities(context);
+    const second = await opening(await own);
+    return second instanceof SealpinError ? { problem: second } : { parcel: second, sealedTo: 'key' };
+  };
 }
 
-/** Undefined for a delivery that is for another key, or damaged. */
-async function parcelOf(
-  id: string,
-  identities: readonly Identity[],
-  service: Service,
-  context: Context,
-): Promise<Parcel | undefined> {
+async function ownIdentities(context: Context): Promise<readonly Identity[]> {
   try {
-    return await openDelivery(sdkHttp(service, context), id, { identities, signal: context.signal });
+    return await readIdentities(undefined, undefined, context);
   } catch (error) {
-    if (isSealpinError(error, 'decrypt_failed') || isSealpinError(error, 'parcel_invalid')) return undefined;
+    if (isSealpinError(error, 'file_not_found')) return [];
     throw error;
+  }
+}
+
+/** What `work` gives, or why it does not: anyone with a link can hand over what does not open, and that must hide nothing else. */
+async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<T | SealpinError> {
+  try {
+    return await work();
+  } catch (error) {
+    if (signal.aborted || !isSealpinError(error) || endings.includes(error.code)) throw error;
+    return error;
+  }
+}
+
+/** @throws not_found */
+async function storedFile(id: string, service: Service, context: Context): Promise<StoredFile> {
+  const path = `v1/storage/${encodeURIComponent(id)}`;
+  try {
+    return await sdkHttp(service, context).json(StoredFile, { path, query: { data: 'false' }, signal: context.signal });
+  } catch (error) {
+    if (!isSealpinError(error, 'not_found')) throw error;
+    throw new SealpinError('not_found', 'there is no delivery with this ID', { hint: 'see: sealpin inbox list' });
   }
 }
 
@@ -202,20 +292,27 @@ function words({ note, from }: Words): Words {
   return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
 }
 
-type Summary = Words & { readonly files?: readonly { readonly name: string; readonly size: number }[] };
+type Summary = Words & {
+  readonly files?: readonly { readonly name: string; readonly size: number }[];
+  readonly sealedTo?: typeof ofAccount | 'key';
+  /** Why it cannot be opened. */
+  readonly problem?: Code;
+};
+type Delivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };
 
-function summary(parcel: Parcel | undefined): Summary {
-  if (parcel === undefined) return {};
-  return { ...words(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })) };
+async function summaryOf(file: StoredFile, open: Opener): Promise<Summary & { detail?: string }> {
+  const found = await open(file);
+  if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };
+  const { parcel, sealedTo } = found;
+  return { ...words(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo };
 }
 
-function deliveryLines({ id, receivedAt, from, files }: Delivery & Summary, { stdout }: Context): string[] {
+function deliveryLines({ id, receivedAt, from, files, problem, detail }: Delivery, { stdout }: Context): string[] {
   const day = receivedAt.slice(0, 10);
   const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
   const about = bytes === undefined ? day : `${day}  ${bytes}`;
-  const name = files
-    ? `${from ?? '-'}: ${files.map(({ name: each }) => each).join(', ')}`
-    : '(does not open with this key)';
+  const closed = problem === undefined ? '(not opened)' : `(cannot be opened: ${detail})`;
+  const name = files ? `${from ?? '-'}: ${files.map(({ name: each }) => each).join(', ')}` : closed;
   if (stdout.isTTY !== true) return [`${id}  ${about}  ${name}`];
   return fittedRow({ about, name, below: [id] }, columnsOf(stdout));
 }

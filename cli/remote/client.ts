@@ -192,7 +192,7 @@ export interface Api {
   /** Stores a file, or, with `car`, the file whose blocks the body has. */
   store(
     body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
-    o: { cid: string | undefined; onSent: () => void },
+    o: { cid: string | undefined; provisional: boolean; onSent: () => void },
   ): Promise<StoredFile>;
   list(o: {
     cursor?: string | undefined;
@@ -232,7 +232,8 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
       return json(await call({ url, apiKey: undefined }, 'v1/health', { method: 'GET', ...common }), Health, url);
     },
     async store(body, o) {
-      const path = o.cid === undefined ? 'v1/storage/plain' : `v1/storage/plain?cid=${o.cid}`;
+      const query = [...(o.cid === undefined ? [] : [`cid=${o.cid}`]), ...(o.provisional ? ['provisional=true'] : [])];
+      const path = query.length === 0 ? 'v1/storage/plain' : `v1/storage/plain?${query.join('&')}`;
       const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
       return json(
         await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }),

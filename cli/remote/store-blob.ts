@@ -24,15 +24,22 @@ const lookUpPausesMs = [0, 1000, 3000];
  */
 export async function store(
   container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
-  o: { readonly api: Api; readonly context: Pick<Context, 'signal'>; readonly onBytes: (bytes: number) => void },
+  o: {
+    readonly api: Api;
+    readonly context: Pick<Context, 'signal'>;
+    readonly onBytes: (bytes: number) => void;
+    /** Whether it is kept only if a parcel names it. */
+    readonly provisional?: boolean | undefined;
+  },
 ): Promise<StoredFile> {
   const { stream, bytes } = container;
+  const { provisional = false } = o;
   const sending = isCar(bytes) ? await asCar(stream, bytes, o) : await asBytes(container, o);
   let sent = false;
   try {
     let file;
     try {
-      file = await o.api.store(sending.body, { cid: sending.known, onSent: () => (sent = true) });
+      file = await o.api.store(sending.body, { cid: sending.known, provisional, onSent: () => (sent = true) });
     } catch (error) {
       if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
       file = await lookUp(sending.computed().cid, error, o);

@@ -22,8 +22,9 @@ export type Container = {
   readonly fileKey?: Uint8Array;
 };
 
-/** A service, with what it takes and the ID of the API key. */
+/** A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a parcel names them. */
 export type Destination = {
+  readonly provisional?: boolean | undefined;
   readonly service: Service;
   readonly routes: Api;
   readonly limits: Limits;
@@ -80,7 +81,7 @@ export async function storeSealed(
     readonly context: Context;
   },
 ): Promise<Stored> {
-  const { context, limits, routes: api, service, keyId } = o;
+  const { context, limits, routes: api, service, keyId, provisional } = o;
   const { output, signal } = context;
   const path = resolve(context.cwd, o.path);
   const source = markOf(path, input);
@@ -90,6 +91,7 @@ export async function storeSealed(
     source,
     identity: o.identity,
     keep: o.keep === true,
+    provisional,
     service,
     keyId,
     api,
@@ -113,7 +115,7 @@ export async function storeSealed(
   };
   try {
     signal.throwIfAborted();
-    const file = await store(container, { api, context, onBytes });
+    const file = await store(container, { api, context, onBytes, provisional });
     return { ...file, ...keyIn(container) };
   } catch (error) {
     const { bytes = 0 } = container;

@@ -39,6 +39,8 @@ export type Uploading = {
    * file stored. Then that command ends it (`forgetUpload`), and says what can be continued.
    */
   readonly keep: boolean;
+  /** Whether the service keeps the file only if a parcel names it. */
+  readonly provisional?: boolean | undefined;
   readonly service: Service;
   readonly keyId: string;
   readonly api: Api;
@@ -206,7 +208,7 @@ async function find(cid: string, api: Api): Promise<UploadedFile | undefined> {
 async function sendOnce(
   spool: Spool,
   isContinued: boolean,
-  { context, name, maxUploadBytes }: Uploading,
+  { context, name, maxUploadBytes, provisional }: Uploading,
   transport: Transport,
 ): Promise<UploadedFile> {
   const { output, signal } = context;
@@ -219,7 +221,7 @@ async function sendOnce(
     if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
     isBroken = true;
   };
-  const uploadId = state.uploadId ?? (await createUpload(transport, state, { signal, onRetry }));
+  const uploadId = state.uploadId ?? (await createUpload(transport, { ...state, provisional }, { signal, onRetry }));
   if (state.uploadId === undefined) await spool.save({ ...state, uploadId });
   const file = await sendUpload(transport, uploadId, spool.source(), {
     signal,
@@ -263,8 +265,12 @@ export function isWorthRetrying(error: unknown, { signal }: Pick<Context, 'signa
 }
 
 /** Says that the same command continues. @returns the error, with that as its hint */
-export function tellToContinue(error: unknown, { signal, output }: Pick<Context, 'signal' | 'output'>): unknown {
-  const hint = 'to continue the upload, run the same command again within 7 days';
+export function tellToContinue(
+  error: unknown,
+  { signal, output }: Pick<Context, 'signal' | 'output'>,
+  within = '7 days',
+): unknown {
+  const hint = `to continue the upload, run the same command again within ${within}`;
   if (!signal.aborted) return withHint(error, hint);
   output.note(hint);
   return error;

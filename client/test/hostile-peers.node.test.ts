@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { connect, fetchBlob, SealpinError, type Connection } from '../index.ts';
+import { connect, fetchBlob, generateKeys, SealpinError, type Connection } from '../index.ts';
 import { pattern, thrownBy } from './bytes.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
@@ -11,8 +11,10 @@ const mib = 1024 * 1024;
 
 let service: Service;
 let apiKey: string;
+let inboxRecipient: string;
 beforeAll(async () => {
   service = await sharedService();
+  inboxRecipient = (await generateKeys()).recipient;
   ({ apiKey } = await service.account());
 });
 
@@ -42,7 +44,7 @@ function calls(connection: Connection): (() => Promise<unknown>)[] {
     () => connection.share({ fileId }),
     () => connection.shares(),
     () => connection.unshare('0'.repeat(22)),
-    () => connection.inbox.create({ label: 'x' }),
+    () => connection.inbox.create({ label: 'x', recipient: inboxRecipient }),
     () => connection.inbox.list(),
     () => connection.inbox.open(fileId),
     () => connection.inbox.close('0'.repeat(16)),

@@ -1,10 +1,9 @@
-/** Sharing what is stored already, and inboxes, against the service. */
+/** Sharing what is stored already, against the service. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { NewAccountResponse } from '../../shared/api.ts';
-import { parseLink } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { connect, generateKeys, handOver, receive, seal, type Connection } from '../index.ts';
+import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
 
 let service: Service;
@@ -89,77 +88,5 @@ describe('what is stored is shared', () => {
     await expect((await keyWith('read')).share({ fileId: own.fileId })).rejects.toMatchObject({
       code: 'insufficient_scope',
     });
-  });
-});
-
-describe('an inbox', () => {
-  test('takes files from anybody with its link, and only the account opens them', async () => {
-    const { link, key, recipient } = await connection.inbox.create({
-      label: 'tax office',
-      expiresAt: new Date(Date.now() + 86_400_000),
-      limits: { files: 10, bytes: 10_000_000 },
-    });
-    expect(key).toMatchObject({ label: 'tax office', scopes: ['write'], limits: { files: 10, bytes: 10_000_000 } });
-    const parsed = parseLink(link).link;
-    if (parsed.kind !== 'inbox') throw new Error('not the link of an inbox');
-    expect(parsed).toMatchObject({ service: `${service.url}/`, recipient });
-    const progress: number[] = [];
-    await handOver(
-      link,
-      [
-        { source: 'the receipts', name: 'receipts.txt', type: 'text/plain' },
-        { source: pattern(100_000), name: 'scan.tif' },
-      ],
-      { note: 'Of March', from: 'Ben', onProgress: (bytes) => progress.push(bytes) },
-    );
-    expect(progress).toHaveLength(2);
-    const { deliveries } = await connection.inbox.list();
-    expect(deliveries).toHaveLength(1);
-    const delivery = await connection.inbox.open(deliveries[0]!.id);
-    expect(delivery).toMatchObject({ note: 'Of March', from: 'Ben' });
-    expect(delivery.files.map(({ name }) => name)).toEqual(['receipts.txt', 'scan.tif']);
-    expect(await (await delivery.files[0]!.open()).text()).toBe('the receipts');
-    equal(await (await delivery.files[1]!.open()).bytes(), pattern(100_000));
-
-    // Anyone with the link can neither list nor read.
-    const sender = connect({ service: service.url, apiKey: parsed.apiKey });
-    await expect(sender.inbox.open(deliveries[0]!.id)).rejects.toMatchObject({ code: 'insufficient_scope' });
-    await expect((await keyWith('write', 'share')).inbox.open(deliveries[0]!.id)).rejects.toMatchObject({
-      code: 'insufficient_scope',
-    });
-    await expect(receive(link)).rejects.toMatchObject({ code: 'link_invalid' });
-
-    expect(await connection.inbox.close(key.id)).toMatchObject({ revoked: [key.id] });
-    await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
-    expect((await connection.inbox.open(deliveries[0]!.id)).from).toBe('Ben');
-  });
-
-  test('may have a recipient of its own, and refuses one that its link cannot have', async () => {
-    const owner = await generateKeys();
-    const { link } = await connection.inbox.create({ label: 'x', recipient: owner.recipient });
-    await handOver(link, { source: 'secret', name: 'x' });
-    const { id } = (await connection.inbox.list()).deliveries[0]!;
-    await expect(connection.inbox.open(id)).rejects.toMatchObject({ code: 'decrypt_failed' });
-    const { files } = await connection.inbox.open(id, { keys: owner.privateKey });
-    expect(await (await files[0]!.open()).text()).toBe('secret');
-    const { recipient } = await generateKeys({ postQuantum: true });
-    for (const other of [recipient, 'age1tag1x'])
-      await expect(connection.inbox.create({ label: 'x', recipient: other })).rejects.toMatchObject({
-        code: 'key_invalid',
-      });
-  });
-
-  test('takes no more than its limits allow', async () => {
-    const { link } = await connection.inbox.create({ label: 'small', limits: { fileBytes: 10_000 } });
-    await expect(handOver(link, { source: pattern(20_000), name: 'x' })).rejects.toMatchObject({
-      code: 'quota_exceeded',
-    });
-  });
-
-  test('is told from other files and links', async () => {
-    const { fileId } = await connection.put('x', { mode: 'plain' });
-    await expect(connection.inbox.open(fileId)).rejects.toMatchObject({ code: 'parcel_invalid' });
-    const { link } = await connection.send({ source: 'x', name: 'x' });
-    await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'link_invalid' });
   });
 });

@@ -53,9 +53,13 @@ export const AccountRecord = v.object({
 /** `recovery`: the public key of the recovery file. */
 export const AccountWithRecovery = v.object({ ...AccountRecord.entries, recovery: v.optional(v.string()) });
 
-/** `sealed`: the account's private key, sealed to this API key (base64); for keys with `read` only. */
+/**
+ * `left`: what its limits leave, besides what its unfinished uploads announced; without a member there is no such limit. `sealed`: the
+ * account's private key, sealed to this API key (base64); for keys with `read` only.
+ */
 export const OwnApiKey = v.object({
   ...ApiKeyRecord.entries,
+  left: v.optional(v.object({ files: v.optional(Count), bytes: v.optional(Bytes) })),
   sealed: v.optional(v.pipe(v.string(), v.examples(['c2VhbGVk']))),
 });
 

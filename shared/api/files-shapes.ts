@@ -111,10 +111,11 @@ export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
 
 /**
  * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has arrived, and the file is not
- * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived.
+ * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived. `createdBy`: the ID of the API key that goes on with it.
  */
 export const ResumableUpload = v.object({
   uploadId: FileId,
+  createdBy: v.optional(KeyId),
   mode: v.picklist(['encrypted', 'plain']),
   offset: Bytes,
   length: v.nullable(Bytes),
@@ -125,7 +126,7 @@ export const ResumableUpload = v.object({
 });
 export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
 
-/** The uploads of an API key. */
+/** The uploads of an API key, or of an account. */
 export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
 export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
 
@@ -195,10 +196,30 @@ export const SealedUploadQuery = v.object({
   expiresAt: v.optional(v.pipe(ExpiresAt, v.description('when the file is deleted, and its key destroyed'))),
 });
 
+/** The most files that an upload names: more than a parcel has room for. */
+const maxNamed = 300;
+
 /** The same in plain mode. */
 export const UploadQuery = v.object({
   cid: v.optional(cidParameter('the CID that the bytes must have')),
   ...SealedUploadQuery.entries,
+  provisional: flag(
+    'whether the file is removed 24 hours after the last request of its API key, after 7 days at the latest, unless another upload names it',
+  ),
+  names: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[0-9A-Fa-f-]{36}(,[0-9A-Fa-f-]{36})*$/, 'names is a list of file IDs, with commas between them'),
+      v.maxLength(maxNamed * 37 - 1, `names is a list of at most ${maxNamed} file IDs`),
+      v.transform((text) => text.toLowerCase().split(',')),
+      v.array(v.string()),
+      v.metadata({
+        description:
+          'provisional files of the same API key, which stay with this one; without one of them nothing is stored',
+        examples: ['0b6f7c1e-9a56-4d0e-8f43-6c1a2d9be7a5'],
+      }),
+    ),
+  ),
 });
 
 export const RevokeQuery = v.object({

@@ -37,7 +37,7 @@ export async function authenticate(c: Ctx): Promise<Principal> {
   if (cached === undefined) await limitUnknownKey(c);
   else {
     rememberKey(key.hash);
-    await limitAccount(c, key.account);
+    await limitAccount(c, key.account, cached.scopes);
   }
   await checkOrigin(c, key.account);
   c.set('usedBy', { account: key.account, keyId: keyIdOf(key.hash) });

@@ -1,5 +1,6 @@
 /** Rate limits: per account for API keys that KV has, per address for everything else. */
 import type { MiddlewareHandler } from 'hono';
+import type { Scope } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { errorText, log } from '../log.ts';
@@ -9,12 +10,13 @@ const periodSeconds = 60;
 
 /**
  * Counts a request with a key that KV has. All keys of an account are counted together, because a key with `keys` can make any number
- * of them.
+ * of them; but those that can only store, as the links of inboxes have them, are counted apart: who was given one cannot keep the owner out.
  * @throws rate_limited, overloaded
  */
-export function limitAccount(c: Ctx, account: string): Promise<void> {
+export function limitAccount(c: Ctx, account: string, scopes: readonly Scope[]): Promise<void> {
   c.set('countedFor', 'account');
-  return limit(c, c.env.KEY_LIMIT, `account:${account}`);
+  const onlyStores = scopes.every((scope) => scope === 'write');
+  return limit(c, c.env.KEY_LIMIT, `${onlyStores ? 'writers' : 'account'}:${account}`);
 }
 
 /**

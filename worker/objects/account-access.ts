@@ -12,6 +12,8 @@ type Options = {
   settings: AccountSettings;
   /** Lists an account from before there was a list. */
   enlist(): void;
+  /** Runs for each request of a key that may store. */
+  wroteBy(keyId: string): void;
   now(): number;
 };
 
@@ -36,6 +38,7 @@ export class AccountAccess {
       this.#isListed = true;
       this.#o.enlist();
     }
+    if (found.key.scopes.includes('write')) this.#o.wroteBy(found.key.id);
     return { ok: true, key: found.key, account };
   }
 

@@ -1,4 +1,5 @@
 /** What the operator has set for an account. */
+import type { Reserved } from './reserved.ts';
 
 /**
  * `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of its keys works. `origins`: those whose
@@ -52,14 +53,14 @@ export class AccountSettings {
     );
   }
 
-  /** How many bytes the account may still store; undefined without a quota. */
-  roomBytes(): number | undefined {
+  /** How many bytes the account may still store besides what is reserved; undefined without a quota. */
+  roomBytes(reserved: readonly Reserved[]): number | undefined {
     const [row] = this.#sql
       .exec<{ room: number }>(
         'SELECT quota_bytes - bytes AS room FROM account, account_setting WHERE quota_bytes NOT NULL',
       )
       .toArray();
-    return row && Math.max(0, row.room);
+    return row && Math.max(0, row.room - reserved.reduce((sum, { bytes }) => sum + bytes, 0));
   }
 
   #row(): Row | undefined {

@@ -13,8 +13,8 @@ import { shareOf, type ShareBinding } from './share-binding.ts';
 import { keptMs, type NewRecord } from './share.ts';
 import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
 
-/** How many shares of an account may be unexpired. */
-const maxUnexpired = 1000;
+/** How many shares of an account may be unexpired, and how many of one API key, so that no key takes the place of the others. */
+const maxUnexpired = { account: 1000, key: 500 };
 /** How long a record may be on its way to its object, in ms. */
 const makingMs = 600_000;
 
@@ -168,8 +168,11 @@ export class Shares extends RpcTarget {
       return err('not_found', 'a file of the share is not stored in this account');
     if (key.expiresAt !== null && expiresAt > key.expiresAt)
       return err('forbidden', 'the share would outlive your key');
-    if (this.#rows.countUnexpired(this.#o.now()) >= maxUnexpired)
-      return err('quota_exceeded', `an account may have ${maxUnexpired} shares that have not expired`);
+    const { all, own } = this.#rows.countUnexpired(this.#o.now(), key.id);
+    if (own >= maxUnexpired.key)
+      return err('quota_exceeded', `an API key may have ${maxUnexpired.key} shares that have not expired`);
+    if (all >= maxUnexpired.account)
+      return err('quota_exceeded', `an account may have ${maxUnexpired.account} shares that have not expired`);
     return undefined;
   }
 

@@ -41,8 +41,16 @@ export type { KeyMaterial } from './key-registry.ts';
  * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `room`: what the limits
  * of the key and the quota leave for the file.
  */
-type AboutAccount = KeyMaterial & { canSign: boolean; account: AccountRecord; usage: Usage; settings: Settings };
 type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Room | undefined };
+
+/** An account for one of its keys. `canSign`: the public half of what the key signs with is known. `room`: what its limits and the quota leave for it. */
+type AboutAccount = KeyMaterial & {
+  canSign: boolean;
+  account: AccountRecord;
+  usage: Usage;
+  settings: Settings;
+  room: Room;
+};
 
 /** The object of one account. */
 export class Account extends DurableObject<AccountEnv> {
@@ -58,6 +66,7 @@ export class Account extends DurableObject<AccountEnv> {
     registry: this.#registry,
     settings: this.#settings,
     enlist: () => this.ctx.waitUntil(this.#administration.enlist()),
+    wroteBy: (keyId) => this.#files.provisional.postpone(keyId, this.now()),
     now: () => this.now(),
   });
   readonly #receipts = new Receipts(this.#sql);
@@ -90,7 +99,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #uploads = new PendingUploads(this.#stores);
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
-    authorize: (hash) => this.#access.authorize(hash, 'write'),
+    authorize: (hash, scope) => this.#access.authorize(hash, scope),
     service: (id, requestId) => blockServiceOf(this.env, id, requestId),
     refer: (reference) => refer(this.env, reference),
     flushSoon: () => this.#flushSoon(),
@@ -196,6 +205,7 @@ export class Account extends DurableObject<AccountEnv> {
       ok: true,
       ...this.#access.material(caller, true),
       canSign: this.#registry.signerOf(caller.key.id)?.signer !== null,
+      room: this.#files.room(caller.key.id),
       account: caller.account,
       usage: this.#row.usage(),
       settings: this.#settings.get(),
@@ -296,9 +306,9 @@ export class Account extends DurableObject<AccountEnv> {
    * Makes a file ready, after the service holds its bytes. An upload whose claim another request has taken over is
    * undone.
    */
-  async commit(fileId: string, terms: UploadTerms): Promise<Result> {
+  async commit(fileId: string, by: string, terms: UploadTerms): Promise<Result> {
     if (this.#row.open === undefined) return err('pinning_timeout', 'the upload timed out');
-    const failure = this.#uploads.commit(fileId, terms);
+    const failure = this.#uploads.commit(fileId, by, terms);
     if (failure !== undefined) await this.abort(fileId, terms.requestId);
     else await this.#flushSoon();
     return failure ?? { ok: true };

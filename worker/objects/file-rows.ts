@@ -3,6 +3,8 @@ import type { FileInfo } from '../../shared/crypto/index.ts';
 import { AccountSettings } from './account-settings.ts';
 import type { Events } from './event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
+import { ProvisionalFiles } from './provisional-files.ts';
+import { reservedBy, type Reserved } from './reserved.ts';
 import { err, type Failure, type Result } from './result.ts';
 
 /**
@@ -106,6 +108,8 @@ export class Files {
   readonly #limits: KeyLimits;
   readonly #now: () => number;
   readonly #settings: AccountSettings;
+  /** Those that stay only if another upload names them. */
+  readonly provisional: ProvisionalFiles;
 
   /** @param now the clock, in ms */
   constructor(sql: SqlStorage, events: Events, now: () => number) {
@@ -114,22 +118,40 @@ export class Files {
     this.#now = now;
     this.#limits = new KeyLimits(sql);
     this.#settings = new AccountSettings(sql);
+    this.provisional = new ProvisionalFiles(sql);
   }
 
-  /** What a key may still store, by its limits and the quota of the account. @param by its ID */
-  room(by: string): Room {
-    return { ...this.#limits.room(by), accountBytes: this.#settings.roomBytes() };
+  /**
+   * What a key may still store, by its limits and the quota of the account: what unfinished uploads announced is taken already.
+   * @param by its ID @param except the ID of an upload that does not count
+   */
+  room(by: string, except?: string): Room {
+    return this.#room(by, reservedBy(this.#sql, except));
   }
 
-  /** Why a pending file may not become ready: the key that uploads it, or the account, has no room for it any more. */
-  lacksRoom(fileId: string): Failure | undefined {
+  /** The same for an upload that has announced its length, and so has its room. */
+  roomOfReserved(by: string): Room {
+    return this.#room(by, []);
+  }
+
+  #room(by: string, reserved: readonly Reserved[]): Room {
+    return { ...this.#limits.room(by, reserved), accountBytes: this.#settings.roomBytes(reserved) };
+  }
+
+  /**
+   * Why a pending file may not become ready: the key that uploads it, or the account, has no room for it any more.
+   * @param isReserved whether it is that of an upload that has its room
+   */
+  lacksRoom(fileId: string, isReserved = false): Failure | undefined {
     const [row] = this.#sql
       .exec<{ created_by: string; bytes: number }>(
         `SELECT created_by, bytes FROM file WHERE file_id = ? AND state = 'pending'`,
         fileId,
       )
       .toArray();
-    return row && exceedsRoom(this.room(row.created_by), row.bytes);
+    if (row === undefined) return undefined;
+    const { created_by: by, bytes } = row;
+    return exceedsRoom(isReserved ? this.roomOfReserved(by) : this.room(by), bytes);
   }
 
   /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */
@@ -203,6 +225,7 @@ export class Files {
 
   /** Forgets what was known of a file to be that has no row. */
   forget(fileId: string): void {
+    if (this.find(fileId) === undefined) this.provisional.remove(fileId);
     this.#sql.exec(
       'DELETE FROM file_detail WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)',
       fileId,
@@ -240,6 +263,7 @@ export class Files {
       .toArray();
     if (row !== undefined) {
       this.#count(1, row);
+      this.provisional.begin(fileId, this.#now());
       this.#events.add({ action: 'file.stored', by: row.created_by, subject: fileId });
     }
     return row !== undefined || this.find(fileId) !== undefined;
@@ -288,6 +312,7 @@ export class Files {
     this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
     this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', row.seq);
     this.#sql.exec('DELETE FROM denied_file WHERE file_id = ?', fileId);
+    this.provisional.remove(fileId);
     if (state === 'ready') this.#count(-1, row);
     return recordOf(row);
   }
@@ -311,6 +336,7 @@ export class Files {
     this.#sql.exec('DELETE FROM file_detail');
     this.#sql.exec('DELETE FROM file_tag');
     this.#sql.exec('DELETE FROM denied_file');
+    this.provisional.removeAll();
     return ready;
   }
 
@@ -330,18 +356,20 @@ export class Files {
     return row?.due ?? undefined;
   }
 
-  /** The IDs of ready files that have expired, the earliest first. */
+  /** The IDs of ready files that have expired, the earliest first, then those that nothing names. */
   expired(limit: number): string[] {
-    return this.#sql
+    const expired = this.#sql
       .exec<{ file_id: string }>(`${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`, this.#now(), limit)
       .toArray()
       .map((row) => row.file_id);
+    return [...new Set([...expired, ...this.provisional.due(this.#now(), limit)])].slice(0, limit);
   }
 
-  /** When the next ready file expires, in ms. */
+  /** When the next ready file is removed by itself, in ms. */
   nextExpiry(): number | undefined {
     const [row] = this.#sql.exec<{ expires_at: number }>(`${byExpiry} ORDER BY expires_at LIMIT 1`).toArray();
-    return row?.expires_at;
+    const due = [row?.expires_at, this.provisional.nextDue()].filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
   }
 
   #count(sign: 1 | -1, { bytes, created_by: by }: { bytes: number; created_by: string }): void {

@@ -1,14 +1,20 @@
 /** The limits of API keys, and what counts for them. */
+import type { Reserved } from './reserved.ts';
 import { err, type Failure } from './result.ts';
 
 /** What a key may store: so many files, so many bytes on IPFS altogether, and so many in one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
 
 /**
- * What a key may still store; undefined where nothing limits it. `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the
- * quota of the account.
+ * What a key may still store; undefined where nothing limits it. `bytes`: altogether; `fileBytes`: in one file, by the limits of keys;
+ * `accountBytes`: by the quota of the account.
  */
-export type Room = { files: number | undefined; fileBytes: number | undefined; accountBytes: number | undefined };
+export type Room = {
+  files: number | undefined;
+  bytes: number | undefined;
+  fileBytes: number | undefined;
+  accountBytes: number | undefined;
+};
 
 /** The columns of limits in a key's row; null: no limit, or a key without any. */
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
@@ -39,8 +45,12 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
 }
 
 /** Whether there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
-export function exceedsRoom({ files, fileBytes, accountBytes }: Room, bytes: number): Failure | undefined {
-  if (files !== undefined && files < 1) return full('the API key has stored as many files as it may have');
+export function exceedsRoom(
+  { files, fileBytes, accountBytes }: Omit<Room, 'bytes'>,
+  bytes: number,
+): Failure | undefined {
+  if (files !== undefined && files < 1)
+    return full('the API key has stored, or begun to, as many files as it may have');
   if (fileBytes !== undefined && bytes > fileBytes)
     return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
   // Without a number: a key without `read` does not see what the account uses.
@@ -74,17 +84,37 @@ export class KeyLimits {
     );
   }
 
-  /** What a key may still store, by its own limits and those of the keys that it descends from. */
-  room(id: string): Omit<Room, 'accountBytes'> {
-    const { files, bytes, file } = this.#sql
-      .exec<{ files: number | null; bytes: number | null; file: number | null }>(
-        `${line} SELECT min(max_files - files) AS files, min(max_bytes - bytes) AS bytes, min(max_file_bytes) AS file
+  /** What a key may still store besides what is reserved, by its own limits and those of the keys that it descends from. */
+  room(id: string, reserved: readonly Reserved[]): Omit<Room, 'accountBytes'> {
+    const limits = this.#sql
+      .exec<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
+        `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
          FROM key_limit WHERE key_id IN line`,
         id,
       )
-      .one();
-    const most = Math.min(bytes ?? Infinity, file ?? Infinity);
-    return { files: files ?? undefined, fileBytes: most === Infinity ? undefined : Math.max(0, most) };
+      .toArray();
+    const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
+    const room = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
+    for (const limit of limits) {
+      const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
+      const bytes = counted.reduce((sum, each) => sum + each.bytes, 0);
+      room.files = Math.min(room.files, (limit.files ?? Infinity) - counted.length);
+      room.bytes = Math.min(room.bytes, (limit.bytes ?? Infinity) - bytes);
+      room.fileBytes = Math.min(room.fileBytes, limit.file ?? Infinity, room.bytes);
+    }
+    const left = (count: number): number | undefined => (count === Infinity ? undefined : Math.max(0, count));
+    return { files: left(room.files), bytes: left(room.bytes), fileBytes: left(room.fileBytes) };
+  }
+
+  /** For whom counts what each of these keys stores. */
+  #linesOf(reserved: readonly Reserved[]): Map<string, ReadonlySet<string>> {
+    const keys = [...new Set(reserved.map(({ apiKey }) => apiKey))];
+    return new Map(
+      keys.map((key) => {
+        const ids = this.#sql.exec<{ id: string }>(`${line} SELECT id FROM line`, key).toArray();
+        return [key, new Set(ids.map(({ id }) => id))];
+      }),
+    );
   }
 
   /** Counts a file that a key has stored, or one of its that was deleted, in a transaction of the caller's. */

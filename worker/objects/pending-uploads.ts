@@ -12,8 +12,17 @@ import { err, type Failure, type Result } from './result.ts';
 /** How long a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
-/** On what terms a file is stored. `isOnly`: only as the only one with its name; `requestId`: of the request, for the log. */
-export type UploadTerms = { claim: Claim | undefined; isOnly: boolean; requestId: string };
+/**
+ * On what terms a file is stored. `isOnly`: only as the only one with its name; `isProvisional`: for a while, unless another upload names
+ * it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the log.
+ */
+export type UploadTerms = {
+  claim: Claim | undefined;
+  isOnly: boolean;
+  isProvisional: boolean;
+  names: readonly string[];
+  requestId: string;
+};
 
 /** What pending uploads are made of, in the storage of one object. */
 export type UploadStores = {
@@ -62,14 +71,16 @@ export class PendingUploads {
    * Writes the pending row. @param by the ID of the key that uploads @returns why it may not: the claim was taken over, the key
    * has no room for it, or there is a file with its name where it is to be the only one
    */
-  add(file: NewFile, by: string, { claim, isOnly }: UploadTerms, nowMs: number): Failure | undefined {
+  add(file: NewFile, by: string, { claim, isOnly, isProvisional }: UploadTerms, nowMs: number): Failure | undefined {
     const { claims, files } = this.#stores;
     const failure =
       claims.renew(claim, file.fileId) ??
       exceedsRoom(files.room(by), file.bytes) ??
       (isOnly ? files.namesake(file.fileId, file.filename) : undefined);
-    if (failure === undefined) files.add(file, by, nowMs, nowMs + pendingMs);
-    return failure;
+    if (failure !== undefined) return failure;
+    files.add(file, by, nowMs, nowMs + pendingMs);
+    if (isProvisional) files.provisional.add(file.fileId, by);
+    return undefined;
   }
 
   /** Writes the row of a part. */
@@ -96,15 +107,20 @@ export class PendingUploads {
   }
 
   /**
-   * Makes a file ready, keeps its claim and releases its parts.
-   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it any more, or another file came first
+   * Makes a file of the key `by` ready, keeps its claim and the files that it names, and releases its parts.
+   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it any more, another file came first, or one
+   *   that it names is not there
    */
-  commit(fileId: string, { claim, isOnly }: UploadTerms): Failure | undefined {
+  commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {
     const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
       const namesake = isOnly ? files.namesake(fileId, files.pendingName(fileId)) : undefined;
-      const failure = taken ?? files.lacksRoom(fileId) ?? namesake;
+      const failure =
+        taken ??
+        files.lacksRoom(fileId) ??
+        namesake ??
+        (names.length > 0 ? files.provisional.keep(names, by) : undefined);
       if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {
         claims.spend(claim);

@@ -192,7 +192,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * The services that hold a CID with references, in the order in which they are to be asked; none: it is not stored here.
+   * The services that hold the CID of a file, in the order in which they are to be asked; none: it is not stored here.
    * `gone`: it was, and is being removed.
    * @returns `content_denied`
    */
@@ -200,9 +200,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (!this.#rows.exists) return { ok: true, services: [], gone: false };
     if (this.#denylist.since(cid) !== undefined) return err('content_denied');
     const rows = this.#rows.ofCid(cid);
-    const isStored = rows.length > 0 && this.#rows.isReferenced(cid);
+    // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist has not seen its file.
+    const isStored = rows.length > 0 && this.#rows.isFile(cid);
     const services = isStored ? inOrderOfTrust(rows) : [];
-    return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
+    const gone = !this.#rows.isReferenced(cid) && rows.some(({ state }) => state === 'unpinning');
+    return { ok: true, services, gone };
   }
 
   /** Remembers blocks as those below a root. */

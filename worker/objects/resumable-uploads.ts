@@ -1,5 +1,6 @@
 /** Uploads that may be continued, as the Worker calls them on an account's object. */
 import { RpcTarget } from 'cloudflare:workers';
+import type { Scope } from '../../shared/api.ts';
 import type { Code } from '../../shared/errors.ts';
 import { describe } from '../../shared/errors.ts';
 import type { Claim } from './claims.ts';
@@ -8,13 +9,14 @@ import type { KeyRecord } from './key-registry.ts';
 import type { NewPart } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
 import type { PinPlan } from './pin.ts';
+import { storedBytes } from './reserved.ts';
 import { err, type Failure, type Result } from './result.ts';
 import { RunningRequests } from './running-requests.ts';
 import { retryMs, UploadFinisher, type UploadContext } from './upload-finisher.ts';
 import { UploadRows, type Ending, type NewUpload, type Progress, type UploadRecord } from './upload-rows.ts';
 
-/** How many uploads of an account may be unfinished. */
-const maxUnfinished = 100;
+/** How many uploads of an account may be unfinished, and how many of one API key, so that no key takes the place of the others. */
+const maxUnfinished = { account: 100, key: 10 };
 /** How long an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
@@ -41,12 +43,18 @@ export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array }
 /** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
 export type Commit = Progress & { partId: string | undefined; ending: Ending | undefined };
 
+/** A caller whose key is valid. */
+type Caller = { key: KeyRecord; account: { id: string; spki: Uint8Array } };
+
 type Options = UploadContext & {
-  /** Finds the key with a hash, where it is valid and has the scope `write`. */
-  authorize(hash: string): Result<{ key: KeyRecord; account: { id: string; spki: Uint8Array } }>;
+  /** Finds the key with a hash, where it is valid and has the scope. */
+  authorize(hash: string, scope: Scope | undefined): Result<Caller>;
 };
 
-/** The uploads of an account. An upload belongs to the API key that created it; to any other key it does not exist. */
+/**
+ * The uploads of an account. An upload belongs to the API key that created it; any other key cannot go on with it, and only one with `keys`
+ * sees it, and may end it.
+ */
 export class ResumableUploads extends RpcTarget {
   readonly #o: Options & { rows: UploadRows; finisher: UploadFinisher };
   readonly #running = new RunningRequests();
@@ -59,33 +67,32 @@ export class ResumableUploads extends RpcTarget {
 
   /**
    * Begins an upload, unless a first request with this claim has.
-   * @param fileExpiresAt when its file is deleted, in ms; null: not by itself
+   * @param file.expiresAt when it is deleted, in ms; null: not by itself @param file.isProvisional see `UploadTerms`
    */
   async create(
     hash: string,
     upload: NewUpload,
-    fileExpiresAt: number | null,
+    { expiresAt: fileExpiresAt, isProvisional }: { expiresAt: number | null; isProvisional: boolean },
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
     const { rows, storage, claims, files, authorize, alarmBy, now } = this.#o;
-    const caller = authorize(hash);
+    const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
-    const { uploadId } = upload;
+    const { uploadId, mode, length } = upload;
     const expiresAt = now() + restMs;
     const failure = storage.transactionSync((): Result<{ first?: string }> => {
       const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, uploadId);
       if (!taken.ok || taken.first !== undefined) return taken;
-      if (rows.countUnfinished() >= maxUnfinished) {
+      const failure =
+        tooMany(rows.countUnfinished(caller.key.id)) ??
+        exceedsRoom(files.room(caller.key.id), length === null ? 0 : storedBytes(mode, length));
+      if (failure !== undefined) {
         claims.drop(uploadId);
-        return err('too_many_uploads', `an account may have ${maxUnfinished} unfinished uploads`);
-      }
-      const full = exceedsRoom(files.room(caller.key.id), upload.length ?? 0);
-      if (full !== undefined) {
-        claims.drop(uploadId);
-        return full;
+        return failure;
       }
       rows.add(upload, caller.key.id, expiresAt);
       files.setExpiry(uploadId, fileExpiresAt);
+      if (isProvisional) files.provisional.add(uploadId, caller.key.id);
       claims.keep(claim, uploadId);
       return taken;
     });
@@ -101,8 +108,9 @@ export class ResumableUploads extends RpcTarget {
    * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
+    if (!takeOver) return this.#findToManage(hash, uploadId);
     const before = this.#find(hash, uploadId);
-    if (!before.ok || !takeOver) return before;
+    if (!before.ok) return before;
     await this.#running.idle(uploadId, endingMs);
     const found = this.#find(hash, uploadId);
     if (!found.ok) return found;
@@ -111,12 +119,13 @@ export class ResumableUploads extends RpcTarget {
     return failure ?? found;
   }
 
-  /** The uploads of the caller's key. */
+  /** The uploads of the caller's key; with `keys`, those of the account. */
   async list(hash: string): Promise<Result<{ uploads: UploadRecord[] }>> {
-    const caller = this.#o.authorize(hash);
+    const caller = this.#o.authorize(hash, undefined);
     if (!caller.ok) return caller;
-    const now = this.#o.now();
-    return { ok: true, uploads: this.#o.rows.list(caller.key.id).filter((upload) => upload.expiresAt > now) };
+    const { id, scopes } = caller.key;
+    const uploads = this.#o.rows.list(scopes.includes('keys') ? undefined : id);
+    return { ok: true, uploads: uploads.filter(({ expiresAt }) => expiresAt > this.#o.now()) };
   }
 
   /**
@@ -136,10 +145,12 @@ export class ResumableUploads extends RpcTarget {
       return err('invalid_request', `Upload-Length is ${length}, and was ${upload.length} before`);
     if (length !== undefined && length < offset)
       return err('invalid_request', `Upload-Length is ${length}, and ${offset} bytes have arrived already`);
-    const full = length === undefined ? undefined : exceedsRoom(files.room(upload.apiKey), length);
-    if (full !== undefined) return full;
     if (upload.state === 'open') {
-      if (length !== undefined && upload.length === null) rows.setLength(uploadId, length);
+      if (length !== undefined && upload.length === null) {
+        const full = exceedsRoom(files.room(upload.apiKey, uploadId), storedBytes(upload.mode, length));
+        if (full !== undefined) return full;
+        rows.setLength(uploadId, length);
+      }
       rows.setLease(uploadId, lease);
       this.#running.begin(uploadId, lease);
     }
@@ -164,7 +175,7 @@ export class ResumableUploads extends RpcTarget {
   /** Writes the row of a part, then the reference, before the part is pinned. */
   async intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
     const { rows, parts, storage, authorize, refer, alarmBy, flushSoon, now } = this.#o;
-    const caller = authorize(hash);
+    const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
     if (!rows.isHeld(part.uploadId, lease)) return takenOver();
     // Until it is committed, and long enough for a pin that is on its way.
@@ -189,9 +200,11 @@ export class ResumableUploads extends RpcTarget {
     { partId, ending, ...progress }: Commit,
   ): Promise<Result<{ expiresAt: number }>> {
     const { rows, parts, files, storage, authorize, alarmBy, erased, now } = this.#o;
-    const caller = authorize(hash);
+    const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
-    const full = exceedsRoom(files.room(caller.key.id), progress.offset);
+    const hasRoom = rows.find(uploadId)?.length !== null;
+    const room = hasRoom ? files.roomOfReserved(caller.key.id) : files.room(caller.key.id, uploadId);
+    const full = exceedsRoom(room, progress.offset);
     if (full !== undefined) {
       if (rows.isHeld(uploadId, lease)) await this.#fail(uploadId, full.code);
       return full;
@@ -228,7 +241,7 @@ export class ResumableUploads extends RpcTarget {
 
   /** Ends an upload and releases its parts. A file that was stored stays. */
   async remove(hash: string, uploadId: string): Promise<Result> {
-    const found = this.#find(hash, uploadId);
+    const found = this.#findToManage(hash, uploadId);
     if (!found.ok) return found;
     const { rows, storage, finisher, flushSoon, erased } = this.#o;
     storage.transactionSync(() => {
@@ -291,13 +304,35 @@ export class ResumableUploads extends RpcTarget {
     await erased();
   }
 
+  /** An upload of the caller's key. */
   #find(hash: string, uploadId: string): Result<{ upload: UploadRecord; spki: Uint8Array }> {
-    const caller = this.#o.authorize(hash);
-    if (!caller.ok) return caller;
-    const upload = this.#o.rows.find(uploadId);
-    const exists = upload !== undefined && upload.apiKey === caller.key.id && upload.expiresAt > this.#o.now();
-    return exists ? { ok: true, upload, spki: caller.account.spki } : err('not_found');
+    const caller = this.#o.authorize(hash, 'write');
+    return caller.ok ? this.#findOf(caller, uploadId, false) : caller;
   }
+
+  /** The same, or with `keys` any upload of the account. */
+  #findToManage(hash: string, uploadId: string): Result<{ upload: UploadRecord }> {
+    const caller = this.#o.authorize(hash, undefined);
+    return caller.ok ? this.#findOf(caller, uploadId, caller.key.scopes.includes('keys')) : caller;
+  }
+
+  #findOf(
+    { key, account }: Caller,
+    uploadId: string,
+    ofAnyKey: boolean,
+  ): Result<{ upload: UploadRecord; spki: Uint8Array }> {
+    const upload = this.#o.rows.find(uploadId);
+    const exists = upload !== undefined && (ofAnyKey || upload.apiKey === key.id) && upload.expiresAt > this.#o.now();
+    return exists ? { ok: true, upload, spki: account.spki } : err('not_found');
+  }
+}
+
+function tooMany({ all, own }: { all: number; own: number }): Failure | undefined {
+  if (own >= maxUnfinished.key)
+    return err('too_many_uploads', `an API key may have ${maxUnfinished.key} unfinished uploads`);
+  if (all >= maxUnfinished.account)
+    return err('too_many_uploads', `an account may have ${maxUnfinished.account} unfinished uploads`);
+  return undefined;
 }
 
 /** Why an upload cannot go on any more. */

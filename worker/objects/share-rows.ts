@@ -74,10 +74,15 @@ export class ShareRows {
     return rows.toArray().length > 0;
   }
 
-  /** How many shares have not expired. */
-  countUnexpired(nowMs: number): number {
-    return this.#sql.exec<{ count: number }>('SELECT count(*) AS count FROM share WHERE expires_at > ?', nowMs).one()
-      .count;
+  /** How many shares have not expired: of the account, and of an API key. */
+  countUnexpired(nowMs: number, apiKey: string): { all: number; own: number } {
+    return this.#sql
+      .exec<{ all: number; own: number }>(
+        'SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM share WHERE expires_at > ?',
+        apiKey,
+        nowMs,
+      )
+      .one();
   }
 
   /** Active shares before the cursor `before`, newest first. */

@@ -36,6 +36,8 @@ import { addColumns, type Column } from './columns.ts';
  *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
  *   has been entered in the operator's list.
  * - `denied_file`: files whose CID is on the denylist.
+ * - `provisional_file`: files that are removed at `due` unless another upload of their key names them; `latest` is how far requests of the
+ *   key postpone that.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
  *   object reports, is its name there.
@@ -109,6 +111,10 @@ const additions = `
   CREATE TABLE IF NOT EXISTS account_setting (
     one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
     origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
+  CREATE TABLE IF NOT EXISTS provisional_file (
+    file_id TEXT PRIMARY KEY, api_key TEXT NOT NULL, due INTEGER, latest INTEGER) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS provisional_file_due ON provisional_file (due);
+  CREATE INDEX IF NOT EXISTS provisional_file_key ON provisional_file (api_key);
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS event (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,

@@ -163,7 +163,7 @@ export class UploadFinisher {
     const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
-      const failure = files.lacksRoom(uploadId);
+      const failure = files.lacksRoom(uploadId, true);
       if (failure !== undefined) throw toError(failure);
       // There is no file to be any more where the upload was removed in the meantime.
       if (!files.markReady(uploadId)) return;

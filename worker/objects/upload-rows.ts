@@ -121,23 +121,26 @@ export class UploadRows {
     return row && recordOf(row);
   }
 
-  /** The uploads of an API key, newest first: those that are not finished, then the others. */
-  list(apiKey: string): UploadRecord[] {
+  /** The uploads of an API key, or of all without `apiKey`, newest first: those that are not finished, then the others. */
+  list(apiKey: string | undefined): UploadRecord[] {
     return this.#sql
       .exec<UploadRow>(
-        `SELECT * FROM upload WHERE api_key = ? ORDER BY state IN ('open', 'finishing') DESC, seq DESC LIMIT ?`,
-        apiKey,
+        `SELECT * FROM upload WHERE ?1 IS NULL OR api_key = ?1 ORDER BY state IN ('open', 'finishing') DESC, seq DESC LIMIT ?2`,
+        apiKey ?? null,
         listRows,
       )
       .toArray()
       .map((row) => recordOf(row));
   }
 
-  /** How many uploads are not finished. */
-  countUnfinished(): number {
+  /** How many uploads are not finished: of the account, and of an API key. */
+  countUnfinished(apiKey: string): { all: number; own: number } {
     return this.#sql
-      .exec<{ count: number }>(`SELECT count(*) AS count FROM upload WHERE state IN ('open', 'finishing')`)
-      .one().count;
+      .exec<{ all: number; own: number }>(
+        `SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE state IN ('open', 'finishing')`,
+        apiKey,
+      )
+      .one();
   }
 
   /** Hands an upload to a request, or to none. What an earlier one still commits is refused. */

@@ -105,15 +105,20 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
-  const { canSign, account, usage, settings, key, sealed } = await unwrap(principal.account.about(principal.key.hash));
+  const about = await unwrap(principal.account.about(principal.key.hash));
+  const { canSign, account, usage, settings, key, sealed, room } = about;
   if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
+  const left = {
+    ...(room.files === undefined ? {} : { files: room.files }),
+    ...(room.bytes === undefined ? {} : { bytes: room.bytes }),
+  };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
     account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
     ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
     ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
-    key: { ...keyView(account.id, key), ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+    key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

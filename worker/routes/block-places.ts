@@ -20,8 +20,8 @@ export async function placeOf(c: Ctx, cid: string): Promise<Place | undefined> {
   const pin = await pinOf(env, cid);
   const { services, gone } = await unwrap(pin.services(cid));
   if (services.length > 0) return { root: cid, homes: configuredHomes(c, cid, services) };
-  if (gone) throw new SealpinError('gone');
-  let refusal: SealpinError | undefined;
+  // What was a part of an upload, and is released, may be below the root of the file that it has become.
+  let refusal = gone ? new SealpinError('gone') : undefined;
   for (const root of (await unwrap(env.PIN.getByName(await blockShardName(cid)).rootsOf(cid))).roots) {
     try {
       const found = await unwrap((await pinOf(env, root)).services(root));

@@ -14,7 +14,9 @@ type Common = Pick<Route, 'headers' | 'responseHeaders' | 'codes'>;
 
 /** @param store of an upload in encrypted mode, @param read of a download of bytes */
 export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'responses'>; read: Common }): Route[] {
-  const sent = Object.entries(store.headers ?? {}).filter(([name]) => name !== 'Idempotency-Key');
+  const sent = Object.entries(store.headers ?? {}).filter(
+    ([name]) => !['Idempotency-Key', 'If-None-Match'].includes(name),
+  );
   const unread: readonly Code[] = ['not_acceptable', 'decrypt_failed'];
   return [
     {

@@ -97,7 +97,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
       'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
       'Idempotency-Key': 'the same key: the same file',
-      ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name' } : {}),
+      ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name; needs a key with `read`' } : {}),
     },
     body: {
       [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload,
@@ -126,7 +126,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       'idempotency_running',
       'idempotency_mismatch',
       'digest_mismatch',
-      ...(mode === 'plain' ? (['cid_mismatch', 'precondition_failed'] as const) : []),
+      ...(mode === 'plain' ? (['cid_mismatch', 'precondition_failed', 'not_found'] as const) : []),
       ...pinning,
     ],
     handler: upload(mode),

@@ -41,8 +41,10 @@ type Announced = {
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
-  /** Whether the file is stored only as the only one with its name. */
+  /** Whether the file is stored only as the only one with its name, for a while unless another one names it, and which files it names. */
   isOnly: boolean;
+  isProvisional: boolean;
+  names: readonly string[];
   /** When the file is deleted, in ms. */
   expiresAt: number | null;
   digests: Digests;
@@ -88,11 +90,12 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
   try {
     const announced = parseAnnounced(c, mode);
+    if (announced.isOnly) checkSeesNames(principal, key);
     if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about, digest } = await inPlace(() => {
+    const { record, about, digest } = await inPlace(key.id, () => {
       const counted = announced.car ? undefined : room;
       body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
       return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
@@ -211,7 +214,8 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { account, key } = caller;
   const { requestId } = c.var;
   const service = firstServiceOf(c.env, requestId);
-  const terms = { claim, isOnly: announced.isOnly, requestId };
+  const { isOnly, isProvisional, names } = announced;
+  const terms = { claim, isOnly, isProvisional, names, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
   const encrypted =
     mode === 'encrypted'
@@ -230,11 +234,11 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size();
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
-    if (announced.isOnly && about.filename === null) throw nameless();
+    if (isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
     await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId, requestId), signal, requestId });
-    await unwrap(account.commit(fileId, terms));
+    await unwrap(account.commit(fileId, keyIdOf(key.hash), terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
       about,
@@ -314,7 +318,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
-  const { cid, expiresAt } = parseQuery(c, UploadQuery);
+  const { cid, expiresAt, provisional = false, names = [] } = parseQuery(c, UploadQuery);
   return {
     json,
     car,
@@ -322,6 +326,8 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
     isOnly: parseIsOnly(c, mode, json || filename !== undefined),
+    isProvisional: provisional,
+    names,
     expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
     digests: parseDigests(c.req.header('Content-Digest')),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
@@ -339,6 +345,14 @@ function parseIsOnly(c: Ctx, mode: Mode, hasName: boolean): boolean {
     });
   if (!hasName) throw nameless();
   return true;
+}
+
+/** Whether there is a file with a name is for keys that may read names, and not for who has a signed URL. */
+function checkSeesNames(principal: Principal | undefined, key: KeyRecord): void {
+  if (principal === undefined)
+    throw new SealpinError('invalid_request', 'If-None-Match does not work with a signed URL');
+  if (!key.scopes.includes('read'))
+    throw new SealpinError('insufficient_scope', 'If-None-Match: * tells names: it needs a key with the scope read');
 }
 
 function nameless(): SealpinError {

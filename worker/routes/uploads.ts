@@ -73,7 +73,7 @@ export function createUpload(mode: NewFile['mode']) {
           sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
           tail: payload?.state.tail ?? new Uint8Array(0),
         },
-        announced.expiresAt,
+        announced,
         claim,
       ),
     );
@@ -122,7 +122,7 @@ export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
   return c.json(uploadView(upload), 200);
 }
 
-/** The uploads of the caller's key, newest first: those that are not finished, then the others. */
+/** The uploads of the caller's key, or with `keys` those of the account, newest first: those that are not finished, then the others. */
 export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
   const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
   const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload as UploadRecord)) };
@@ -158,9 +158,20 @@ function progressHeaders(uploadId: string, { state, offset, expiresAt, cid }: Co
   };
 }
 
-function uploadView({ uploadId, mode, offset, length, state, code, expiresAt, cid }: UploadRecord): ResumableUpload {
+function uploadView({
+  uploadId,
+  apiKey,
+  mode,
+  offset,
+  length,
+  state,
+  code,
+  expiresAt,
+  cid,
+}: UploadRecord): ResumableUpload {
   return {
     uploadId,
+    createdBy: apiKey,
     mode,
     offset,
     length,
@@ -172,15 +183,18 @@ function uploadView({ uploadId, mode, offset, length, state, code, expiresAt, ci
 }
 
 /** @throws invalid_filename, invalid_request, invalid_cid */
-function checkMetadata(mode: NewFile['mode'], text: string): Pick<Metadata, 'cid'> & { expiresAt: number | null } {
-  const { filename, cid, expiresAt } = parseMetadata(text);
+function checkMetadata(
+  mode: NewFile['mode'],
+  text: string,
+): Pick<Metadata, 'cid' | 'isProvisional'> & { expiresAt: number | null } {
+  const { filename, cid, expiresAt, isProvisional } = parseMetadata(text);
   if (mode === 'encrypted' && filename === null)
     throw new SealpinError('invalid_filename', 'the file has no name', {
       hint: 'send it as filename in Upload-Metadata, in base64',
     });
   if (mode === 'encrypted' && cid !== null)
     throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
-  return { cid, expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()) };
+  return { cid, isProvisional, expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()) };
 }
 
 /** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */

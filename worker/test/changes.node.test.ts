@@ -9,7 +9,7 @@ import {
   unsealPrivateKey,
 } from '../../shared/crypto/index.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from './client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from './client.ts';
 import { newOwner, type Owner } from './stored-state.ts';
 import { modesInForm } from './uploads/tus.ts';
 
@@ -198,6 +198,24 @@ describe('a name that no other file may have', () => {
     expect((await send('one')).status).toBe(201);
     const { files } = await jsonOf<FileList>(owner.call('/v1/storage?mode=plain&name=one'));
     expect(files).toHaveLength(1);
+  });
+
+  it('tells no name to who may not read names: a key without read, and who has a signed URL', async () => {
+    await jsonOf(send('divorce-papers.pdf'), 201);
+    const made = owner.call.json('/v1/keys', { label: 'x', scopes: ['write', 'delete', 'share', 'keys'] });
+    const { apiKey } = await jsonOf<{ apiKey: string }>(made, 201);
+    const blind = client(service.url, apiKey);
+    const path = await signedPath(owner.call.apiKey, { method: 'POST', mode: 'plain', jti: 'probe' });
+    for (const name of ['divorce-papers.pdf', 'another.pdf']) {
+      const headers = {
+        'If-None-Match': '*',
+        'Content-Disposition': `attachment; filename="${name}"`,
+        'Content-Type': 'text/plain',
+      };
+      const ask = (call: Client, at: string): Promise<Response> => call(at, { method: 'POST', headers, body: 'x' });
+      expect(await problemOf(ask(blind, '/v1/storage/plain'))).toEqual([403, 'insufficient_scope']);
+      expect(await problemOf(ask(blind, path))).toEqual([400, 'invalid_request']);
+    }
   });
 
   it('goes to one of those that ask for it at once', async () => {

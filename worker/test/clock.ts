@@ -92,6 +92,11 @@ export class Account extends RealAccount {
     this.ctx.storage.sql.exec('UPDATE account SET files = files + ?1, bytes = bytes + ?1', count);
   }
 
+  /** Changes rows to what another version has left. */
+  change(statement: string): void {
+    this.ctx.storage.sql.exec(statement);
+  }
+
   /** Makes claims last that long. */
   lease(ms: number): void {
     this.leaseMs = ms;
@@ -131,7 +136,8 @@ export class Account extends RealAccount {
       | 'share'
       | 'event'
       | 'signed_use'
-      | 'key_usage',
+      | 'key_usage'
+      | 'provisional_file',
   ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

@@ -137,6 +137,24 @@ describe('S77: requests', () => {
     return Number.POSITIVE_INFINITY;
   }
 
+  it('that a key uses up which can only store leave the other keys of its account theirs', () =>
+    inOneMinute(async () => {
+      const service = await startService({ ratelimits: limits });
+      try {
+        const owner = client(service.url, (await service.account()).apiKey);
+        const keyWith = async (scopes: string[]): Promise<Client> => {
+          const { apiKey } = await jsonOf<{ apiKey: string }>(owner.json('/v1/keys', { label: 'x', scopes }), 201);
+          return client(service.url, apiKey);
+        };
+        const [guest, other] = [await keyWith(['write']), await keyWith(['write'])];
+        expect(await until429(() => guest('/v1/account'))).toBe(5);
+        expect((await other('/v1/account')).status).toBe(429);
+        expect((await owner('/v1/account')).status).toBe(200);
+      } finally {
+        await service.close();
+      }
+    }));
+
   it('are counted by account, and by address without a known key', () =>
     inOneMinute(async () => {
       const service = await startService({ ratelimits: limits });

@@ -15,6 +15,7 @@ const earlier = `
   ALTER TABLE file_detail DROP COLUMN changed_at;
   ALTER TABLE file_detail DROP COLUMN description;
   DROP TABLE key_usage;
+  DROP TABLE provisional_file;
 `;
 
 it('an account gets the columns and tables that its own lack', async () => {

@@ -1,5 +1,6 @@
 /** One request that goes on with an upload, in a process that knows nothing of those before it. */
 import {
+  keyIdOf,
   recipientFromSpki,
   resumePayload,
   uploadSeal,
@@ -53,7 +54,7 @@ export function continueUpload(
   caller: Principal,
   o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
 ): Promise<Continued> {
-  return inPlace(async () => {
+  return inPlace(keyIdOf(caller.key.hash), async () => {
     const { uploadId, lease, offset, length, requestId } = o;
     const { hash } = caller.key;
     const { uploads } = caller.account;

@@ -8,6 +8,8 @@ import { SealpinError } from '../../shared/errors.ts';
 const leavesAtOnce = 4;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
+/** How many of these one API key has at most, so that its slow clients leave places to others. */
+const uploadsOfKey = 32;
 /** How long an upload waits for its place, in ms, and when a client may try again. */
 const placeWaitMs = 10_000;
 const placeRetrySeconds = 10;
@@ -20,18 +22,21 @@ const lookMs = 5_000;
 /** A turn that a request holds until it ends it. */
 export type Turn = { end(): void };
 
-type Held = { renewedAt: number };
+type Held = { renewedAt: number; readonly by: string | undefined };
+type Waiting = { readonly by: string | undefined; grant(held: Held): void };
 
 /** A number of turns, handed out in the order in which they were asked for. */
 export class Turns {
   readonly #count: number;
+  readonly #share: number;
   readonly #now: () => number;
   readonly #held = new Set<Held>();
-  readonly #waiting = new Set<(held: Held) => void>();
+  readonly #waiting = new Set<Waiting>();
 
-  /** @param count how many there are */
-  constructor(count: number, now: () => number = Date.now) {
+  /** @param count how many there are @param share how many of them one holder has at most */
+  constructor(count: number, share: number = count, now: () => number = Date.now) {
     this.#count = count;
+    this.#share = share;
     this.#now = now;
   }
 
@@ -47,11 +52,11 @@ export class Turns {
 
   /**
    * Waits for a turn.
-   * @param waitMs the longest wait
+   * @param waitMs the longest wait @param by who takes it; others pass by who waits for a turn of their own
    * @throws overloaded when there was none in time
    */
-  async take(waitMs = Number.POSITIVE_INFINITY): Promise<Turn> {
-    const held = await this.#wait(waitMs);
+  async take(waitMs = Number.POSITIVE_INFINITY, by?: string): Promise<Turn> {
+    const held = await this.#wait(waitMs, by);
     const renewing = setInterval(() => (held.renewedAt = this.#now()), lookMs);
     return {
       end: () => {
@@ -62,16 +67,17 @@ export class Turns {
     };
   }
 
-  async #wait(waitMs: number): Promise<Held> {
+  async #wait(waitMs: number, by: string | undefined): Promise<Held> {
     const { promise, resolve, reject } = Promise.withResolvers<Held>();
-    this.#waiting.add(resolve);
+    const waiting: Waiting = { by, grant: resolve };
+    this.#waiting.add(waiting);
     this.#grant();
     const startedAt = this.#now();
     // Also a sign to the runtime that the request waits for something: it ends those that have nothing under way.
     const looking = setInterval(
       () => {
         this.#grant();
-        if (this.#now() - startedAt < waitMs || !this.#waiting.delete(resolve)) return;
+        if (this.#now() - startedAt < waitMs || !this.#waiting.delete(waiting)) return;
         const detail = 'too many uploads run at the moment';
         reject(new SealpinError('overloaded', detail, { retryAfterSeconds: placeRetrySeconds }));
       },
@@ -88,28 +94,30 @@ export class Turns {
   #grant(): void {
     const now = this.#now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
-    for (const resolve of this.#waiting) {
+    for (const waiting of this.#waiting) {
       if (this.#held.size >= this.#count) return;
-      const held = { renewedAt: now };
+      const { by } = waiting;
+      if (by !== undefined && [...this.#held].filter((each) => each.by === by).length >= this.#share) continue;
+      const held = { renewedAt: now, by };
       this.#held.add(held);
-      this.#waiting.delete(resolve);
-      resolve(held);
+      this.#waiting.delete(waiting);
+      waiting.grant(held);
     }
   }
 }
 
 /** The uploads of this isolate. */
-const places = new Turns(uploadsAtOnce);
+const places = new Turns(uploadsAtOnce, uploadsOfKey);
 
 /** The turns of leaves. An upload gives its turn up while it waits for a client that is slow. */
 export const leafTurns = new Turns(leavesAtOnce);
 
 /**
- * Serves an upload when there is room for it.
+ * Serves an upload when there is room for it. @param by the ID of its API key
  * @throws overloaded when there is none within 10 s
  */
-export async function inPlace<T>(upload: () => Promise<T>): Promise<T> {
-  const place = await places.take(placeWaitMs);
+export async function inPlace<T>(by: string, upload: () => Promise<T>): Promise<T> {
+  const place = await places.take(placeWaitMs, by);
   try {
     return await upload();
   } finally {

@@ -22,6 +22,8 @@ export type Metadata = {
   cid: string | null;
   /** When the file is deleted, as it was sent. */
   expiresAt: string | null;
+  /** Whether it is removed after a while, unless another upload names it. */
+  isProvisional: boolean;
 };
 
 /**
@@ -66,7 +68,7 @@ export function checkFileBytes(length: number, maxBytes: number): number {
 }
 
 /**
- * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `expiresAt`. Other keys are allowed, and ignored.
+ * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `expiresAt`, `provisional`. Other keys are allowed, and ignored.
  * @param text the value of the header; empty without it
  * @throws invalid_request, invalid_filename, invalid_cid
  */
@@ -93,6 +95,7 @@ export function parseMetadata(text: string): Metadata {
     contentType: contentType === undefined || contentType === '' ? null : contentType,
     cid: cid === undefined ? null : parseCid(cid).text,
     expiresAt: values.get('expiresAt') ?? null,
+    isProvisional: values.get('provisional') === 'true',
   };
 }
 

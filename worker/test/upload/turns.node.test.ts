@@ -47,6 +47,24 @@ describe('turns', () => {
     expect([turns.isFree(), turns.taken]).toEqual([true, 0]);
   });
 
+  it('of one holder are at most its share, and others pass it by', async () => {
+    const turns = new Turns(4, 2);
+    const mine = [await turns.take(1000, 'a'), await turns.take(1000, 'a')];
+    const refused = expect(turns.take(1000, 'a')).rejects.toMatchObject({ code: 'overloaded' });
+    const others = [await turns.take(1000, 'b'), await turns.take(1000, 'c')];
+    const next = turns.take(9000, 'a');
+    await vi.advanceTimersByTimeAsync(1000);
+    await refused;
+    others[0]!.end();
+    const third = await turns.take(1000, 'd');
+    third.end();
+    mine[0]!.end();
+    (await next).end();
+    mine[1]!.end();
+    others[1]!.end();
+    expect([turns.taken, vi.getTimerCount()]).toEqual([0, 0]);
+  });
+
   it('that end twice count once', async () => {
     const turns = new Turns(1);
     const first = await turns.take();
@@ -93,40 +111,50 @@ describe('turns', () => {
   });
 });
 
-it.runIf(long)('an upload beyond 64 at once waits for a place, and is refused after 10 s', async () => {
-  const service = await startService();
-  const sockets: Socket[] = [];
-  try {
-    const { apiKey } = await service.account();
-    const { host, hostname, port } = new URL(service.url);
-    // The guard of `sealpin start` refuses any other host.
-    const head = `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${apiKey}\r\nContent-Length: 2\r\n\r\n`;
-    const begin = async (): Promise<Socket> => {
-      const socket = connect(Number(port), hostname);
-      await new Promise((resolve) => socket.once('connect', resolve));
-      socket.write(`${head}a`);
-      sockets.push(socket);
-      return socket;
-    };
-    const answerOf = (socket: Socket): Promise<string> =>
-      new Promise((resolve) => socket.once('data', (data) => resolve(data.toString())));
-    for (let count = 0; count < 64; count += 1) await begin();
-    const owner = client(service.url, apiKey);
-    let response: Response;
-    // The 64 may still be on their way.
-    do response = await owner('/v1/storage/plain', { method: 'POST', body: 'ab' });
-    while (response.status === 201);
-    expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
-    expect(await problemOf(response)).toEqual([503, 'overloaded']);
-    expect((await owner('/v1/storage')).status).toBe(200);
+it.runIf(long)(
+  'an upload beyond 64 at once, or 32 of a key, waits for a place, and is refused after 10 s',
+  async () => {
+    const service = await startService();
+    const sockets: Socket[] = [];
+    try {
+      const [apiKey, otherKey] = [(await service.account()).apiKey, (await service.account()).apiKey];
+      const { host, hostname, port } = new URL(service.url);
+      // The guard of `sealpin start` refuses any other host.
+      const headOf = (key: string) =>
+        `POST /v1/storage/plain HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\nContent-Length: 2\r\n\r\n`;
+      const begin = async (key: string): Promise<Socket> => {
+        const socket = connect(Number(port), hostname);
+        await new Promise((resolve) => socket.once('connect', resolve));
+        socket.write(`${headOf(key)}a`);
+        sockets.push(socket);
+        return socket;
+      };
+      const answerOf = (socket: Socket): Promise<string> =>
+        new Promise((resolve) => socket.once('data', (data) => resolve(data.toString())));
+      const owner = client(service.url, apiKey);
+      const refused = async (): Promise<void> => {
+        let response: Response;
+        // Those before may still be on their way.
+        do response = await owner('/v1/storage/plain', { method: 'POST', body: 'ab' });
+        while (response.status === 201);
+        expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+        expect(await problemOf(response)).toEqual([503, 'overloaded']);
+      };
+      for (let count = 0; count < 32; count += 1) await begin(apiKey);
+      await refused();
+      await jsonOf(client(service.url, otherKey)('/v1/storage/plain', { method: 'POST', body: 'ab' }), 201);
+      for (let count = 0; count < 32; count += 1) await begin(otherKey);
+      await refused();
+      expect((await owner('/v1/storage')).status).toBe(200);
 
-    const waiting = jsonOf(owner('/v1/storage/plain', { method: 'POST', body: 'cd' }), 201);
-    const done = answerOf(sockets[0]!);
-    sockets[0]!.write('b');
-    expect(await done).toMatch(/^HTTP\/1.1 201 /);
-    await waiting;
-  } finally {
-    for (const socket of sockets) socket.destroy();
-    await service.close();
-  }
-});
+      const waiting = jsonOf(owner('/v1/storage/plain', { method: 'POST', body: 'cd' }), 201);
+      const done = answerOf(sockets[0]!);
+      sockets[0]!.write('b');
+      expect(await done).toMatch(/^HTTP\/1.1 201 /);
+      await waiting;
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await service.close();
+    }
+  },
+);

@@ -1,5 +1,5 @@
 /** tus 1.0.0, request by request: the statuses, the headers, and who may. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -24,9 +24,12 @@ beforeAll(async () => {
   service = await startService({
     vars: { MAX_UPLOAD_BYTES: '3000000', MAX_FILE_BYTES: '9000000', CORS_ORIGINS: 'https://page.example' },
   });
-  call = client(service.url, (await service.account()).apiKey);
 });
 afterAll(() => service.close());
+beforeEach(async () => {
+  // A key has ten unfinished uploads at most.
+  call = client(service.url, (await service.account()).apiKey);
+});
 
 const chunk = { 'Content-Type': 'application/offset+octet-stream' };
 const begin = (headers: Record<string, string>, mode = 'plain'): Promise<Response> =>
@@ -277,13 +280,14 @@ it('GET tells the state of an upload, and of all uploads of the key', async () =
   expect(uploads.map(({ uploadId }) => uploadId)).toEqual([open.id, done.id]);
 });
 
-it('only the key that began an upload sees it', async () => {
+it('only the key that began an upload goes on with it, and only one with keys sees it besides', async () => {
   const { path } = await create(call, 'plain', 4);
   await patch(call, path, 0, random(2));
   const { apiKey } = await jsonOf<NewApiKeyResponse>(
-    call.json('/v1/keys', { label: 'x', scopes: ['read', 'write', 'delete', 'keys'] }),
+    call.json('/v1/keys', { label: 'x', scopes: ['read', 'write', 'delete', 'share'] }),
     201,
   );
+  const keeper = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['keys', 'write'] }), 201);
   const reader = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['read'] }), 201);
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const other of [client(service.url, apiKey), stranger]) {
@@ -293,6 +297,10 @@ it('only the key that began an upload sees it', async () => {
     expect(await problemOf(other(path, { method: 'DELETE', headers: version }))).toEqual([404, 'not_found']);
     expect((await jsonOf<ResumableUploadList>(other('/v1/uploads'))).uploads).toEqual([]);
   }
+  const seeing = client(service.url, keeper.apiKey);
+  expect((await head(seeing, path)).status).toBe(404);
+  expect(await problemOf(patch(seeing, path, 2, random(2)))).toEqual([404, 'not_found']);
+  expect(await stateOf(seeing, path)).toMatchObject({ offset: 2, state: 'open' });
   expect((await head(client(service.url, reader.apiKey), path)).status).toBe(403);
   expect((await head(client(service.url, 'x'), path)).status).toBe(401);
   expect(await offsetOf(call, path)).toBe(2);

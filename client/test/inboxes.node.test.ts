@@ -1,0 +1,261 @@
+/** Inboxes, against the service: who can open what comes, what they take, and what is left of a delivery that fails. */
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { AccountDetails, NewAccountResponse } from '../../shared/api.ts';
+import { detachedPayloadBytes, parseRecipients } from '../../shared/crypto/index.ts';
+import { parseLink, sealedParcelType, sealParcelTo } from '../../shared/link/index.ts';
+import { equal } from '../../testkit/assertions.ts';
+import { sharedService, type Service } from '../../testkit/service.ts';
+import { accountObject } from '../../worker/test/stored-state.ts';
+import type { Fetch } from '../service-http.ts';
+import { connect, generateKeys, handOver, receive, type Connection } from '../index.ts';
+import { pattern } from './bytes.ts';
+
+const dayMs = 86_400_000;
+let service: Service;
+let account: NewAccountResponse;
+let connection: Connection;
+let owner: Awaited<ReturnType<typeof generateKeys>>;
+beforeAll(async () => {
+  service = await sharedService();
+  owner = await generateKeys();
+});
+beforeEach(async () => {
+  account = await service.account();
+  connection = connect({ service: service.url, apiKey: account.apiKey });
+});
+
+type Made = Parameters<Connection['inbox']['create']>[0];
+const create = (o: Partial<Made> = {}) => connection.inbox.create({ label: 'inbox', recipient: owner.recipient, ...o });
+
+/** A connection with a key of the account that has these scopes. */
+async function keyWith(scopes: string[], o: { limits?: Made['limits']; expiresAt?: string } = {}): Promise<Connection> {
+  const response = await fetch(`${service.url}/v1/keys`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ label: 'test', scopes, ...o }),
+  });
+  return connect({ service: service.url, apiKey: ((await response.json()) as { apiKey: string }).apiKey });
+}
+
+function partsOf(link: string) {
+  const parsed = parseLink(link).link;
+  if (parsed.kind !== 'inbox') throw new Error('not the link of an inbox');
+  return parsed;
+}
+
+/** A service whose answers about the account a test changes. */
+function changing(change: (about: AccountDetails) => unknown): Fetch {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    if (url.pathname !== '/v1/account') return response;
+    return Response.json(change((await response.json()) as AccountDetails));
+  };
+}
+
+const stored = async (): Promise<number> => (await connection.list()).files.length;
+
+test('takes files from anybody with its link, and only the recipient opens them', async () => {
+  const { link, key, recipient } = await create({
+    label: 'tax office',
+    expiresAt: new Date(Date.now() + dayMs),
+    limits: { files: 10, bytes: 10_000_000 },
+  });
+  expect(key).toMatchObject({ label: 'tax office', scopes: ['write'], limits: { files: 10, bytes: 10_000_000 } });
+  const parsed = partsOf(link);
+  expect(parsed).toMatchObject({ service: `${service.url}/`, recipient });
+  const progress: number[] = [];
+  await handOver(
+    link,
+    [
+      { source: 'the receipts', name: 'receipts.txt', type: 'text/plain' },
+      { source: pattern(100_000), name: 'scan.tif' },
+    ],
+    { note: 'Of March', from: 'Ben', onProgress: (bytes) => progress.push(bytes) },
+  );
+  expect(progress).toHaveLength(2);
+  const [first, ...others] = (await connection.inbox.list()).deliveries;
+  expect(others).toEqual([]);
+  const { id } = first!;
+  await expect(connection.inbox.open(id)).rejects.toMatchObject({ code: 'decrypt_failed' });
+  const delivery = await connection.inbox.open(id, { keys: owner.privateKey });
+  expect(delivery).toMatchObject({ note: 'Of March', from: 'Ben' });
+  expect(delivery.files.map(({ name }) => name)).toEqual(['receipts.txt', 'scan.tif']);
+  expect(await (await delivery.files[0]!.open()).text()).toBe('the receipts');
+  equal(await (await delivery.files[1]!.open()).bytes(), pattern(100_000));
+
+  // Anyone with the link can neither list nor read.
+  const sender = connect({ service: service.url, apiKey: parsed.apiKey });
+  for (const other of [sender, await keyWith(['write', 'share'])])
+    await expect(other.inbox.open(id)).rejects.toMatchObject({ code: 'insufficient_scope' });
+  await expect(receive(link)).rejects.toMatchObject({ code: 'link_invalid' });
+
+  expect(await connection.inbox.close(key.id)).toMatchObject({ revoked: [key.id] });
+  await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
+  expect((await connection.inbox.open(id, { keys: owner.privateKey })).from).toBe('Ben');
+});
+
+describe('the recipient of an inbox', () => {
+  test('is the one that its maker names, whatever key the service answers with', async () => {
+    const { publicKey } = await generateKeys();
+    const lying = connect({
+      service: service.url,
+      apiKey: account.apiKey,
+      fetch: changing((about) => ({ ...about, account: { ...about.account, publicKey } })),
+    });
+    const { link, recipient } = await lying.inbox.create({ label: 'x', recipient: owner.recipient });
+    expect([recipient, partsOf(link).recipient]).toEqual([owner.recipient, owner.recipient]);
+  });
+
+  test('may be that of the account, for which no private key is needed', async () => {
+    const { publicKey } = account.account;
+    const [key] = parseRecipients(publicKey);
+    const { link } = await create({ recipient: key!.text! });
+    await handOver(link, { source: 'x', name: 'x' });
+    const { id } = (await connection.inbox.list()).deliveries[0]!;
+    expect((await connection.inbox.open(id)).files).toHaveLength(1);
+  });
+
+  test('has a key that a link can have', async () => {
+    const { recipient } = await generateKeys({ postQuantum: true });
+    for (const other of [recipient, 'age1tag1x', ''])
+      await expect(create({ recipient: other })).rejects.toMatchObject({ code: 'key_invalid' });
+    await expect(create({ recipient: undefined as unknown as string })).rejects.toThrow(TypeError);
+    expect(await stored()).toBe(0);
+  });
+});
+
+describe('an inbox for which nothing else is said', () => {
+  const defaults = { files: 200, bytes: 1024 ** 3 };
+
+  test('takes 200 files and 1 GiB, for 90 days', async () => {
+    const before = Date.now();
+    const { key } = await create();
+    expect(key.limits).toEqual(defaults);
+    const end = Date.parse(key.expiresAt!);
+    expect([end >= before + 90 * dayMs - 1000, end <= Date.now() + 90 * dayMs]).toEqual([true, true]);
+    const { limits } = (await create({ limits: { bytes: 2000, fileBytes: 1000 } })).key;
+    expect(limits).toEqual({ files: 200, bytes: 2000, fileBytes: 1000 });
+  });
+
+  test('takes no more, and no longer, than the key of its maker', async () => {
+    const expiresAt = new Date(Date.now() + 30 * dayMs).toISOString();
+    const maker = await keyWith(['write', 'keys'], { limits: { files: 50, fileBytes: 10 ** 6 }, expiresAt });
+    const { key } = await maker.inbox.create({ label: 'x', recipient: owner.recipient });
+    expect(key).toMatchObject({ expiresAt, limits: { ...defaults, files: 50, fileBytes: 10 ** 6 } });
+  });
+});
+
+describe('what an inbox has no room for', () => {
+  test.each([
+    ['files', { files: 3 }, 3, 'has room for 3 more files, and the delivery has 4'],
+    ['bytes', { bytes: 30_000 }, 2, 'more bytes'],
+    ['one file', { fileBytes: 10_000 }, 1, 'at most 10000 bytes'],
+    ['a list', { bytes: detachedPayloadBytes(20_000) }, 1, 'more bytes'],
+  ])('is refused before anything is stored: %s', async (_, limits, count, message) => {
+    const { link } = await create({ limits });
+    const files = Array.from({ length: count }, (__, index) => ({ source: pattern(20_000), name: `${index}` }));
+    const refused = handOver(link, files);
+    await expect(refused).rejects.toMatchObject({
+      code: 'quota_exceeded',
+      message: expect.stringContaining(message) as unknown,
+    });
+    expect(await stored()).toBe(0);
+  });
+
+  test('is told from what it has room for to the byte', async () => {
+    const { link, key } = await create({ limits: { files: 2, bytes: 60_000 } });
+    await handOver(link, { source: pattern(20_000), name: 'x' });
+    await connection.inbox.close(key.id);
+    const { files } = await connection.list();
+    const bytes = files.reduce((sum, { size }) => sum + size, 0);
+    const exact = await create({ limits: { files: 2, bytes } });
+    await handOver(exact.link, { source: pattern(20_000), name: 'x' });
+    const [newest] = (await connection.inbox.list()).deliveries;
+    expect((await connection.inbox.open(newest!.id, { keys: owner.privateKey })).files).toHaveLength(1);
+    await expect(handOver(exact.link, { source: '', name: 'x' })).rejects.toMatchObject({ code: 'quota_exceeded' });
+  });
+});
+
+describe('what was stored for a delivery', () => {
+  const rows = () => accountObject(service, account.account.id);
+  /** The service, of which the sender does not reach what takes the parcel. */
+  const withoutParcels: Fetch = async (url, init) => {
+    if (url.search.includes('names=')) throw new TypeError('the line breaks');
+    return fetch(url, init);
+  };
+  const files = [
+    { source: 'one', name: 'one' },
+    { source: pattern(17 * 2 ** 20), name: 'two', size: 17 * 2 ** 20 },
+  ];
+
+  test('is gone a day after the sender broke off, and the inbox has its room again', async () => {
+    const { link } = await create({ limits: { files: 4 } });
+    await expect(handOver(link, files, { fetch: withoutParcels })).rejects.toMatchObject({
+      code: 'service_unreachable',
+    });
+    expect(await stored()).toBe(2);
+    await expect(handOver(link, files)).rejects.toMatchObject({ code: 'quota_exceeded' });
+    await rows().ring(1.1 * dayMs);
+    expect(await stored()).toBe(0);
+    await handOver(link, files);
+    expect(await stored()).toBe(3);
+  });
+
+  test('stays once it was handed over, and is refused as a whole if some of it is gone before', async () => {
+    const { link } = await create();
+    await handOver(link, files[0]!);
+    await rows().ring(30 * dayMs);
+    const { deliveries } = await connection.inbox.list();
+    const { files: arrived } = await connection.inbox.open(deliveries[0]!.id, { keys: owner.privateKey });
+    expect(await (await arrived[0]!.open()).text()).toBe('one');
+    const late: Fetch = async (url, init) => {
+      if (url.search.includes('names='))
+        for (const { fileId } of (await connection.list()).files) await connection.delete(fileId);
+      return fetch(url, init);
+    };
+    const failure = { code: 'not_found', hint: expect.stringContaining('again') as unknown };
+    await expect(handOver(link, files[0]!, { fetch: late })).rejects.toMatchObject(failure);
+    expect((await connection.inbox.list()).deliveries).toEqual([]);
+  });
+
+  test('is stored as before where the service knows nothing of it', async () => {
+    const { link } = await create();
+    const older: Fetch = async (url, init) => {
+      if (/provisional|names/.test(url.search)) return Response.json({}, { status: 400 });
+      return changing(({ key: { left: _, ...key }, ...about }) => ({ ...about, key }))(url, init);
+    };
+    await handOver(link, files[0]!, { fetch: older });
+    await rows().ring(30 * dayMs);
+    const { deliveries } = await connection.inbox.list();
+    expect((await connection.inbox.open(deliveries[0]!.id, { keys: owner.privateKey })).files).toHaveLength(1);
+  });
+});
+
+describe('a delivery', () => {
+  test('is told from other files, also from a parcel under another media type, and from one that is too long', async () => {
+    const parcel = {
+      files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'x', type: 'a/b', size: 1 }],
+    };
+    const sealed = await sealParcelTo(parcel, { recipients: parseRecipients(owner.recipient) });
+    const put = (bytes: Uint8Array, type: string) => connection.put(bytes, { mode: 'plain', type });
+    const genuine = await put(sealed, sealedParcelType);
+    expect((await connection.inbox.open(genuine.fileId, { keys: owner.privateKey })).files).toHaveLength(1);
+    const others = [
+      await put(sealed, 'application/octet-stream'),
+      await put(sealed, `${sealedParcelType}x`),
+      await put(new Uint8Array(50_177), sealedParcelType),
+      await connection.put('x', { mode: 'plain' }),
+    ];
+    for (const { fileId } of others)
+      await expect(connection.inbox.open(fileId, { keys: owner.privateKey })).rejects.toMatchObject({
+        code: 'parcel_invalid',
+      });
+    const listed = (await connection.inbox.list()).deliveries.map(({ id }) => id);
+    expect(listed).toEqual([others[2]!.fileId, genuine.fileId]);
+  });
+
+  test('goes to the link of an inbox, and to no other', async () => {
+    const { link } = await connection.send({ source: 'x', name: 'x' });
+    await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'link_invalid' });
+  });
+});
