@@ -143,14 +143,20 @@ export async function checkPinning({
     pinning(configuration.vars, secretOf).map(async (service): Promise<Finding> => {
       try {
         const signal = AbortSignal.timeout(roundTripMs);
-        const { version } = await service.ping(signal);
-        if (!takesBlocks(service))
+        if (!takesBlocks(service)) {
+          await service.ping(signal);
           return {
             ok: true,
             what: `pinning service ${service.id}: responds; it fetches or gets whole files later, so none was tried`,
           };
+        }
+        const { version, peers } = await service.ping(signal);
         const cid = await roundTrip(service, signal);
-        return { ok: true, what: `pinning service ${service.id} (${version}): stored, read and removed ${cid}` };
+        const count = peers === undefined ? '' : `, ${peers.answering} of ${peers.listed} peers answer`;
+        return {
+          ok: true,
+          what: `pinning service ${service.id} (${version}${count}): stored, read and removed ${cid}`,
+        };
       } catch (error) {
         return {
           ok: false,

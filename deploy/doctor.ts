@@ -1,5 +1,6 @@
 /** `npm run doctor`: everything that can be checked about a deployment, without changing it. */
 import { existsSync, readFileSync } from 'node:fs';
+import { checkRemovedTypes } from './removed-types.ts';
 import { checkCloudflare, checkConfiguration, checkPinning, checkService, versions, type Subject } from './checks.ts';
 import { readConfiguration } from './configuration.ts';
 import { linesOf, type Finding } from './finding.ts';
@@ -28,7 +29,12 @@ export async function doctor(options: Options, { env, print }: Context): Promise
     },
   };
   const findings: Finding[] = [versions(), ...checkConfiguration(subject)];
-  for (const check of [checkCloudflare(subject), checkPinning(subject), checkService(subject)])
+  for (const check of [
+    checkCloudflare(subject),
+    checkPinning(subject),
+    checkRemovedTypes(subject),
+    checkService(subject),
+  ])
     findings.push(...(await check));
   for (const finding of findings) for (const line of linesOf(finding)) print(line);
   const wrong = findings.filter(({ ok }) => ok === false).length;

@@ -27,7 +27,7 @@ export const noKubo = 'Kubo is not installed: build it with .ci/kubo, or set SEA
 
 /** A running Kubo in a repository of its own. */
 export type RealKubo = {
-  /** Its API and its gateway. */
+  /** Its API and its gateway; empty where its configuration has none. */
   url: string;
   gateway: string;
   token: string;
@@ -51,18 +51,28 @@ export type RealKubo = {
  * @param o.isOpen asks for no token
  * @param o.syncs whether a block is on the disk when it is acknowledged, which Kubo does not wait for by default
  * @param o.repository one that exists and names its token, instead of a new one; it is removed, too
- * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` in its environment
+ * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` and `setUpEnv` in its environment
+ * @param o.profile instead of `test`, which has no bootstrap nodes and uses free ports of 127.0.0.1
  */
 export async function startKubo(
-  o: { online?: boolean; token?: string; isOpen?: boolean; setUp?: string; syncs?: boolean; repository?: string } = {},
+  o: {
+    online?: boolean;
+    token?: string;
+    isOpen?: boolean;
+    setUp?: string;
+    setUpEnv?: Record<string, string>;
+    profile?: string;
+    repository?: string;
+    syncs?: boolean;
+  } = {},
 ): Promise<RealKubo> {
   const program = kuboProgram();
   if (program === undefined) throw new Error(noKubo);
   const dir = o.repository ?? (await mkdtemp(join(tmpdir(), 'sealpin-kubo-')));
   const { token = 'token-of-the-tests' } = o;
   const env = { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_PATH: dir, IPFS_TELEMETRY: 'off' };
-  // The profile `test` has no bootstrap nodes and uses free ports of 127.0.0.1.
-  if (o.repository === undefined) await run(program, ['init', '--profile=test', '--empty-repo'], { env });
+  if (o.repository === undefined)
+    await run(program, ['init', `--profile=${o.profile ?? 'test'}`, '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
   config['API'] = {
@@ -77,10 +87,10 @@ export async function startKubo(
   await writeFile(file, o.syncs === true ? text.replaceAll('"sync":false', '"sync":true') : text);
   if (o.setUp !== undefined) {
     const PATH = `${dirname(program)}:${env.PATH}`;
-    await run('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token } });
+    await run('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token, ...o.setUpEnv } });
   }
   const addressOf = async (name: string) => {
-    const text = (await readFile(join(dir, name), 'utf8')).trim();
+    const text = existsSync(join(dir, name)) ? (await readFile(join(dir, name), 'utf8')).trim() : '';
     const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
     return host === undefined ? text : `http://${host}:${port}`;
   };

@@ -2,13 +2,14 @@
 import { enableCompileCache } from 'node:module';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
 import { makeDataDirectory } from '../io/paths.ts';
 import { startDetached } from '../local/detach.ts';
 import { chooseKubo, parseKuboWish } from '../local/external-kubo.ts';
 import { packageRoot } from '../local/package-root.ts';
-import { isRunning } from '../local/process.ts';
+import { runningService } from '../local/other-service.ts';
 import { quietSqlite } from '../local/quiet.ts';
-import { loadRun, localPaths } from '../local/state.ts';
+import { localPaths } from '../local/state.ts';
 import { heldLog, printReady } from '../local/start-output.ts';
 
 const defaultPort = 7420;
@@ -53,7 +54,7 @@ export const command = defineCommand({
     const port = parsePort(args.port);
     const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
     const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
-    await refuseSecond(context.dataDir, args);
+    await refuseSecond(context, args);
     packageRoot(); // refused here, before anything is written
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
@@ -63,6 +64,7 @@ export const command = defineCommand({
       await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
       const flags = { port: args.port, 'kubo-api': args['kubo-api'], 'cors-origin': args['cors-origin'] };
       const ready = await startDetached(context, flags);
+      for (const sentence of ready.recovered) context.output.warn(sentence);
       await printReady(context, { ...ready, keyFile, stop: 'stop it with: sealpin stop' });
       return;
     }
@@ -98,13 +100,13 @@ function parsePort(text: string | undefined): number {
   return port;
 }
 
-/** Refuses a second start, and names the flags that were not applied. */
+/** Refuses a second start, and names the flags that were not applied. One that ends is waited for. */
 async function refuseSecond(
-  dataDir: string,
+  { dataDir, signal }: Context,
   args: { readonly port: string | undefined; readonly 'kubo-api': string | undefined },
 ): Promise<void> {
-  const run = await loadRun(dataDir);
-  if (run === undefined || !isRunning(run.service)) return;
+  const run = await runningService(dataDir, signal);
+  if (run === null) return;
   const flags = (['port', 'kubo-api'] as const).filter((name) => args[name] !== undefined).map((name) => `--${name}`);
   const unused =
     flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;

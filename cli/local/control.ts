@@ -29,6 +29,8 @@ export type Status = {
   /** The embedded node. */
   ipfs: string;
   running: number;
+  /** What the start found wrong with the files on disk, and what it did about it. */
+  recovered?: string[];
 } & Homes;
 
 /** What other processes can ask of a service; each result is JSON. */
@@ -118,12 +120,20 @@ export async function listenForControl(path: string, controls: Controls): Promis
   };
 }
 
+/** How long the service may take to say how it is, in ms: longer than it waits for its Kubo and its runtime. */
+const answerMs = 15_000;
+
 /**
  * Asks the service that listens at `path`.
  *
- * @throws not_running when no service listens there; otherwise the error that the service reports
+ * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
+ * @throws not_running when no service listens there; service_unreachable when it says nothing; otherwise the error that it reports
  */
-export function control<C extends Control>(path: string, name: C): Promise<Awaited<ReturnType<Controls[C]>>> {
+export function control<C extends Control>(
+  path: string,
+  name: C,
+  { timeoutMs = name === 'address' || name === 'status' ? answerMs : 0 }: { timeoutMs?: number } = {},
+): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath(
     path,
     (short) =>
@@ -156,6 +166,13 @@ export function control<C extends Control>(path: string, name: C): Promise<Await
               }
             });
           },
+        );
+        question.setTimeout(timeoutMs, () =>
+          question.destroy(
+            new SealpinError('service_unreachable', `the local service says nothing for ${timeoutMs / 1000} s`, {
+              hint: 'see local/service.log in the data directory; end the service with: sealpin stop',
+            }),
+          ),
         );
         question.on('error', (error) => {
           const isAbsent = ['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(errnoOf(error) ?? '');

@@ -8,9 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { CleanupStack } from './cleanup.ts';
 import { erasingClasses, tableOf, type ClassName } from './erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
-import { lock } from './lock.ts';
 import { keepLog } from './log-file.ts';
 import { keepRoom } from './node/reserve.ts';
+import { lockWhenFree } from './other-service.ts';
 import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
@@ -34,7 +34,7 @@ type PreparedDirectory = {
  * @param dataDir absolute; exists
  * @param cleanup gets what must be undone at the end, the lock included
  * @param writeLine writes a line of the log
- * @throws already_running, config_invalid, the errors of the file system
+ * @throws already_running, service_unreachable, config_invalid, the errors of the file system
  */
 export async function prepareDirectory(
   dataDir: string,
@@ -43,7 +43,7 @@ export async function prepareDirectory(
 ): Promise<PreparedDirectory> {
   const paths = localPaths(dataDir);
   await makeLocal(dataDir);
-  const held = lock(paths.lock);
+  const held = await lockWhenFree(dataDir);
   cleanup.add(() => held.release());
   const beforeLine = keepLog(paths.log);
   const log = (line: string): void => {

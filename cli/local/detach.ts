@@ -6,27 +6,43 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { control, type Homes, type Status } from './control.ts';
+import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 
-/** How long to wait for the service to take requests. */
-const readyMs = 30_000;
+/** What the limits are: a start with a large index to rebuild takes as long as it takes, while it works. */
+const limits = {
+  /** How long the service may do nothing before it takes requests, in ms. */
+  idleMs: 30_000,
+  /** So much CPU time counts as work, in ms: what only waits uses less. */
+  workMs: 200,
+  /** The longest wait for its answer, in ms. */
+  answerMs: 5_000,
+};
+
+/** After how long somebody who waits is told where to look, in ms. */
+const patienceMs = 10_000;
 
 /** A service that takes requests. */
-type Ready = { readonly url: string; readonly account: string; readonly homes: Homes };
+type Ready = {
+  readonly url: string;
+  readonly account: string;
+  readonly homes: Homes;
+  readonly recovered: readonly string[];
+};
 
 /**
  * Starts the service in the background and waits until it takes requests.
  *
  * @param flags of `start`, by their name without the hyphens; those that are undefined are left out
- * @throws already_running, internal with the reason that the process gave, the reason of the signal
+ * @throws internal with the reason that the process gave, or because it does nothing; the reason of the signal
  */
 export async function startDetached(
-  { dataDir, env, signal }: Pick<Context, 'dataDir' | 'env' | 'signal'>,
+  { dataDir, env, signal, output }: Pick<Context, 'dataDir' | 'env' | 'signal' | 'output'>,
   flags: Readonly<Record<string, string | undefined>>,
+  { idleMs, workMs, answerMs } = limits,
 ): Promise<Ready> {
   await makeLocal(dataDir);
   const paths = localPaths(dataDir);
-  if ((await status(paths.control)) !== undefined) throw new SealpinError('already_running');
   // For appending: another service may be about to write to it. The new one, once it holds the lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
   const { size: logBytes } = fstatSync(log);
@@ -41,30 +57,43 @@ export async function startDetached(
   closeSync(log);
   let hasEnded = false;
   child.once('exit', () => (hasEnded = true));
-  for (const end = performance.now() + readyMs; performance.now() < end; await sleep(50)) {
+  const begunAt = performance.now();
+  let isAnnounced = false;
+  let worked = { at: begunAt, cpuMs: 0 };
+  for (let lookAt = begunAt + idleMs / 2; performance.now() - worked.at < idleMs; await sleep(50)) {
     if (hasEnded) throw await failureIn(paths.log, logBytes);
     if (signal.aborted) {
       child.kill('SIGTERM');
       throw signal.reason;
     }
-    const ready = await status(paths.control);
-    if (ready === undefined || ready.pid !== child.pid) continue;
-    child.unref();
-    const { account = '' } = await loadSecrets(dataDir);
-    return { url: ready.url, account, homes: ready };
+    const ready = await status(paths.control, answerMs);
+    if (ready !== undefined && ready.pid === child.pid) {
+      child.unref();
+      const { account = '' } = await loadSecrets(dataDir);
+      return { url: ready.url, account, homes: ready, recovered: ready.recovered ?? [] };
+    }
+    const now = performance.now();
+    if (!isAnnounced && now - begunAt > patienceMs) {
+      output.note(`the service is starting; its log is ${paths.log}`);
+      isAnnounced = true;
+    }
+    if (now < lookAt) continue;
+    lookAt = now + idleMs / 10;
+    const cpuMs = cpuMsOfGroup(child.pid ?? 0);
+    if (cpuMs - worked.cpuMs >= workMs) worked = { at: now, cpuMs };
   }
   child.kill('SIGTERM');
-  throw new SealpinError('internal', `the service was not ready within ${readyMs / 1000} s`, {
+  throw new SealpinError('internal', `the service does nothing for ${idleMs / 1000} s, and takes no requests`, {
     hint: `see ${paths.log}`,
   });
 }
 
-/** The status of the service that listens at `path`; undefined when there is none yet. */
-async function status(path: string): Promise<Status | undefined> {
+/** The status of the service that listens at `path`; undefined when there is none yet, or it says nothing. */
+async function status(path: string, timeoutMs: number): Promise<Status | undefined> {
   try {
-    return await control(path, 'status');
+    return await control(path, 'status', { timeoutMs });
   } catch (error) {
-    if (isSealpinError(error, 'not_running')) return undefined;
+    if (isSealpinError(error, 'not_running') || isSealpinError(error, 'service_unreachable')) return undefined;
     throw error;
   }
 }

@@ -58,9 +58,28 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
   }
 }
 
+/** The CPU time, in ms, of all running processes of a group. @param group the pid of the one that leads it */
+export function cpuMsOfGroup(group: number): number {
+  if (process.platform === 'linux') {
+    const ticks = pidsOnLinux().map((pid) => {
+      const stat = statOnLinux(pid);
+      return stat?.group === group ? stat.cpuTicks : 0;
+    });
+    // 100 ticks a second (sysconf(3), _SC_CLK_TCK).
+    return ticks.reduce((sum, each) => sum + each, 0) * 10;
+  }
+  const lines = psWith(['-A', '-o', 'pgid=,time=']).split('\n');
+  const times = lines.map((line) => line.trim().split(/\s+/)).filter(([pgid]) => Number(pgid) === group);
+  // [[days-]hours:]minutes:seconds
+  const seconds = times.map(([, time = '']) => time.split(/[-:]/).reduce((sum, part) => sum * 60 + Number(part), 0));
+  return seconds.reduce((sum, each) => sum + each, 0) * 1000;
+}
+
 // The command name is in parentheses and may contain spaces and parentheses itself; after the last one the fields are
-// state, ppid, … and, as the 22nd of the whole line, the start time in clock ticks since boot (proc(5)).
-function statOnLinux(pid: number): { name: string; ppid: number; state: string; startTicks: string } | undefined {
+// state, ppid, group, … and of the whole line the CPU time as the 14th and 15th, the start time as the 22nd, in clock ticks (proc(5)).
+function statOnLinux(
+  pid: number,
+): { name: string; ppid: number; state: string; group: number; cpuTicks: number; startTicks: string } | undefined {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -72,6 +91,8 @@ function statOnLinux(pid: number): { name: string; ppid: number; state: string; 
     name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
     state,
     ppid: Number(ppid),
+    group: Number(fields[0]),
+    cpuTicks: Number(fields[9]) + Number(fields[10]),
     startTicks: fields[17] ?? '',
   };
 }

@@ -90,10 +90,14 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
   // If it has to be built, the compiler works in a process of its own while this one reads Miniflare.
   const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
+  const recovered: string[] = [];
   const node = await startNode({
     dir: paths.ipfs,
     token: secrets.rpcToken,
-    note: (detail) => log(JSON.stringify({ event: 'node.recovered', detail: `${detail} (in ${paths.ipfs})` })),
+    note(sentence) {
+      recovered.push(`${sentence} (in ${paths.ipfs})`);
+      log(JSON.stringify({ event: 'node.recovered', detail: recovered.at(-1) }));
+    },
   });
   cleanup.add(() => node.close());
 
@@ -137,7 +141,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   });
   const socket = await listenForControl(
     paths.control,
-    controlsOf({ url, startedAt, nodeUrl: node.url, choice, workerd, cacheDir, writeRunFile, stop }),
+    controlsOf({ url, startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, writeRunFile, stop }),
   );
   cleanup.add(() => socket.close());
   return {
@@ -189,6 +193,7 @@ function controlsOf(o: {
   readonly startedAt: string;
   /** URL of the embedded node. */
   readonly nodeUrl: string;
+  readonly recovered: string[];
   readonly choice: KuboChoice;
   readonly workerd: Workerd;
   readonly cacheDir: string;
@@ -213,6 +218,7 @@ function controlsOf(o: {
       version: packageJson.version,
       ipfs: o.nodeUrl,
       running: await workerd.running(),
+      ...(o.recovered.length > 0 && { recovered: o.recovered }),
       ...(await askHomes(o.choice)),
     }),
     // Two rebuilds at once could swap in the older code last.

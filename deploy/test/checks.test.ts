@@ -35,7 +35,7 @@ describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
     const [finding] = await check(kubo.token);
     expect(finding).toMatchObject({
       ok: true,
-      what: expect.stringMatching(/^pinning service kubo \(0\.42\.0\): .* bafybei/),
+      what: expect.stringMatching(/^pinning service kubo \(0\.43\.1\): .* bafybei/),
     });
     const cid = /bafybei\w+/.exec(finding?.what ?? '')?.[0] ?? '';
     const block = await fetch(`${kubo.url}/api/v0/block/get?offline=true&arg=${cid}`, {

@@ -1,6 +1,6 @@
 /** The wire shape of what every service says of itself. */
 import * as v from 'valibot';
-import { Bytes, ServiceId } from './fields.ts';
+import { Bytes, Count, ServiceId } from './fields.ts';
 import { Migration } from './pins-shapes.ts';
 
 export const HealthQuery = v.object({
@@ -15,6 +15,9 @@ export const ServiceHealth = v.object({
   triedAgainst: v.optional(v.pipe(v.string(), v.description('what Sealpin was tested with for services of this type'))),
   status: v.picklist(['ok', 'failing']),
   version: v.optional(v.string()),
+  peers: v.optional(
+    v.pipe(v.object({ answering: Count, listed: Count }), v.description('of a cluster: how many of its peers answer')),
+  ),
   code: v.optional(v.string()),
 });
 

@@ -1,9 +1,8 @@
 /** Pinning at an IPFS Cluster: the peers agree on a pin at once, and each makes it later. */
 import { SealpinError } from '../../shared/errors.ts';
-import { isReplicated, type ClusterRest, type PeerStatus, type Replication } from './cluster-rest.ts';
-import type { PinningService } from './contract.ts';
+import type { ClusterPeer } from './cluster-peers.ts';
+import { isReplicated, type PeerStatus, type Replication } from './cluster-rest.ts';
 import type { Failover } from './failover.ts';
-import type { Rpc } from './kubo-rpc.ts';
 import { missingBlock, missingError } from './missing-blocks.ts';
 import { sleep } from './sleep.ts';
 
@@ -21,13 +20,6 @@ const doubt = { everyMs: 1000, msPerMib: 50 };
 
 /** What a peer says that is about to hold the pin. */
 const inProgress = ['pinning', 'pin_queued'];
-
-export type ClusterPeer = {
-  rest: ClusterRest;
-  /** Its Kubo, as a pinning service of its own and by single commands. */
-  kubo: PinningService;
-  rpc: Rpc;
-};
 
 export type ClusterPinOptions = {
   id: string;
@@ -48,12 +40,15 @@ export async function pinAtPeers(
   const walkMs = pinMs + mebibytes * msPerMib;
   const deadline = Date.now() + walkMs;
   const doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
-  const request = () => peers.first(({ rest }) => rest.pin(cid, name, replication, signal));
+  const request = (o: { replication: Replication | undefined; wanted?: readonly string[] } = { replication }) =>
+    peers.first(({ rest }) => rest.pin(cid, name, o, signal));
   const missing = () => {
     const rpcs = peers.places.map(({ rpc }) => rpc);
     return missingBlock(rpcs, cid, { walkMs, responseMs, signal });
   };
-  let { min } = await request();
+  const { min } = await request();
+  /** Peers that have failed to hold it. */
+  const failing = new Set<string>();
   let requestedAt = Date.now();
   let doubtAt = requestedAt + doubtMs;
   let isRecovered = false;
@@ -72,17 +67,18 @@ export async function pinAtPeers(
         await peers.first(({ rest }) => rest.unpin(cid, signal));
         if ((await missing()) !== undefined) throw missingError(id, cid, message);
         // Somebody else has sent the blocks since, and relies on the pin.
-        ({ min } = await request());
+        await request();
       } else if (!isHeld && !isRepeated && statuses.some(({ status }) => inProgress.includes(status))) {
         // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s (Kubo 0.42). A new pin asks at once.
         await peers.first(({ rest }) => rest.unpin(cid, signal));
-        ({ min } = await request());
+        await request();
         isRepeated = true;
       }
       doubtAt = Date.now() + doubtMs;
     }
     if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
-      const [failed] = statuses.filter(({ status }) => status === 'pin_error');
+      const errors = statuses.filter(({ status }) => status === 'pin_error');
+      const [failed] = errors;
       // A failure may be from before this request, and Cluster itself tries again after 12 minutes only.
       if (failed && !isRecovered) {
         await peers.first(({ rest }) => rest.recover(cid, signal));
@@ -90,13 +86,32 @@ export async function pinAtPeers(
         requestedAt = Date.now();
         continue;
       }
-      // What has failed alone is reported; a peer that is down is replaced by the next request.
-      if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
-        throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
-      ({ min } = await request());
+      // A peer that is down is replaced by the next request. One whose disk is full, or whose Kubo is away, keeps its place: as many
+      // others are asked besides. What fails there as well is reported.
+      if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned')) {
+        const isNew = errors.some(({ id: peer }) => !failing.has(peer));
+        for (const { id: peer } of errors) failing.add(peer);
+        const all = isNew && min > 0 ? await knownPeers(peers, signal) : [];
+        const more = { min: min + failing.size, max: (replication?.max ?? min) + failing.size };
+        if (all.length < more.min)
+          throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
+        await request({ replication: more, wanted: all.filter((peer) => !failing.has(peer)) });
+      } else {
+        await request();
+      }
       requestedAt = now;
     }
     await sleep(waitMs, signal);
+  }
+}
+
+/** The IDs of all peers; none where no peer says. */
+async function knownPeers(peers: Failover<ClusterPeer>, signal: AbortSignal): Promise<readonly string[]> {
+  try {
+    return (await peers.first(({ rest }) => rest.checkPeer(signal))).all;
+  } catch {
+    signal.throwIfAborted();
+    return [];
   }
 }
 

@@ -1,21 +1,21 @@
 /**
- * The adapter for IPFS Cluster: pins by the REST API of its peers, bytes by the RPC of their Kubos. A file goes to one Kubo, which
- * verifies it; the peers that are to hold it fetch it from there. Any peer of the list does where another one is down.
+ * The adapter for IPFS Cluster: pins by the REST API of its peers, bytes by the RPC of their Kubos. Each part of a file goes to one Kubo,
+ * which verifies it; the peers that are to hold it fetch it from there. Any peer of the list does where another one is down, or full.
  */
-import { parseCid } from '../../shared/ipfs/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { parseCid, type Cid } from '../../shared/ipfs/index.ts';
 import { anchorOf, importAnchor } from './anchor.ts';
-import { pinAtPeers, unpinnedAtPeers, type ClusterPeer } from './cluster-pin.ts';
-import { clusterRest, isReplicated, type Replication } from './cluster-rest.ts';
+import { clusterPeers, type ClusterPeer, type PeerAddress } from './cluster-peers.ts';
+import { pinAtPeers, unpinnedAtPeers } from './cluster-pin.ts';
+import { isReplicated, type Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from './contract.ts';
-import { Failover, failoverStream } from './failover.ts';
-import { kubo } from './kubo.ts';
-import { rpc } from './kubo-rpc.ts';
+import { failoverStream } from './failover.ts';
 
 export type ClusterOptions = {
   /** The service's name in errors. */
   id: string;
-  /** The roots of the REST API and of the Kubo of each peer. The first is asked first. */
-  peers: readonly { url: string; ipfs: string }[];
+  /** All peers. */
+  peers: readonly PeerAddress[];
   /** For the REST APIs, and for the Kubos. */
   headers: Readonly<Record<string, string>>;
   ipfsHeaders: Readonly<Record<string, string>>;
@@ -38,16 +38,9 @@ type ClusterTimeouts = {
 export function cluster(o: ClusterOptions): PinningService {
   const { id, pinName, replication, fetch } = o;
   const { responseMs, pinMs } = { responseMs: 30_000, pinMs: 60_000, ...o.timeouts };
-  const peers = new Failover<ClusterPeer>(
-    o.peers.map(({ url, ipfs }) => {
-      const node = { id, url: ipfs, headers: o.ipfsHeaders, fetch };
-      return {
-        rest: clusterRest({ id, url, headers: o.headers, fetch }, responseMs),
-        kubo: kubo({ ...node, pinName, timeouts: { responseMs } }),
-        rpc: rpc(node),
-      };
-    }),
-  );
+  const { headers, ipfsHeaders, peers: addresses } = o;
+  const cluster = clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fetch, responseMs });
+  const { all, peers, importers } = cluster;
   const pinOptions = { id, peers, replication, pinMs, responseMs };
 
   const agreed = (cid: string, signal: AbortSignal) => peers.first(({ rest }) => rest.agreed(cid, signal));
@@ -56,20 +49,41 @@ export function cluster(o: ClusterOptions): PinningService {
   function importBlocks(signal: AbortSignal): BlockImport {
     const stop = new AbortController();
     const ended = AbortSignal.any([signal, stop.signal]);
-    let opening: Promise<BlockImport> | undefined;
-    const open = () =>
-      peers.first(async (peer) => {
-        await Promise.all([peer.rest.checkPeer(ended), peer.kubo.ping(ended)]);
-        return peer.kubo.importBlocks(ended);
+    let opening: Promise<{ peer: ClusterPeer; blocks: BlockImport }> | undefined;
+    const open = async (first: Cid) => {
+      const { result } = await importers.from(cluster.forImport(first), async (peer) => {
+        await cluster.check(peer, ended);
+        return { peer, blocks: peer.kubo.importBlocks(ended) };
       });
+      return result;
+    };
+    /** What was sent is gone where a step fails: the next import goes to another peer. */
+    const step = async (peer: ClusterPeer, work: Promise<void>): Promise<void> => {
+      try {
+        await work;
+      } catch (cause) {
+        const isFull = isSealpinError(cause, 'disk_full');
+        if (!isFull && !isSealpinError(cause, 'pinning_unavailable')) throw cause;
+        const isRoomLeft = importers.avoid(peer);
+        if (!isFull || !isRoomLeft) throw cause;
+        throw new SealpinError('pinning_unavailable', `${cause.message}, and other peers have room`, {
+          hint: 'the pinning service took nothing of this request; sent again, it goes to another machine',
+          retryAfterSeconds: 1,
+          cause,
+        });
+      }
+    };
     return {
       async write(cid, bytes) {
         ended.throwIfAborted();
-        await (await (opening ??= open())).write(cid, bytes);
+        const { peer, blocks } = await (opening ??= open(cid));
+        await step(peer, blocks.write(cid, bytes));
       },
       async finish() {
         ended.throwIfAborted();
-        await (await opening)?.finish();
+        if (opening === undefined) return;
+        const { peer, blocks } = await opening;
+        await step(peer, blocks.finish());
       },
       abort: (reason) => stop.abort(reason),
     };
@@ -78,7 +92,7 @@ export function cluster(o: ClusterOptions): PinningService {
   /** Bitswap does not carry a block without bytes, so every Kubo gets it from us. */
   async function importEmptyBlock(cid: string, signal: AbortSignal): Promise<void> {
     await Promise.allSettled(
-      peers.places.map(async (peer) => {
+      all.map(async (peer) => {
         const blocks = peer.kubo.importBlocks(signal);
         await blocks.write(parseCid(cid), new Uint8Array());
         await blocks.finish();
@@ -119,7 +133,8 @@ export function cluster(o: ClusterOptions): PinningService {
       if (pin === undefined) return { pin: 'absent' };
       if (pin.name !== pinName) return { pin: 'foreign', name: pin.name };
       const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
-      return { pin: isReplicated(statuses, pin.min) ? 'ours' : 'absent' };
+      // One that had to go to other peers asks for more.
+      return { pin: isReplicated(statuses, replication?.min ?? pin.min) ? 'ours' : 'absent' };
     },
 
     async unpinBeside(cid, signal) {
@@ -129,21 +144,32 @@ export function cluster(o: ClusterOptions): PinningService {
 
     async restoreName(cid, name, signal) {
       const pin = await agreed(cid, signal);
-      if (pin?.name === pinName) await peers.first(({ rest }) => rest.pin(cid, name, replication, signal));
+      if (pin?.name === pinName) await peers.first(({ rest }) => rest.pin(cid, name, { replication }, signal));
     },
 
     // Each Kubo says at once what it does not have: a search of the network would not end.
-    block: (cid, signal) => peers.first((peer) => peer.kubo.block(cid, signal)),
-
-    async discard(cid, signal) {
-      for (const peer of peers.places) await peer.kubo.discard?.(cid, signal);
+    async block(cid, signal) {
+      const order = await cluster.forReading(cid, signal);
+      return (await peers.from(order, (peer) => peer.kubo.block(cid, signal))).result;
     },
 
-    read: (cid, offset, length, signal) =>
-      failoverStream(peers, { offset, length, signal }, (peer, at, left) => peer.kubo.read(cid, at, left, signal)),
+    async discard(cid, signal) {
+      for (const peer of all) await peer.kubo.discard?.(cid, signal);
+    },
 
+    async read(cid, offset, length, signal) {
+      const order = await cluster.forReading(cid, signal);
+      const open = (peer: ClusterPeer, at: number, left: number) => peer.kubo.read(cid, at, left, signal);
+      return await failoverStream(peers, { offset, length, signal }, open, order);
+    },
+
+    /** Fails where too few peers answer to store anything. */
     async ping(signal) {
-      return { version: await peers.first(({ rest }) => rest.version(signal)) };
+      const { answering, failures } = await cluster.checkAll(signal);
+      const [first] = answering;
+      const needed = Math.min(replication?.min ?? 1, all.length);
+      if (first === undefined || answering.length < needed) throw failures[0];
+      return { version: first.version, peers: { answering: answering.length, listed: all.length } };
     },
   };
 }

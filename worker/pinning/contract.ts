@@ -11,6 +11,9 @@ export type Held =
   | { pin: 'ours'; lacks?: string }
   | { pin: 'foreign'; name: string; lacks?: undefined };
 
+/** How many machines of a service answer, of those that the configuration lists. */
+export type PeerCount = { answering: number; listed: number };
+
 /** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
 export interface BlockImport {
   /**
@@ -114,8 +117,8 @@ export interface PinningService {
   /** `length` bytes of the file from byte `offset`, not verified. The signal also ends the stream. */
   read(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 
-  /** Checks that the service responds and accepts our credentials. */
-  ping(signal: AbortSignal): Promise<{ version: string }>;
+  /** Checks that the service responds and accepts our credentials. @returns of several machines also how many answer */
+  ping(signal: AbortSignal): Promise<{ version: string; peers?: PeerCount }>;
 }
 
 /** A file that a replica is to hold. */

@@ -3,27 +3,58 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 
 /** Whether another place may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
-  return (['pinning_unavailable', 'pinning_timeout', 'pinning_lost'] as const).some((code) =>
+  return (['pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full'] as const).some((code) =>
     isSealpinError(error, code),
   );
 }
 
-/** Places in the order in which they are asked. One that is down is asked last from then on. */
-export class Failover<T> {
-  #places: readonly T[];
+/** How little another attempt changes of a failure. What is lost, or has no room, may be at a place, or find it, that is down. */
+function lastingOf({ code }: SealpinError): number {
+  return code === 'pinning_lost' ? 2 : code === 'disk_full' ? 1 : 0;
+}
 
-  constructor(places: readonly T[]) {
+/** Until when a place is asked last, in ms since 1970, by its number. Plain data, which requests share. */
+export type LastUntil = Map<number, number>;
+
+/** Places in the order in which they are asked. One that is down, or full, is asked last for a while. */
+export class Failover<T> {
+  readonly #places: readonly T[];
+  readonly #lastUntil: LastUntil;
+  readonly #lastMs: number;
+
+  /** @param o.lastMs how long a place that has failed is asked last: a minute */
+  constructor(places: readonly T[], o: { lastUntil?: LastUntil; lastMs?: number } = {}) {
     this.#places = places;
+    this.#lastUntil = o.lastUntil ?? new Map();
+    this.#lastMs = o.lastMs ?? 60_000;
   }
 
   /** The places in their order at the moment. */
   get places(): readonly T[] {
-    return this.#places;
+    return this.by(() => 0);
+  }
+
+  /** The places by a rank, the lowest first; those that have failed lately are behind all others. */
+  by(rank: (place: T, index: number) => number): readonly T[] {
+    const ranked = this.#places.map((place, index) => ({ place, last: this.#failed(place), rank: rank(place, index) }));
+    return ranked.toSorted((a, b) => a.last - b.last || a.rank - b.rank).map(({ place }) => place);
+  }
+
+  /** Asks a place last from now on. @returns whether there is one that has not failed */
+  avoid(place: T): boolean {
+    this.#lastUntil.set(this.#places.indexOf(place), Date.now() + this.#lastMs);
+    return this.#places.some((each) => this.#failed(each) === 0);
+  }
+
+  /** Until when a place is asked last; 0 where it is not. */
+  #failed(place: T): number {
+    const until = this.#lastUntil.get(this.#places.indexOf(place)) ?? 0;
+    return until > Date.now() ? until : 0;
   }
 
   /** Asks one place after the other until one succeeds. @throws the failure that another attempt may change, otherwise the last */
   async first<R>(ask: (place: T) => Promise<R>): Promise<R> {
-    return (await this.from(this.#places, ask)).result;
+    return (await this.from(this.places, ask)).result;
   }
 
   /**
@@ -38,9 +69,8 @@ export class Failover<T> {
         return { result: await ask(place), rest: places.slice(index + 1) };
       } catch (error) {
         if (!isElsewhere(error)) throw error;
-        if (error.code !== 'pinning_lost') this.#places = [...this.#places.filter((each) => each !== place), place];
-        // What is lost here may be at a place that is down.
-        if (index === 0 || error.code !== 'pinning_lost' || failure.code === 'pinning_lost') failure = error;
+        if (error.code !== 'pinning_lost') this.avoid(place);
+        if (index === 0 || lastingOf(error) <= lastingOf(failure)) failure = error;
       }
     }
     throw failure;
@@ -56,12 +86,13 @@ export async function failoverStream<T>(
   failover: Failover<T>,
   { offset, length, signal }: { offset: number; length: number; signal: AbortSignal },
   open: (place: T, offset: number, length: number) => Promise<ReadableStream<Uint8Array>>,
+  order = failover.places,
 ): Promise<ReadableStream<Uint8Array>> {
   const end = offset + length;
   let at = offset;
   const next = (places: readonly T[]) =>
     failover.from(places, async (place) => (await open(place, at, end - at)).getReader());
-  let { result: reader, rest } = await next(failover.places);
+  let { result: reader, rest } = await next(order);
   let hasEnded = false;
 
   return new ReadableStream<Uint8Array>(

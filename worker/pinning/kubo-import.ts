@@ -1,6 +1,6 @@
 /** Blocks on their way to a service that speaks Kubo's RPC: one CAR, sent as the body of `dag/import` while its blocks come. */
 import { SealpinError } from '../../shared/errors.ts';
-import { carHeader, carSection, type Cid } from '../../shared/ipfs/index.ts';
+import { carHeader, carSection } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport } from './contract.ts';
 import type { Rpc, RpcResult } from './kubo-rpc.ts';
@@ -12,9 +12,6 @@ type Upload = { body: MultipartWriter; response: Promise<RpcResult> };
 /** What a response says that reports no error. */
 type Accepted = Exclude<RpcResult, { message: string }>;
 
-/** What was sent: how many blocks, and the last of them. */
-type SentBlocks = { count: number; last: Cid };
-
 export type ImportOptions = {
   /** Ends the request. */
   signal: AbortSignal;
@@ -22,8 +19,8 @@ export type ImportOptions = {
   stepMs: number;
   /** The parameters of `dag/import`. */
   query: Readonly<Record<string, string>>;
-  /** Makes sure, after the response, that every block arrived. @throws pinning_unavailable, pinning_failed */
-  confirm(response: Accepted, sent: SentBlocks, signal: AbortSignal): Promise<void> | void;
+  /** Makes sure that the response speaks of as many blocks as were sent. @throws pinning_failed */
+  confirm(response: Accepted, count: number): void;
 };
 
 /** Opens an import; the request goes out with the first block. */
@@ -32,7 +29,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   const stop = new AbortController();
   const ended = AbortSignal.any([o.signal, stop.signal]);
   let upload: Upload | undefined;
-  let sent: SentBlocks | undefined;
+  let sent = 0;
 
   function begin(): Upload {
     const body = multipartWriter();
@@ -88,17 +85,16 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
       upload ??= begin();
       const { body } = upload;
       const prefix = carSection(cid, bytes.length);
-      await forward(upload, body.write(sent === undefined ? concat(carHeader(), prefix) : prefix));
+      await forward(upload, body.write(sent === 0 ? concat(carHeader(), prefix) : prefix));
       await forward(upload, body.write(bytes as Uint8Array<ArrayBuffer>));
-      sent = { count: (sent?.count ?? 0) + 1, last: cid };
+      sent += 1;
     },
 
     async finish() {
       ended.throwIfAborted();
       if (upload === undefined) return;
       await forward(upload, upload.body.close());
-      const response = accept(await step(upload, upload.response));
-      if (sent !== undefined) await o.confirm(response, sent, ended);
+      o.confirm(accept(await step(upload, upload.response)), sent);
     },
 
     abort: (reason) => stop.abort(reason),

@@ -13,7 +13,7 @@ export const rpcOptions = v.strictObject(
 /** How a Kubo is configured: `{"url", "tokenSecret"?, "headers"?}`. */
 export const kuboAdapter: Adapter<typeof rpcOptions> = {
   options: rpcOptions,
-  triedAgainst: 'Kubo 0.42, and the built-in node',
+  triedAgainst: 'Kubo 0.43, and the built-in node',
   make({ url, tokenSecret, headers }, context) {
     const { id, pinName, fetch } = context;
     return kubo({ id, url, headers: authorized(headers, tokenSecret, context), pinName, fetch });

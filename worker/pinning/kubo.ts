@@ -41,7 +41,7 @@ export function kubo(o: KuboOptions): PinningService {
   const client = rpc(o);
   const { failed, refused, withTimeout, send, readBody, parse } = client;
 
-  const confirm: ImportOptions['confirm'] = ({ last }, { count }) => {
+  const confirm: ImportOptions['confirm'] = ({ last }, count) => {
     const { BlockCount } = isRecord(last['Stats']) ? last['Stats'] : {};
     if (BlockCount !== count)
       throw failed(`it was sent ${count} blocks, and its response to dag/import says ${JSON.stringify(BlockCount)}`);

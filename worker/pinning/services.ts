@@ -1,7 +1,6 @@
 /** The pinning services that a configuration names. */
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
-import { carAdapter } from './car-options.ts';
 import { clusterAdapter } from './cluster-options.ts';
 import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
 import { kuboAdapter } from './kubo-options.ts';
@@ -12,9 +11,16 @@ import { psaAdapter } from './psa-options.ts';
 const adapters = {
   kubo: entryOf(kuboAdapter),
   cluster: entryOf(clusterAdapter),
-  car: entryOf(carAdapter),
   psa: entryOf(psaAdapter),
   pinata: entryOf(pinataAdapter),
+};
+
+/** Types that were removed, and what is said of their entries. */
+export const removedTypes: Record<string, { what: string; hint: string }> = {
+  car: {
+    what: 'the type car was removed: use psa',
+    hint: 'a service of the type psa comes after one that takes uploads, under another id; docs/operating.md, "A hosted service", says what becomes of files',
+  },
 };
 
 /** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
@@ -62,16 +68,21 @@ export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fet
 export function pinningServices(json: string, context: ServicesContext): ConfiguredService[] {
   const known = new Set<string>();
   return parseList(json).map((entry, index) => {
-    const misconfigured = (what: string): SealpinError =>
+    const misconfigured = (what: string, o: { hint?: string } = {}): SealpinError =>
       new SealpinError(
         'misconfigured',
         `PINNING_SERVICES[${index}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
+        o,
       );
     const { id, type, ...rest } = entry;
     if (typeof id !== 'string' || !/^[a-z0-9][a-z0-9-]{0,31}$/.test(id))
       throw misconfigured('id must be 1 to 32 of a-z, 0-9 and -');
     if (known.has(id)) throw misconfigured('duplicate id');
     known.add(id);
+    if (typeof type === 'string' && Object.hasOwn(removedTypes, type)) {
+      const { what = '', hint = '' } = removedTypes[type] ?? {};
+      throw misconfigured(what, { hint });
+    }
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
     const service = adapters[type](rest, type, { ...context, id, misconfigured });
     if (index === 0 && !takesBlocks(service))

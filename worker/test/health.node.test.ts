@@ -10,7 +10,7 @@ import { adminToken, startService, type Service } from '../../testkit/service.ts
 const { version } = manifest;
 /** A service shows the hash of its pages. */
 const pages: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
-const triedAgainst: unknown = expect.stringContaining('Kubo 0.42');
+const triedAgainst: unknown = expect.stringContaining('Kubo 0.43');
 const maxFileBytes = 32 * 2 ** 30;
 let service: Service;
 let peer: Peer;

@@ -50,7 +50,7 @@ const status = (local: RunningHere, ...flags: string[]) => here(['status', ...fl
 
 /** A Kubo with the given responses. */
 async function fake(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
-  const all = { version: [200, { Version: '0.42.0' }], id: [200, { ID: '12D3KooWabcdefgh' }], ...answers };
+  const all = { version: [200, { Version: '0.43.1' }], id: [200, { ID: '12D3KooWabcdefgh' }], ...answers };
   const routes = Object.entries(all).map(([command, [code, body]]) => [
     `POST /api/v0/${command}`,
     (_: unknown, response: Parameters<typeof json>[0]) => json(response, code as number, body),
@@ -107,7 +107,7 @@ describe('the report of a Kubo', () => {
   ] as [string, Record<string, [number, unknown]>, number | undefined][])('%s', async (_, answers, peers) => {
     const url = await fake(answers);
     expect(await askKubo({ url })).toEqual({
-      version: '0.42.0',
+      version: '0.43.1',
       peerId: '12D3KooWabcdefgh',
       ...(peers === undefined ? {} : { peers }),
     });

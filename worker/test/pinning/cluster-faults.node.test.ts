@@ -89,19 +89,37 @@ test('a pin under way that nobody holds is requested again once, and one that so
   );
 });
 
+const id = { id: '0', cluster_peers: ['0', '1', '2'], version: '1.1.6', ipfs: {} };
+const held = { 'POST pins': agreed, 'POST api': '{}' };
+
 test('a pin that failed is tried again, and then fails for the reason that its peer gives', async () => {
-  const reasons = { 'pin failed: no space left on device': 'disk_full', 'the sky fell': 'pinning_failed' };
+  const reasons = {
+    'pin failed: no space left on device': 'disk_full',
+    'the sky fell': 'pinning_failed',
+    'dial tcp 127.0.0.1:5001: connect: connection refused': 'pinning_unavailable',
+  };
   // Each takes seconds of waiting.
   await Promise.all(
     Object.entries(reasons).map(async ([error, code]) => {
-      const url = await peer({
-        'POST pins': agreed,
-        'GET pins': statuses(['pinned'], ['pin_error', error]),
-        'POST api': '{}',
-      });
+      const two = { ...id, cluster_peers: ['0', '1'] };
+      const url = await peer({ ...held, 'GET id': two, 'GET pins': statuses(['pinned'], ['pin_error', error]) });
       expect((await at([url], pin, { responseMs: 10_000, pinMs: 20_000 })).error, error).toMatchObject({ code });
     }),
   );
+});
+
+test('a pin that fails at one peer goes to another one besides, and what the others hold stays pinned', async () => {
+  let requests = 0;
+  const removed: string[] = [];
+  const full: [string, string] = ['pin_error', 'no space left on device'];
+  const answers: Record<string, unknown> = { ...held, 'GET id': id, 'GET pins': statuses(['pinned'], full) };
+  const url = await peer(answers, (request) => {
+    if (request.startsWith('DELETE')) removed.push(request);
+    if (request === 'POST pins' && (requests += 1) === 3) answers['GET pins'] = statuses(['pinned'], full, ['pinned']);
+  });
+  expect((await at([url], pin, { responseMs: 10_000, pinMs: 20_000 })).error).toBeUndefined();
+  // The pin, `recover`, and the pin of one peer more.
+  expect([requests, removed]).toEqual([3, []]);
 });
 
 test('a pin is not called removed while a peer cannot be asked', async () => {

@@ -8,7 +8,6 @@ const url = 'https://kubo.example.com';
 const entries = [
   { id: 'a', type: 'kubo', url },
   { id: 'b', type: 'cluster', peers: [{ url, ipfs: url }] },
-  { id: 'c', type: 'car', url },
   { id: 'd', type: 'psa', url },
   { id: 'e', type: 'pinata', tokenSecret: 'T' },
 ];

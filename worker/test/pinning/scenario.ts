@@ -1,7 +1,6 @@
 /** One call of an adapter, described as data, so that the same call runs in Node and in workerd. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/index.ts';
-import { car } from '../../pinning/hosted-rpc.ts';
 import { cluster, type ClusterOptions } from '../../pinning/cluster.ts';
 import { kubo, type Timeouts } from '../../pinning/kubo.ts';
 import type { PinningService } from '../../pinning/contract.ts';
@@ -10,8 +9,6 @@ export type Scenario = {
   /** Of Kubo's RPC. */
   url: string;
   token?: string;
-  /** A part of that RPC, as hosted services have it. */
-  isHosted?: true;
   /** A cluster instead, whose REST APIs take the token. */
   cluster?: Pick<ClusterOptions, 'peers' | 'replication'>;
   /** The id of the service that makes the call; `tested` by default. */
@@ -126,8 +123,7 @@ function adapterOf(scenario: Scenario): PinningService {
     const headers = { authorization: `Basic ${btoa(token!)}` };
     return cluster({ ...common, ...scenario.cluster, headers, ipfsHeaders: {} });
   }
-  const make = scenario.isHosted ? car : kubo;
-  return make({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
+  return kubo({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
 }
 
 export async function play(scenario: Scenario): Promise<Outcome> {

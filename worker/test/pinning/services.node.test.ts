@@ -9,7 +9,7 @@ const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one 
 const badReplication =
   'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
 
-const types = 'kubo, cluster, car, psa, pinata';
+const types = 'kubo, cluster, psa, pinata';
 const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
 const badOrigins =
   'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
@@ -54,17 +54,18 @@ describe('PINNING_SERVICES', () => {
     const asked: [string, string | null][] = [];
     const fetcher = (async (url: string, init: RequestInit) => {
       asked.push([url, new Headers(init.headers).get('authorization')]);
-      return new Response('{"version":"1.2.3"}');
+      return new Response('{"id":"one","version":"1.2.3","ipfs":{},"Version":"0.43.1"}');
     }) as unknown as typeof fetch;
     const [service] = pinningServices(
       JSON.stringify([{ ...cluster, tokenSecret: 'user:password', ipfsTokenSecret: 'token' }]),
       { secretOf: (name) => name, pinName: 'sealpin:x', fetch: fetcher },
     );
     const { signal } = new AbortController();
-    expect(await service!.ping(signal)).toEqual({ version: '1.2.3' });
+    expect(await service!.ping(signal)).toEqual({ version: '1.2.3', peers: { answering: 1, listed: 1 } });
     if (service?.takes === 'blocks') await service.block('bafk', signal);
     expect(asked).toEqual([
-      ['https://rest.example.com/version?', 'Basic dXNlcjpwYXNzd29yZA=='],
+      ['https://rest.example.com/id?', 'Basic dXNlcjpwYXNzd29yZA=='],
+      ['https://ipfs.example.com/api/v0/version?', 'Bearer token'],
       ['https://ipfs.example.com/api/v0/block/get?arg=bafk&offline=true', 'Bearer token'],
     ]);
   });
@@ -92,7 +93,7 @@ describe('PINNING_SERVICES', () => {
     ],
     [[good, { ...psa, origins: ['https://kubo.example.com'] }], badOrigins],
     [[good, { ...psa, origins: Array.from({ length: 21 }, () => psa.origins[0]) }], badOrigins],
-    [[{ ...good, type: 'car', bucket: 'b' }], 'PINNING_SERVICES[0] (kubo): the field "bucket" is not known'],
+    [[{ ...good, type: 'car' }], 'PINNING_SERVICES[0] (kubo): the type car was removed: use psa'],
     [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
     [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
     [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],

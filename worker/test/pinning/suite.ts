@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, type Scenario } from './scenario.ts';
 import type { Runtime } from './runtimes.ts';
 
-export type Honest = Pick<Scenario, 'url' | 'cluster' | 'isHosted'> & { token: string; close(): Promise<void> };
+export type Honest = Pick<Scenario, 'url' | 'cluster'> & { token: string; close(): Promise<void> };
 
 /** What others do at a service, past the adapter. */
 export type Others<H> = {
@@ -12,7 +12,7 @@ export type Others<H> = {
   unpin(service: H, cid: string): Promise<unknown>;
 };
 
-export type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token' | 'cluster' | 'isHosted'> : never;
+export type Rest<T> = T extends unknown ? Omit<T, 'url' | 'token' | 'cluster'> : never;
 
 const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 
@@ -56,14 +56,13 @@ export function contract(open: () => Promise<Runtime>, start: () => Promise<Hone
   contractWith(open, start, byRpc);
 }
 
-/** Runs the contract against a service that is started for it. @param o.isNameless it keeps no names of pins */
+/** Runs the contract against a service that is started for it. */
 export function contractWith<H extends Honest>(
   open: () => Promise<Runtime>,
   start: () => Promise<H>,
   others: Others<H>,
-  { isNameless = false }: { isNameless?: boolean } = {},
 ): void {
-  const ours = { pin: isNameless ? 'unknown' : 'ours' };
+  const ours = { pin: 'ours' };
   let runtime: Runtime;
   let honest: H;
   beforeAll(async () => {
@@ -74,8 +73,8 @@ export function contractWith<H extends Honest>(
     await honest.close();
   });
   const play = (scenario: Rest<Scenario>, token = honest.token) => {
-    const { url, cluster, isHosted } = honest;
-    return runtime.play({ ...scenario, url, token, ...(cluster && { cluster }), ...(isHosted && { isHosted }) });
+    const { url, cluster } = honest;
+    return runtime.play({ ...scenario, url, token, ...(cluster && { cluster }) });
   };
   const collect = () => others.collect(honest);
 
@@ -160,12 +159,12 @@ export function contractWith<H extends Honest>(
   test.each(['my-backup', ''])('a pin of somebody else, named "%s", stays as it is', async (name) => {
     await play({ method: 'import', bytes });
     await others.pin(honest, cid, name);
-    const foreign = isNameless ? ours : { pin: 'foreign', name };
+    const foreign = { pin: 'foreign', name };
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
     for (let round = 0; round < 2; round += 1)
       expect(await play({ method: 'store', bytes, beside: true })).toEqual({ value: cid });
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
-    if (!isNameless) expect((await play({ method: 'unpin', cid })).value).toBe('foreign');
+    expect((await play({ method: 'unpin', cid })).value).toBe('foreign');
     for (let round = 0; round < 2; round += 1)
       expect((await play({ method: 'unpinBeside', cid })).value).toBe('foreign');
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
@@ -176,7 +175,7 @@ export function contractWith<H extends Honest>(
   test('somebody else removes their pin: the bytes stay by the one beside it, until that is removed, too', async () => {
     const theirs = { owner: 'other' };
     expect(await play({ method: 'store', bytes, ...theirs })).toEqual({ value: cid });
-    const foreign = isNameless ? ours : { pin: 'foreign', name: 'sealpin:other' };
+    const foreign = { pin: 'foreign', name: 'sealpin:other' };
     expect((await play({ method: 'stat', cid })).value).toEqual(foreign);
     expect(await play({ method: 'store', bytes, beside: true })).toEqual({ value: cid });
     expect((await play({ method: 'unpin', cid, ...theirs })).value).toBe('removed');
@@ -188,7 +187,7 @@ export function contractWith<H extends Honest>(
     expect((await play({ method: 'read', cid, offset: 1_400_000, length: 1 })).error).toMatchObject(lost);
   });
 
-  test.skipIf(isNameless)('a name that an earlier version overwrote is given back, and only that one', async () => {
+  test('a name that an earlier version overwrote is given back, and only that one', async () => {
     await play({ method: 'store', bytes });
     const restore = { method: 'restoreName', cid, name: 'my-backup' } as const;
     for (let round = 0; round < 2; round += 1) {

@@ -1,0 +1,63 @@
+/** Another service of the same data directory: one that answers runs, any other one comes up or ends. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { control } from './control.ts';
+import type { lock } from './lock.ts';
+import { isRunning } from './process.ts';
+import { loadRun, localPaths, type Run } from './state.ts';
+
+/** How long one may take that neither answers nor ends, in ms: `stop` waits as long. */
+const otherMs = 60_000;
+
+/** How long it may take to answer, in ms. */
+const answerMs = 5_000;
+
+async function answers(dataDir: string): Promise<boolean> {
+  try {
+    await control(localPaths(dataDir).control, 'status', { timeoutMs: answerMs });
+    return true;
+  } catch (error) {
+    if (isSealpinError(error, 'not_running') || isSealpinError(error, 'service_unreachable')) return false;
+    throw error;
+  }
+}
+
+/** Asks again and again until there is an answer; undefined: not yet. @throws service_unreachable, the reason of the signal */
+async function settled<T>(
+  dataDir: string,
+  signal: AbortSignal | undefined,
+  look: () => Promise<T | undefined>,
+): Promise<T> {
+  for (const end = performance.now() + otherMs; performance.now() < end; await sleep(50)) {
+    signal?.throwIfAborted();
+    const found = await look();
+    if (found !== undefined) return found;
+  }
+  const { service } = (await loadRun(dataDir)) ?? {};
+  throw new SealpinError('service_unreachable', 'another local service is starting or ending, and does not answer', {
+    hint: `see ${localPaths(dataDir).log}${service === undefined ? '' : `; its process is ${service.pid}`}`,
+  });
+}
+
+/** The run file of the service that answers; null where none runs. Waits while one comes up or ends. @throws service_unreachable */
+export function runningService(dataDir: string, signal: AbortSignal): Promise<Run | null> {
+  return settled(dataDir, signal, async () => {
+    const run = await loadRun(dataDir);
+    if (run === undefined || !isRunning(run.service)) return null;
+    return (await answers(dataDir)) ? run : undefined;
+  });
+}
+
+/** Locks a data directory, once a service that ends has released it. @throws already_running when one answers, service_unreachable */
+export async function lockWhenFree(dataDir: string): Promise<ReturnType<typeof lock>> {
+  // It loads SQLite, which the commands that look for a service do without.
+  const own = await import('./lock.ts');
+  return await settled(dataDir, undefined, async () => {
+    try {
+      return own.lock(localPaths(dataDir).lock);
+    } catch (error) {
+      if (!isSealpinError(error, 'already_running') || (await answers(dataDir))) throw error;
+      return undefined;
+    }
+  });
+}

@@ -1,0 +1,99 @@
+/** How long `start --detach` waits for a service, and what it makes of one that comes up or ends. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
+import { startDetached } from '../../local/detach.ts';
+import { runningService } from '../../local/other-service.ts';
+import { cpuMsOfGroup, isRunning, markProcess } from '../../local/process.ts';
+import { loadRun, localPaths, makeLocal, saveRun } from '../../local/state.ts';
+import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
+
+const [, own = ''] = process.argv;
+afterEach(() => {
+  process.argv[1] = own;
+});
+
+const notes: string[] = [];
+const output = { note: (text: string) => void notes.push(text) } as unknown as Parameters<
+  typeof startDetached
+>[0]['output'];
+
+/** Starts a program instead of the service. It has `control`, the path of the socket, and `answer`, which listens there. */
+async function startInstead(program: string): ReturnType<typeof startDetached> {
+  const dataDir = await temporaryDirectory();
+  const path = join(dataDir, 'program.mjs');
+  const head = `import { createServer } from 'node:http';
+    import { writeFileSync } from 'node:fs';
+    import { setTimeout as sleep } from 'node:timers/promises';
+    writeFileSync(${JSON.stringify(join(dataDir, 'pid'))}, String(process.pid));
+    const control = ${JSON.stringify(localPaths(dataDir).control)};
+    const answer = (to) => createServer(to).listen(control);
+    const status = { url: 'http://127.0.0.1:1', pid: process.pid, recovered: ['3 files were indexed again'] };`;
+  await writeFile(path, `${head}\n${program}\nawait new Promise(() => setInterval(() => undefined, 60_000));`);
+  process.argv[1] = path;
+  const { signal } = new AbortController();
+  const context = { dataDir, env: { ...process.env }, signal, output };
+  return await startDetached(context, {}, { idleMs: 2_000, workMs: 50, answerMs: 200 }).finally(async () => {
+    const { readFile } = await import('node:fs/promises');
+    const pid = Number(await readFile(join(dataDir, 'pid'), 'utf8'));
+    if (markProcess(pid) !== undefined) process.kill(pid, 'SIGKILL');
+  });
+}
+
+test('a service that works is waited for, however long it takes, and says what it found', async () => {
+  const ready = await startInstead(`
+    for (let round = 0; round < 40; round += 1) {
+      for (const end = performance.now() + 20; performance.now() < end;);
+      await sleep(80);
+    }
+    answer((_, response) => response.end(JSON.stringify(status)));`);
+  expect(ready).toMatchObject({ url: 'http://127.0.0.1:1', recovered: ['3 files were indexed again'] });
+});
+
+test.each([
+  ['does nothing', ''],
+  ['takes questions and never answers', 'answer(() => undefined);'],
+])('a service that %s is given up, and ended', async (_, program) => {
+  const started = startInstead(`process.on('SIGTERM', () => process.exit());\n${program}`);
+  await expect(started).rejects.toMatchObject({
+    code: 'internal',
+    message: 'the service does nothing for 2 s, and takes no requests',
+  });
+});
+
+test('a service that ends is waited for, and one that answers is running', async () => {
+  const dataDir = await temporaryDirectory();
+  await makeLocal(dataDir);
+  const { signal } = new AbortController();
+  expect(await runningService(dataDir, signal)).toBe(null);
+  const ending = spawn('sleep', ['60']);
+  onTestFinished(() => void ending.kill());
+  await once(ending, 'spawn');
+  const service = markProcess(ending.pid ?? 0);
+  if (service === undefined) throw new Error('sleep does not run');
+  await saveRun(dataDir, { v: 1, service, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
+  const found = runningService(dataDir, signal);
+  setTimeout(() => ending.kill(), 300);
+  expect(await found).toBe(null);
+  expect(isRunning(service)).toBe(false);
+
+  const self = markProcess(process.pid);
+  if (self === undefined) throw new Error('this process runs');
+  await saveRun(dataDir, { v: 1, service: self, workerd: [], url: 'http://127.0.0.1:1', startedAt: '' });
+  const late = runningService(dataDir, signal);
+  const server = createServer((_, response) => response.end('{}'));
+  setTimeout(() => server.listen(localPaths(dataDir).control), 300);
+  onTestFinished(() => void server.close());
+  expect(await late).toEqual(await loadRun(dataDir));
+});
+
+test('the CPU time of a process group grows while one of its processes works', async () => {
+  const busy = spawn(process.execPath, ['-e', 'for (;;);'], { detached: true });
+  onTestFinished(() => void busy.kill('SIGKILL'));
+  await once(busy, 'spawn');
+  await expect.poll(() => cpuMsOfGroup(busy.pid ?? 0), { timeout: 20_000 }).toBeGreaterThan(200);
+  expect(cpuMsOfGroup(2 ** 30)).toBe(0);
+});

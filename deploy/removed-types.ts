@@ -1,0 +1,54 @@
+/** What is stored at pinning services of types that this version does not have any more. */
+import { PinPage } from '../shared/api.ts';
+import { removedTypes } from '../worker/pinning/services.ts';
+import type { Subject } from './checks.ts';
+import { errorMessage, hintOf, type Finding } from './finding.ts';
+import { operatorApi } from './operator-api.ts';
+
+/** How many pages of pins are looked through, and how many CIDs are named. */
+const most = { pages: 100, cids: 20 };
+
+const idsOf = (json: string | undefined): string[] => {
+  try {
+    const entries = JSON.parse(json ?? '') as { id?: unknown; type?: unknown }[];
+    return entries.filter(({ type }) => Object.hasOwn(removedTypes, String(type))).map(({ id }) => String(id));
+  } catch {
+    // The configuration has a line of its own for this.
+    return [];
+  }
+};
+
+/** Names the pins of each entry whose type was removed, as the deployed service lists them. */
+export async function checkRemovedTypes({
+  configuration,
+  url,
+  secretOf,
+}: Pick<Subject, 'configuration' | 'url' | 'secretOf'>): Promise<Finding[]> {
+  const ids = idsOf(configuration.vars['PINNING_SERVICES']);
+  const token = secretOf('ADMIN_TOKEN');
+  if (ids.length === 0) return [];
+  if (url === undefined || token === undefined)
+    return ids.map((id) => ({ ok: undefined, what: `files at ${id}: not listed without --url and ADMIN_TOKEN` }));
+  const cids = new Map(ids.map((id): [string, string[]] => [id, []]));
+  let cursor: string | undefined;
+  try {
+    for (let page = 0; page === 0 || (cursor !== undefined && page < most.pages); page += 1) {
+      const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
+      const found = await operatorApi(url, token).get(`/v1/pins?${query.toString()}`, PinPage);
+      for (const { service, cid } of found.pins) cids.get(service)?.push(cid);
+      ({ cursor } = found);
+    }
+  } catch (error) {
+    return [{ ok: false, what: `the pins of ${url}: ${errorMessage(error)}`, todo: hintOf(error) ?? 'try again' }];
+  }
+  const atLeast = cursor === undefined ? '' : 'at least ';
+  return [...cids].map(([id, all]): Finding => {
+    if (all.length === 0 && cursor === undefined) return { ok: true, what: `${id} holds no file of this service` };
+    const named = all.slice(0, most.cids).join(', ') + (all.length > most.cids ? ', …' : '');
+    return {
+      ok: false,
+      what: `${id} holds ${atLeast}${all.length} pins: ${named}`,
+      todo: 'docs/operating.md, "A hosted service", says how they get to another service',
+    };
+  });
+}

@@ -1,0 +1,50 @@
+/** What becomes of files at a pinning service of a type that was removed. */
+import { expect, onTestFinished, test } from 'vitest';
+import type { FileList, Problem, StoredFile } from '../../shared/api.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { adminToken, startService, type ServiceOptions } from '../../testkit/service.ts';
+import { linesOf } from '../finding.ts';
+import { checkRemovedTypes } from '../removed-types.ts';
+
+test('an entry of the type car is misconfigured, doctor names its pins, and the rows of its files stay', async () => {
+  const dir = await temporaryDirectory();
+  const start = async (o: ServiceOptions = {}) => {
+    const service = await startService({ dir, ...o });
+    onTestFinished(() => service.close().catch(() => undefined));
+    return service;
+  };
+  const first = await start();
+  const { apiKey } = await first.account();
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  const post = (url: string) => fetch(`${url}/v1/storage/plain`, { method: 'POST', headers, body: 'kept' });
+  const { cid, fileId } = (await (await post(first.url)).json()) as StoredFile;
+  await first.close();
+
+  // Its id is that of the rows.
+  const entries = JSON.stringify([{ id: 'node', type: 'car', url: 'https://rpc.example.com' }]);
+  const second = await start({ vars: { PINNING_SERVICES: entries } });
+  const refused = await post(second.url);
+  expect([refused.status, ((await refused.json()) as Problem).hint]).toEqual([500, expect.stringContaining('psa')]);
+  const configuration = { name: 's', accountId: undefined, kvId: undefined, domain: undefined };
+  const check = async (token?: string, url?: string, list = entries) => {
+    const vars = { PINNING_SERVICES: list };
+    const findings = await checkRemovedTypes({ configuration: { ...configuration, vars }, url, secretOf: () => token });
+    return findings.flatMap(linesOf).join('\n');
+  };
+  expect(await check(adminToken, second.url)).toContain(`✗ node holds 1 pins: ${cid}`);
+  expect(await check(adminToken)).toContain('– files at node: not listed without --url and ADMIN_TOKEN');
+  expect(await check('wrong', second.url)).toContain('✗ the pins of');
+  expect(await check(adminToken, second.url, entries.replace('"node"', '"new"'))).toBe(
+    '✓ new holds no file of this service',
+  );
+  expect(await check(adminToken, second.url, entries.replace('"car"', '"kubo"'))).toBe('');
+  await second.close();
+
+  const third = await start({
+    vars: {
+      PINNING_SERVICES: '[{"id": "other", "type": "kubo", "url": "http://127.0.0.1:9", "tokenSecret": "KUBO_TOKEN"}]',
+    },
+  });
+  const { files } = (await (await fetch(`${third.url}/v1/storage`, { headers })).json()) as FileList;
+  expect(files).toMatchObject([{ fileId, cid, pins: [{ service: 'node' }] }]);
+});
