@@ -25,7 +25,7 @@ export const pinRoutes: readonly Route[] = [
     who: 'key',
     scope: 'read',
     responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
-    codes: ['not_found', 'content_denied'],
+    codes: ['not_found', 'finishing', 'content_denied'],
     handler: verifyFile,
   },
   {

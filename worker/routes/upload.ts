@@ -321,22 +321,18 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     filename,
     contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
-    isOnly: parseIsOnly(c, mode, json || filename !== undefined),
+    isOnly: parseIsOnly(c, json || filename !== undefined),
     expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
-    digests: parseDigests(c.req.header('Content-Digest')),
+    digests: parseDigests(c.req.raw.headers),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
 }
 
 /** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
-function parseIsOnly(c: Ctx, mode: Mode, hasName: boolean): boolean {
+function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   const header = c.req.header('If-None-Match');
   if (header === undefined) return false;
   if (header.trim() !== '*') throw new SealpinError('invalid_request', 'If-None-Match can only be * here');
-  if (mode === 'encrypted')
-    throw new SealpinError('invalid_request', 'If-None-Match works in plain mode only', {
-      hint: 'the names of encrypted files are sealed, so the service cannot compare them',
-    });
   if (!hasName) throw nameless();
   return true;
 }

@@ -46,8 +46,6 @@ export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
     checkExtensions(headers);
-    if (headers.has('If-None-Match'))
-      throw new SealpinError('invalid_request', 'If-None-Match works for uploads in one request only');
     const length = parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);

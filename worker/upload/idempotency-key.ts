@@ -37,7 +37,10 @@ export async function parseClaim(
   }
   const { pathname, search } = new URL(c.req.url);
   const mac = await macWith(key);
-  const parameters = await mac([name, search, ...headers.map((header) => c.req.header(header) ?? '')]);
+  const described = headers.map((header) => c.req.header(header) ?? '');
+  const digest = c.req.header('Repr-Digest');
+  // Older versions have claims without it.
+  const parameters = await mac([name, search, ...described, ...(digest === undefined ? [] : [digest])]);
   const length = bodyLength ? c.req.header('Content-Length') : undefined;
   return {
     apiKey: keyIdOf(key.hash),
