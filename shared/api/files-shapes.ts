@@ -17,6 +17,7 @@ import {
   Timestamp,
   UploadFilename,
 } from './fields.ts';
+import { record } from './record.ts';
 import { EndedShare } from './shares-shapes.ts';
 
 /** Whether the service encrypts a file, or stores it unchanged. */
@@ -30,7 +31,7 @@ const Tag = v.pipe(Label, v.examples(['invoice']));
 
 /** Pairs of the owner's. */
 const Metadata = v.pipe(
-  v.record(
+  record(
     v.pipe(v.string(), v.regex(/^[0-9A-Za-z._-]{1,64}$/, 'names in metadata have 1 to 64 letters, digits, ., _ and -')),
     v.pipe(v.string(), v.maxLength(512)),
   ),

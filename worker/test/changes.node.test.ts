@@ -71,6 +71,33 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     expect([third.metadata, third.tags]).toEqual([undefined, undefined]);
   });
 
+  it('keeps metadata of every name that the rules allow, also those that every object has', async () => {
+    const { fileId } = await owner.call.store(mode, 'x');
+    const inherited = Object.getOwnPropertyNames(Object.prototype).filter((name) =>
+      /^[0-9A-Za-z._-]{1,64}$/.test(name),
+    );
+    for (const names of [inherited.slice(0, 6), inherited.slice(6), ['prototype', 'then', 'length', '__proto__']]) {
+      // As text: `__proto__` in a literal sets the prototype.
+      const metadata = `{${names.map((name) => `"${name}":"${name}"`).join()}}`;
+      const change = { method: 'PATCH', headers: { 'Content-Type': 'application/json' } };
+      const changed = await owner.call(`/v1/storage/${fileId}`, { ...change, body: `{"metadata":${metadata}}` });
+      for (const response of [changed, await owner.call(`/v1/storage/${fileId}?data=false`)]) {
+        const kept = Object.entries((await jsonOf<StoredFile>(response)).metadata ?? {}).toSorted();
+        expect(kept).toEqual(names.map((name) => [name, name]).toSorted());
+      }
+      for (const wrong of ['1', `"${'x'.repeat(513)}"`]) {
+        const body = `{"metadata":{"__proto__":${wrong},"a":"b"}}`;
+        expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { ...change, body }))).toEqual([
+          400,
+          'invalid_request',
+        ]);
+      }
+    }
+    const { cid } = await read(fileId);
+    const { files } = await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`));
+    expect(Object.hasOwn(files[0]?.metadata ?? {}, '__proto__')).toBe(true);
+  });
+
   it('is found by its tags, in its account alone', async () => {
     const own = await newOwner(service);
     const tagged = async (tags: string[]): Promise<string> => {
