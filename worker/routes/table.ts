@@ -335,7 +335,15 @@ export const routes: readonly Route[] = [
     body: { [json]: FileChange },
     responses: { 200: { [json]: StoredFile } },
     responseHeaders: { 200: ['ETag'] },
-    codes: [...badJson, 'invalid_filename', 'not_found', 'finishing', 'precondition_failed', 'conflict', 'decrypt_failed'],
+    codes: [
+      ...badJson,
+      'invalid_filename',
+      'not_found',
+      'finishing',
+      'precondition_failed',
+      'conflict',
+      'decrypt_failed',
+    ],
     handler: changeFile,
   },
   {

@@ -53,7 +53,7 @@ type Announced = {
 /** The account's object, and what it knows the caller's API key by. */
 type Uploader = { account: Principal['account']; key: { hash: string } };
 
-/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body. */
+/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body, and of the file. */
 type UploadRequest = {
   mode: Mode;
   principal?: Principal;
@@ -95,7 +95,8 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const { record, about, digest } = await inPlace(() => {
       const counted = announced.car ? undefined : room;
       body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
-      return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
+      const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
+      return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
     });
     return await created(c, key, record, { ...about, digest });
   } catch (error) {
@@ -194,6 +195,8 @@ type Job = {
   spki: Uint8Array;
   announced: Announced;
   body: UploadBody;
+  /** The most bytes that the file of a CAR may have. */
+  maxBytes: number;
   signal: AbortSignal;
 };
 
@@ -225,7 +228,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
     const options = { service, signal, turns: leafTurns, keep, now: Date.now };
     const sent: SentFile & { head?: Uint8Array } = announced.car
-      ? await sendCar(body.stream, { ...options, maxFileBytes: maxFileBytes(c.env) })
+      ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
       : await sendFile(encrypted?.payload ?? body.stream, options);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size();

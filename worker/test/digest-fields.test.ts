@@ -53,7 +53,8 @@ describe.each(['Content-Digest', 'Repr-Digest'])('%s', (field) => {
   });
 
   it('is the same in both fields, or refused', () => {
-    const both = (one: string, other: string) => parseDigests(new Headers({ 'Content-Digest': one, 'Repr-Digest': other }));
+    const both = (one: string, other: string) =>
+      parseDigests(new Headers({ 'Content-Digest': one, 'Repr-Digest': other }));
     expect([...both(of256, of512).keys()]).toEqual(['sha-256', 'sha-512']);
     expect([...both(of256, of256).keys()]).toEqual(['sha-256']);
     expect(() => both(of256, digestField('sha-256', Buffer.alloc(32)))).toThrow(
