@@ -2,7 +2,7 @@
 import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
-import { methodNotAllowed, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
+import { methodNotAllowed, notAsCode, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
@@ -25,7 +25,8 @@ app.use(
 );
 app.use(requestId, cors, rateLimitFields);
 app.use(uploads, tus);
-app.use(signedPath, withoutReferrer);
+app.use(signedPath, withoutReferrer, notAsCode);
+app.use('/ipfs/*', notAsCode);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {
     const handlers = [...middlewareOf(route), handlerOf(route)];

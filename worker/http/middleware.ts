@@ -22,6 +22,9 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   headers.set('X-Request-Id', id);
   // No response of the API is a page, whatever a browser makes of its bytes. Some routes set stricter headers themselves.
   for (const [name, value] of Object.entries(inertHeaders)) if (!headers.has(name)) headers.set(name, value);
+  // The body of a GET that answers HEAD is dropped, and the length with it that the runtime would announce.
+  if (isHead(c) && c.res.body !== null && !headers.has('Content-Length'))
+    headers.set('Content-Length', String((await c.res.arrayBuffer()).byteLength));
   const ms = Date.now() - startedAt;
   countRequest(c, ms);
   countUsage(c);
@@ -70,6 +73,29 @@ export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   };
 }
 
+/** What a browser would run, or apply to a page, as `Sec-Fetch-Dest` names it (Fetch standard, section 2.2.7). */
+const asCode = [
+  'audioworklet',
+  'manifest',
+  'paintworklet',
+  'script',
+  'serviceworker',
+  'sharedworker',
+  'style',
+  'worker',
+  'xslt',
+];
+
+/**
+ * Keeps what somebody has stored from being code of a page of this service: its policies trust its own origin.
+ * @throws forbidden
+ */
+export const notAsCode: MiddlewareHandler<App> = async (c, next) => {
+  if (asCode.includes(c.req.header('Sec-Fetch-Dest')?.trim().toLowerCase() ?? ''))
+    throw new SealpinError('forbidden', 'files are neither code nor style of a page');
+  await next();
+};
+
 /** Runs a handler for HEAD only. */
 export function onlyHead(handler: Handler<App>): Handler<App> {
   return async (c, next) => (isHead(c) ? await handler(c, next) : await next());
@@ -83,10 +109,8 @@ export function onlyHead(handler: Handler<App>): Handler<App> {
 export function checkQuery(known: readonly string[]): MiddlewareHandler<App> {
   const takes = known.length === 0 ? 'no parameters in its query' : `${known.join(', ')}, once each`;
   return async (c, next) => {
-    // Not by `queries` of the library, whose object has no place for some names.
-    const given = [...new URL(c.req.url).searchParams.keys()];
-    for (const name of given) {
-      if (known.includes(name) && given.indexOf(name) === given.lastIndexOf(name)) continue;
+    for (const [name, values] of Object.entries(c.req.queries())) {
+      if (known.includes(name) && values.length === 1) continue;
       const parameter = name.slice(0, 40).toWellFormed();
       const detail = `the query has ${JSON.stringify(parameter)}, and this route takes ${takes}`;
       throw new SealpinError('invalid_request', detail, { faults: [{ parameter, detail }] });

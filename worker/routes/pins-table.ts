@@ -61,7 +61,7 @@ export const pinRoutes: readonly Route[] = [
     responses: { 202: { [json]: Migration } },
     responseHeaders: { 202: ['Location'] },
     links: { cancelMigration: { from: '/from', to: '/to' } },
-    codes: ['invalid_json', 'invalid_request', 'too_large'],
+    codes: ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'],
     handler: createMigration,
   },
   {

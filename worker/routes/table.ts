@@ -56,7 +56,7 @@ import { usageRoutes } from './usage-table.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
-const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large'];
+const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'];
 const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];
 const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'];
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
@@ -400,6 +400,7 @@ export const routes: readonly Route[] = [
       'invalid_filename',
       'not_found',
       'gone',
+      'forbidden',
       'content_denied',
       'not_acceptable',
       'precondition_failed',

@@ -1,5 +1,5 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
-import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
+import { isContentType, UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
@@ -307,8 +307,10 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
         `…/v1/storage/${mode}; or JSON with its type, application/json`,
     });
   }
-  if (contentType.length > 255 || !/^[\t -~]*$/.test(contentType)) {
-    throw new SealpinError('unsupported_media_type', 'Content-Type has to be at most 255 characters of ASCII');
+  if (contentType !== '' && !isContentType(contentType)) {
+    throw new SealpinError('unsupported_media_type', 'Content-Type is not a media type of at most 255 characters', {
+      hint: 'send a type such as application/pdf, or application/octet-stream',
+    });
   }
   const filename = json ? undefined : parseDisposition(c.req.header('Content-Disposition') ?? null);
   if (mode === 'encrypted' && !json && filename === undefined) {

@@ -98,6 +98,37 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     expect(Object.hasOwn(files[0]?.metadata ?? {}, '__proto__')).toBe(true);
   });
 
+  it('has a content type that is one, however it is told', async () => {
+    const { fileId } = await owner.call.store(mode, 'x');
+    for (const contentType of [
+      'x',
+      '',
+      'a/b/c',
+      'a b/c',
+      '/',
+      'text/',
+      'text/x y',
+      'text/ä',
+      `a/${'b'.repeat(254)}`,
+      ';a/b',
+    ]) {
+      expect(await problemOf(patch(fileId, { contentType }))).toEqual([400, 'invalid_request']);
+      if (contentType === '' || contentType === 'text/ä') continue;
+      const headers = { 'Content-Type': contentType, 'Content-Disposition': 'attachment; filename=x' };
+      const stored = owner.call(`/v1/storage/${mode}`, { method: 'POST', headers, body: 'x' });
+      expect([contentType, ...(await problemOf(stored))]).toEqual([contentType, 415, 'unsupported_media_type']);
+    }
+    for (const contentType of [
+      'a/b',
+      'text/plain; charset=utf-8',
+      'x-!#$%&\'*+.^_`|~/1 ;a="b/c"',
+      `a/${'b'.repeat(253)}`,
+    ]) {
+      expect((await jsonOf<StoredFile>(patch(fileId, { contentType }))).contentType).toBe(contentType);
+      expect((await owner.call.store(mode, 'x', { type: contentType })).contentType).toBe(contentType);
+    }
+  });
+
   it('is found by its tags, in its account alone', async () => {
     const own = await newOwner(service);
     const tagged = async (tags: string[]): Promise<string> => {

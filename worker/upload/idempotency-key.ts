@@ -35,7 +35,7 @@ export async function parseClaim(
   if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
     throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
   }
-  const { pathname, search } = new URL(c.req.url);
+  const { search } = new URL(c.req.url);
   const mac = await macWith(key);
   const described = headers.map((header) => c.req.header(header) ?? '');
   const digest = c.req.header('Repr-Digest');
@@ -44,7 +44,7 @@ export async function parseClaim(
   const length = bodyLength ? c.req.header('Content-Length') : undefined;
   return {
     apiKey: keyIdOf(key.hash),
-    route: `${c.req.method} ${pathname}`,
+    route: `${c.req.method} ${c.req.path}`,
     name: await mac([name]),
     fingerprint: `${parameters}.${length === undefined ? '' : await mac([name, 'length', length])}`,
   };
