@@ -65,6 +65,13 @@ const table = {
     fault: 'user',
     title: 'The first request with this Idempotency-Key is still running',
   },
+  finishing: {
+    status: 409,
+    exit: 1,
+    fault: 'user',
+    title: 'The file is being stored: every byte of its upload has arrived',
+    hint: 'wait as long as Retry-After says, and ask again',
+  },
   offset_mismatch: {
     status: 409,
     exit: 1,
@@ -104,7 +111,7 @@ const table = {
     status: 422,
     exit: 1,
     fault: 'user',
-    title: 'The body does not match its Content-Digest',
+    title: 'The body does not match its digest',
     hint: 'the bytes changed on the way; none of this request were kept, send them again',
   },
   idempotency_mismatch: {

@@ -25,6 +25,7 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
   pinning_timeout: 'unreachable',
   service_answer: 'unreachable',
   rate_limited: 'busy',
+  finishing: 'busy',
   overloaded: 'busy',
   disk_full: 'disk_full',
 };

@@ -2,10 +2,12 @@
 import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
-import { methodNotAllowed, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
+import { methodNotAllowed, notAsCode, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
+import { withoutReferrer } from './routes/signed.ts';
+import { path as signedPath } from './routes/signed-table.ts';
 import { routes } from './routes/table.ts';
 import { addWeb } from './routes/web-pages.ts';
 
@@ -23,6 +25,8 @@ app.use(
 );
 app.use(requestId, cors, rateLimitFields);
 app.use(uploads, tus);
+app.use(signedPath, withoutReferrer, notAsCode);
+app.use('/ipfs/*', notAsCode);
 for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   for (const route of rows) {
     const handlers = [...middlewareOf(route), handlerOf(route)];

@@ -5,6 +5,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import * as v from 'valibot';
+import { record } from '../../shared/api/record.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
@@ -85,7 +86,7 @@ export type Entry = v.InferOutput<typeof Entry>;
 export const Details = v.object({
   filename: v.nullable(Text),
   contentType: Text,
-  metadata: v.optional(v.record(Text, Text)),
+  metadata: v.optional(record(Text, Text)),
   tags: v.optional(v.array(Text)),
   name: v.optional(Text),
 });

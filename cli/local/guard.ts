@@ -5,17 +5,15 @@
  * from the disk before the response, and keeps requests for accounts and shares that do not exist from their objects. None of
  * this is deployed.
  */
-import { accountCharacters, apiKeyPrefix, isAccountId, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
-import { isShareId } from '../../shared/link/link.ts';
 import type { ClassName } from './erasing-classes.ts';
-import { refusal } from './origin.ts';
+import { refusal, type Refusal } from './origin.ts';
 import type { LocalContext } from './worker.js';
 import worker, { Account as DeployedAccount, Share as DeployedShare } from './worker.js';
 
-type Namespace = { idFromName(name: string): { toString(): string } };
+type Namespace = { idFromName(name: string): { toString(): string }; getByName(name: string): unknown };
 
 type Env = {
   LOCAL_PORT: string;
@@ -70,13 +68,13 @@ function log(line: Record<string, string | number>): void {
   console.log(JSON.stringify(line));
 }
 
-function refuse(request: Request, detail: string): Response {
+function refuse(request: Request, { detail, hint }: Refusal): Response {
   const requestId = crypto.randomUUID();
   log({ event: 'request', requestId, method: request.method, route: 'refused', status: 403, ms: 0, reason: detail });
   const problem = toProblem(new SealpinError('forbidden'), {
     type: problemType('forbidden'),
     detail,
-    hint: 'to develop a page against this service, start it with --cors-origin and the origin of the page',
+    hint,
     requestId,
   });
   return new Response(`${JSON.stringify(problem)}\n`, {
@@ -152,42 +150,62 @@ function count(request: Request): () => void {
 /** IDs of objects that have been seen to exist. */
 const existing = new Set<string>();
 
+/** Calls that make the object which they are for. */
+const making = ['create', 'restore'];
+
+/** The object that stands for all that do not exist: no ID of an account or a share is so short. */
+const nobody = 'nobody';
+
 /**
- * A request as the Worker may see it. workerd creates files for an object as soon as it is asked, so a request for an account or a
- * share that does not exist becomes one for none: its path names an impossible one (404), its API key is left out (401).
+ * The objects of a class, of which those that do not exist are one. workerd creates files for an object as soon as it is asked, so it must
+ * not be asked for each name that somebody makes up; and it is looked at here, since only the Worker knows how a path may be spelled.
  */
-async function withoutUnknownObjects(request: Request, env: Env): Promise<Request> {
-  const url = new URL(request.url);
-  const [, prefix = '', plural, named = ''] = /^(\/v1\/(accounts|shares)\/)([^/]+)/.exec(url.pathname) ?? [];
-  const token = request.headers.get('authorization')?.replace(/^bearer +/i, '') ?? '';
-  const ofKey = token.slice(apiKeyPrefix.length, apiKeyPrefix.length + accountCharacters);
-  let known = request;
-  const isUnknown =
-    plural === 'shares'
-      ? isShareId(named) && !(await exists('Share', env.SHARE, named, env))
-      : isAccountId(named) && !(await exists('Account', env.ACCOUNT, named, env));
-  if (isUnknown) {
-    url.pathname = `${prefix}unknown${url.pathname.slice(`${prefix}${named}`.length)}`;
-    known = new Request(url, known);
-  }
-  if (isApiKeyText(token) && isAccountId(ofKey) && !(await exists('Account', env.ACCOUNT, ofKey, env))) {
-    known = new Request(known);
-    known.headers.delete('authorization');
-  }
-  return known;
+function onlyExisting(className: ClassName, namespace: Namespace, env: Env): Namespace {
+  return {
+    idFromName: (name) => namespace.idFromName(name),
+    getByName(name) {
+      const id = namespace.idFromName(name).toString();
+      if (existing.has(id)) return namespace.getByName(name);
+      return callsOf(async (path, args) => {
+        const isKnown = making.includes(path.at(-1) ?? '') || (await exists(className, id, env));
+        let target: unknown = namespace.getByName(isKnown ? name : nobody);
+        for (const member of path.slice(0, -1)) target = Reflect.get(target as object, member);
+        return await (target as Record<string, (...args: unknown[]) => unknown>)[path.at(-1) ?? '']?.(...args);
+      });
+    },
+  };
 }
 
-async function exists(
-  className: ClassName,
-  namespace: Namespace,
-  name: string,
-  { LOCAL_DATABASE: database }: Env,
-): Promise<boolean> {
-  const id = namespace.idFromName(name).toString();
-  if (database === undefined || existing.has(id)) return true;
-  const { ok } = await database.fetch(`http://local/${className}/${id}`);
+/** What can be called as an object is, with members of any name. @param call gets the names that lead to what is called */
+function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unknown>, path: readonly string[] = []) {
+  return new Proxy(() => undefined, {
+    // It is no promise.
+    get: (_, name): unknown =>
+      typeof name === 'string' && name !== 'then' ? callsOf(call, [...path, name]) : undefined,
+    apply: (_, _self, args: unknown[]) => call(path, args),
+  });
+}
+
+async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: Env): Promise<boolean> {
+  const { ok } = (await database?.fetch(`http://local/${className}/${id}`)) ?? { ok: true };
   if (ok) existing.add(id);
   return ok;
+}
+
+/** The environments of the Worker, which keeps what it knows by them. */
+const guardedEnvs = new WeakMap<Env, Env>();
+
+function guarded(env: Env): Env {
+  const known = guardedEnvs.get(env);
+  if (known !== undefined) return known;
+  const { ACCOUNT, SHARE } = env;
+  const made = {
+    ...env,
+    ACCOUNT: onlyExisting('Account', ACCOUNT, env),
+    SHARE: onlyExisting('Share', SHARE, env),
+  };
+  guardedEnvs.set(env, made);
+  return made;
 }
 
 export * from './worker.js';
@@ -201,7 +219,7 @@ export default {
     const end = count(request);
     let body: Promise<void> | undefined;
     try {
-      const response = await worker.fetch(await withoutUnknownObjects(request, env), env, context);
+      const response = await worker.fetch(request, guarded(env), context);
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

@@ -4,6 +4,14 @@ import { loopbackNames } from '../../client/loopback.ts';
 /** What is asked of headers; their names are in lower case. */
 type HeadersOf = { get(name: string): string | null; keys(): Iterable<string> };
 
+/** Why a request is refused, and what to do about it. */
+export type Refusal = { readonly detail: string; readonly hint: string };
+
+const fromPage = (detail: string): Refusal => ({
+  detail,
+  hint: 'to develop a page against this service, start it with --cors-origin and the origin of the page',
+});
+
 /**
  * Why a request is refused; undefined when it is not.
  *
@@ -16,18 +24,19 @@ export function refusal(
   headers: HeadersOf,
   port: string,
   { origins = [], method }: { origins?: readonly string[]; method?: string } = {},
-): string | undefined {
+): Refusal | undefined {
   const own = loopbackNames.map((name) => `${name}:${port}`);
-  if (!own.includes(headers.get('host') ?? '')) return 'the Host header is not that of this service';
+  if (!own.includes(headers.get('host') ?? ''))
+    return { detail: 'the Host header is not that of this service', hint: `use the address http://127.0.0.1:${port}` };
   for (const name of headers.keys()) {
-    if (name.startsWith('mf-')) return `the header ${name} is not accepted`;
+    if (name.startsWith('mf-')) return { detail: `the header ${name} is not accepted`, hint: `leave ${name} out` };
   }
   const origin = headers.get('origin');
   if (origin !== null && origins.includes(origin)) return undefined;
   if (origin !== null && !own.some((host) => origin === `http://${host}`))
-    return 'pages of other origins may not use this service';
+    return fromPage('pages of other origins may not use this service');
   if (headers.get('sec-fetch-site') === 'cross-site' && !isNavigation(headers, method))
-    return 'pages of other sites may not use this service';
+    return fromPage('pages of other sites may not use this service');
   return undefined;
 }
 

@@ -41,16 +41,47 @@ export const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/), v.
 /** A random ID of 128 bits. */
 export const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['3yQn7hXc2LrV0aTfK9dWbe']));
 
-/** The name of an account or a key, which terminals and pages show: 1 to 100 code points, none of them a control or invisible. */
-export const Label = v.pipe(
+/** Text that terminals and pages show: 1 to 100 code points, none of them a control or invisible. @param what it is, for the error */
+export function shortText(what: string, example: string) {
+  return v.pipe(
+    v.string(),
+    v.regex(
+      // oxlint-disable-next-line no-control-regex -- control characters are what is refused
+      /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
+      `${what} has 1 to 100 characters, without control characters and invisible ones`,
+    ),
+    v.metadata({ minLength: 1, maxLength: 100, examples: [example] }),
+  );
+}
+
+/** The name of an account or a key. */
+export const Label = shortText('label', 'backup');
+
+/** The type and subtype of a media type (RFC 9110 section 8.3.1). */
+const typePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const mediaType = new RegExp(`^${typePattern}$`);
+const contentTypePattern = new RegExp(`^${typePattern}[\\t ]*(;[\\t -~]*)?$`);
+const maxTypeChars = 255;
+
+/** A media type without parameters. */
+export const MediaType = v.pipe(
   v.string(),
-  v.regex(
-    // oxlint-disable-next-line no-control-regex -- control characters are what is refused
-    /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
-    'label has 1 to 100 characters, without control characters and invisible ones',
-  ),
-  v.metadata({ minLength: 1, maxLength: 100, examples: ['backup'] }),
+  v.regex(mediaType, 'contentType is a type such as image/png'),
+  v.maxLength(maxTypeChars),
 );
+
+/** The same, perhaps with parameters: the type that a file gets. */
+export const NewContentType = v.pipe(
+  v.string(),
+  v.regex(contentTypePattern, `contentType is a type such as application/pdf, of at most ${maxTypeChars} characters`),
+  v.maxLength(maxTypeChars),
+  v.examples(['application/pdf']),
+);
+
+/** Whether a file may get this type. */
+export function isContentType(text: string): boolean {
+  return v.is(NewContentType, text);
+}
 
 /** A time in a query. */
 export const Time = v.pipe(

@@ -11,13 +11,16 @@ import {
   Filename,
   flag,
   KeyId,
-  Label,
+  MediaType,
+  NewContentType,
   Recoverable,
   ServiceId,
+  shortText,
   Time,
   Timestamp,
   UploadFilename,
 } from './fields.ts';
+import { record } from './record.ts';
 import { EndedShare } from './shares-shapes.ts';
 
 /** Whether the service encrypts a file, or stores it unchanged. */
@@ -27,11 +30,11 @@ export const Mode = v.picklist(['encrypted', 'plain']);
 const maxEntries = 16;
 
 /** A tag: 1 to 100 characters, as labels have them. */
-const Tag = v.pipe(Label, v.examples(['invoice']));
+const Tag = shortText('a tag', 'invoice');
 
 /** Pairs of the owner's. */
 const Metadata = v.pipe(
-  v.record(
+  record(
     v.pipe(v.string(), v.regex(/^[0-9A-Za-z._-]{1,64}$/, 'names in metadata have 1 to 64 letters, digits, ., _ and -')),
     v.pipe(v.string(), v.maxLength(512)),
   ),
@@ -91,13 +94,7 @@ export type FileList = v.InferOutput<typeof FileList>;
 export const FileChange = v.pipe(
   v.strictObject({
     filename: v.optional(v.nullable(UploadFilename)),
-    contentType: v.optional(
-      v.pipe(
-        v.string(),
-        v.regex(/^[ -~]{1,255}$/, 'contentType has 1 to 255 characters of ASCII'),
-        v.examples(['application/pdf']),
-      ),
-    ),
+    contentType: v.optional(NewContentType),
     metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
     tags: v.optional(v.pipe(v.array(Tag), v.maxLength(maxEntries))),
     expiresAt: v.optional(v.nullable(ExpiresAt)),
@@ -176,16 +173,15 @@ export const ListQuery = v.object({
   maxSize: bytesParameter('only files of at most so many bytes'),
   contentType: v.optional(
     v.pipe(
-      v.string(),
-      v.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'contentType is a type such as image/png'),
-      v.maxLength(255),
+      MediaType,
+      NewContentType,
       v.description('only files of this media type, whatever its parameters; needs `mode=plain`'),
     ),
   ),
   name: v.optional(
     v.pipe(v.string(), v.minLength(1), v.maxLength(255), v.description('what names begin with; needs `mode=plain`')),
   ),
-  tag: v.optional(v.pipe(Label, v.description('only files with this tag'))),
+  tag: v.optional(v.pipe(Tag, v.description('only files with this tag'))),
   createdBy: v.optional(v.pipe(KeyId, v.description('only files that the API key with this ID stored'))),
 });
 

@@ -20,7 +20,7 @@ const SignedDownload = v.strictObject({
   ...times,
 });
 
-/** A URL that stores one file. `bytes`: the most that the body may have. */
+/** A URL that stores one file. `bytes`: the most that the body, and the file, may have. */
 const SignedUpload = v.strictObject({
   method: v.literal('POST'),
   mode: Mode,

@@ -33,16 +33,42 @@ export function isNotModified(headers: Headers, etag: string, lastModified: stri
   return modified !== undefined && modifiedSince !== undefined && modified <= modifiedSince;
 }
 
+/** The conditions that a request which changes something can have. */
+export const changeConditions = ['If-Match', 'If-None-Match', 'If-Unmodified-Since'] as const;
+
+/** Whether a request has such a condition. */
+export function isConditional(headers: Headers): boolean {
+  return changeConditions.some((name) => headers.has(name));
+}
+
 /**
- * Checks the `If-Match` of a request that changes something.
+ * Checks the conditions of a request that changes something which exists.
  * @param etags of what it changes, in each form that has one
- * @throws precondition_failed when it names other tags only
+ * @param lastModified when it last changed, as an HTTP-date
+ * @throws precondition_failed; invalid_request for a condition that cannot be read
  */
-export function checkMatch(headers: Headers, etags: readonly string[]): void {
-  const match = headers.get('If-Match');
-  if (match === null || match.trim() === '*') return;
-  const named = tagsIn(match);
-  if (!etags.some((etag) => named.includes(etag))) throw new SealpinError('precondition_failed');
+export function checkConditions(headers: Headers, etags: readonly string[], lastModified: string): void {
+  const match = headers.get('If-Match')?.trim();
+  const noneMatch = headers.get('If-None-Match')?.trim();
+  const since = headers.get('If-Unmodified-Since');
+  const unmodifiedSince = parseDate(since);
+  for (const [name, tags] of [
+    ['If-Match', match],
+    ['If-None-Match', noneMatch],
+  ] as const)
+    if (tags !== undefined && tags !== '*' && tagsIn(tags).length === 0) throw unreadable(name, 'an ETag');
+  if (since !== null && unmodifiedSince === undefined) throw unreadable('If-Unmodified-Since', 'an HTTP-date');
+  const named = tagsIn(match ?? '');
+  const isOther = match !== undefined && match !== '*' && !etags.some((etag) => named.includes(etag));
+  // A date counts only where the client sends no tags (section 13.2.2).
+  const isLater = match === undefined && (parseDate(lastModified) ?? 0) > (unmodifiedSince ?? Infinity);
+  const known = tagsIn(noneMatch ?? '').map((tag) => tag.replace(/^W\//, ''));
+  const isKnown = noneMatch === '*' || etags.some((etag) => known.includes(etag));
+  if (isOther || isLater || isKnown) throw new SealpinError('precondition_failed');
+}
+
+function unreadable(name: string, expected: string): SealpinError {
+  return new SealpinError('invalid_request', `${name} cannot be read`, { hint: `send ${expected}` });
 }
 
 /** An HTTP-date in ms; undefined for any other text. Of the three forms (section 5.6.7) asctime's has no zone. */

@@ -20,6 +20,7 @@ const options = {
     'If-Range',
     'If-Unmodified-Since',
     'Range',
+    'Repr-Digest',
     'Traceparent',
     'Tracestate',
     'Tus-Resumable',

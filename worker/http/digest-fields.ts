@@ -1,11 +1,13 @@
 /** Digests in HTTP fields (RFC 9530): what a client says that it sends, and what it wants to know. */
 import { SealpinError } from '../../shared/errors.ts';
+import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 
 /** Bytes of a digest by its algorithm, as section 7.2 names them; its other algorithms are deprecated or no protection. */
 const lengths = { 'sha-256': 32, 'sha-512': 64 } as const;
 
 /** An algorithm that is computed here. */
 export type Algorithm = keyof typeof lengths;
+type Field = 'Content-Digest' | 'Repr-Digest' | 'Want-Repr-Digest';
 export type Digests = ReadonlyMap<Algorithm, Uint8Array>;
 
 /** A member of a dictionary (RFC 9651 section 3.2) with its parameters, which have no meaning here. */
@@ -13,20 +15,25 @@ const member =
   /^([a-z*][a-z0-9_.*-]*)=(:[A-Za-z0-9+/]*={0,2}:|[0-9]{1,15})(?:;[ ]*[a-z*][a-z0-9_.*-]*(?:="[^"\\]*"|=[!#-+.-:<-~]+)?)*$/;
 
 /**
- * Parses `Content-Digest`. Algorithms that are not computed here are ignored (section 2).
- * @param header its value; undefined without it
- * @throws invalid_request for a value that cannot be read, or whose digest has another length than its algorithm
+ * Parses `Content-Digest` and `Repr-Digest`, which are the same for a body without a content coding. Algorithms that are not computed
+ * here are ignored (section 2).
+ * @throws invalid_request for a value that cannot be read, or whose digest has another length than its algorithm; digest_mismatch where
+ *   the two differ
  */
-export function parseDigests(header: string | undefined): Digests {
+export function parseDigests(headers: Headers): Digests {
   const digests = new Map<Algorithm, Uint8Array>();
-  for (const [name, value] of membersOf('Content-Digest', header, ':')) {
-    const bytes = decode(value.slice(1, -1));
-    if (bytes === undefined) throw malformed('Content-Digest');
-    if (!isAlgorithm(name)) continue;
-    if (bytes.length !== lengths[name])
-      throw new SealpinError('invalid_request', `Content-Digest: ${name} has ${lengths[name]} bytes`);
-    digests.set(name, bytes);
-  }
+  for (const field of ['Content-Digest', 'Repr-Digest'] as const)
+    for (const [name, value] of membersOf(field, headers.get(field) ?? '', ':')) {
+      const bytes = decode(value.slice(1, -1));
+      if (bytes === undefined) throw malformed(field);
+      if (!isAlgorithm(name)) continue;
+      if (bytes.length !== lengths[name])
+        throw new SealpinError('invalid_request', `${field}: ${name} has ${lengths[name]} bytes`);
+      const other = digests.get(name);
+      if (other !== undefined && !equalBytes(other, bytes))
+        throw new SealpinError('digest_mismatch', `Content-Digest and Repr-Digest have another ${name} each`);
+      digests.set(name, bytes);
+    }
   return digests;
 }
 
@@ -51,7 +58,7 @@ export function digestField(algorithm: Algorithm, digest: Uint8Array): string {
 }
 
 /** The members of a dictionary, of which the last one of a name counts. @param start of each value */
-function membersOf(field: 'Content-Digest' | 'Want-Repr-Digest', header = '', start: string): Map<string, string> {
+function membersOf(field: Field, header = '', start: string): Map<string, string> {
   const members = new Map<string, string>();
   for (const part of header.trim() === '' ? [] : header.split(',')) {
     const [, name, value] = member.exec(part.trim()) ?? [];
@@ -73,7 +80,7 @@ function decode(base64: string): Uint8Array | undefined {
   }
 }
 
-function malformed(field: 'Content-Digest' | 'Want-Repr-Digest'): SealpinError {
-  const example = field === 'Content-Digest' ? 'sha-256=:…:, with the digest in base64' : 'sha-256=10, from 0 to 10';
+function malformed(field: Field): SealpinError {
+  const example = field === 'Want-Repr-Digest' ? 'sha-256=10, from 0 to 10' : 'sha-256=:…:, with the digest in base64';
   return new SealpinError('invalid_request', `${field} cannot be read`, { hint: `write: ${example}` });
 }

@@ -8,17 +8,25 @@ import { invalidRequest } from './validation.ts';
 const defaultBytes = 64 * 1024;
 const maxDepth = 8;
 
+/** Types that mean JSON here: programs send the others where nobody names a type. */
+const jsonTypes = ['application/json', 'text/plain', 'application/x-www-form-urlencoded', ''];
+
 /**
  * Reads a JSON body of at most eight levels.
  * @param shape what the body has to be
  * @param maxBytes of the body; 64 KiB by default
- * @throws too_large, invalid_json, invalid_request (another shape)
+ * @throws unsupported_media_type, too_large, invalid_json, invalid_request (another shape)
  */
 export async function readJson<S extends v.GenericSchema>(
   request: Request,
   shape: S,
   maxBytes = defaultBytes,
 ): Promise<v.InferOutput<S>> {
+  const [type = ''] = (request.headers.get('Content-Type') ?? '').split(';');
+  if (!jsonTypes.includes(type.trim().toLowerCase()))
+    throw new SealpinError('unsupported_media_type', 'the body has another type than application/json', {
+      hint: 'send Content-Type: application/json',
+    });
   const result = v.safeParse(shape, await parseBody(request, maxBytes));
   if (!result.success) throw invalidRequest('body', result.issues);
   return result.output;
@@ -33,7 +41,14 @@ async function parseBody(request: Request, maxBytes: number): Promise<unknown> {
     const json = decoder.decode(bytes);
     if (depthOf(json) > maxDepth)
       throw new SealpinError('invalid_json', `the JSON may have at most ${maxDepth} levels`);
-    return JSON.parse(json) as unknown;
+    const value: unknown = JSON.parse(json);
+    const name = repeatedName(json);
+    if (name !== undefined)
+      throw new SealpinError(
+        'invalid_json',
+        `there are two members ${JSON.stringify(name.slice(0, 40).toWellFormed())}`,
+      );
+    return value;
   } catch (cause) {
     throw cause instanceof SealpinError ? cause : new SealpinError('invalid_json', undefined, { cause });
   }
@@ -57,4 +72,24 @@ function depthOf(json: string): number {
     } else if (char === ']' || char === '}') depth -= 1;
   }
   return deepest;
+}
+
+/** A name that an object in valid JSON has twice: programs differ in which of them counts. */
+function repeatedName(json: string): string | undefined {
+  const open: Set<string>[] = [];
+  for (let index = 0; index < json.length; index += 1) {
+    const char = json[index];
+    if (char === '{' || char === '[') open.push(new Set());
+    else if (char === '}' || char === ']') open.pop();
+    if (char !== '"') continue;
+    const start = index;
+    for (index += 1; json[index] !== '"'; index += 1) if (json[index] === '\\') index += 1;
+    const text = json.slice(start, index + 1);
+    while (' \t\r\n'.includes(json[index + 1] ?? '-')) index += 1;
+    if (json[index + 1] !== ':') continue;
+    const name = JSON.parse(text) as string;
+    if (open.at(-1)?.has(name)) return name;
+    open.at(-1)?.add(name);
+  }
+  return undefined;
 }

@@ -22,6 +22,9 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   headers.set('X-Request-Id', id);
   // No response of the API is a page, whatever a browser makes of its bytes. Some routes set stricter headers themselves.
   for (const [name, value] of Object.entries(inertHeaders)) if (!headers.has(name)) headers.set(name, value);
+  // The body of a GET that answers HEAD is dropped, and the length with it that the runtime would announce.
+  if (isHead(c) && c.res.body !== null && !headers.has('Content-Length'))
+    headers.set('Content-Length', String((await c.res.arrayBuffer()).byteLength));
   const ms = Date.now() - startedAt;
   countRequest(c, ms);
   countUsage(c);
@@ -70,6 +73,29 @@ export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   };
 }
 
+/** What a browser would run, or apply to a page, as `Sec-Fetch-Dest` names it (Fetch standard, section 2.2.7). */
+const asCode = [
+  'audioworklet',
+  'manifest',
+  'paintworklet',
+  'script',
+  'serviceworker',
+  'sharedworker',
+  'style',
+  'worker',
+  'xslt',
+];
+
+/**
+ * Keeps what somebody has stored from being code of a page of this service: its policies trust its own origin.
+ * @throws forbidden
+ */
+export const notAsCode: MiddlewareHandler<App> = async (c, next) => {
+  if (asCode.includes(c.req.header('Sec-Fetch-Dest')?.trim().toLowerCase() ?? ''))
+    throw new SealpinError('forbidden', 'files are neither code nor style of a page');
+  await next();
+};
+
 /** Runs a handler for HEAD only. */
 export function onlyHead(handler: Handler<App>): Handler<App> {
   return async (c, next) => (isHead(c) ? await handler(c, next) : await next());
@@ -91,4 +117,44 @@ export function checkQuery(known: readonly string[]): MiddlewareHandler<App> {
     }
     await next();
   };
+}
+
+/** Conditions (RFC 9110 section 13.1) and digests of what is sent (RFC 9530, RFC 3230, RFC 1864). */
+const checks = [
+  'If-Match',
+  'If-None-Match',
+  'If-Modified-Since',
+  'If-Unmodified-Since',
+  'If-Range',
+  'Content-Digest',
+  'Repr-Digest',
+  'Digest',
+  'Content-MD5',
+];
+
+/**
+ * Refuses headers that ask for a check which a route does not make: its client would believe that it was made.
+ * @param method of the route, in lower case
+ * @param known the headers that the route takes
+ * @throws invalid_request, naming the header
+ */
+export function checkHeaders(method: string, known: readonly string[]): MiddlewareHandler<App> {
+  const isSafe = ['get', 'head', 'options'].includes(method);
+  const unknown = checks.filter((name) => !known.includes(name));
+  return async (c, next) => {
+    for (const name of unknown) {
+      const value = c.req.header(name);
+      if (value === undefined || (isSafe && holdsAnyway(name, value.trim()))) continue;
+      throw new SealpinError('invalid_request', `${name} is not checked by this route`, {
+        hint: `leave ${name} out: what it asks for would not happen`,
+      });
+    }
+    await next();
+  };
+}
+
+/** Whether a check changes nothing about the reading of what has neither an ETag nor a date. */
+function holdsAnyway(name: string, value: string): boolean {
+  if (name === 'If-Match') return value === '*';
+  return name !== 'If-None-Match' || value !== '*';
 }

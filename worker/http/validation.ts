@@ -72,7 +72,8 @@ function describeExpected(type: string, expected: string | null, requirement: un
   if (type === 'max_entries') return `an object of at most ${String(requirement)} members`;
   if (type === 'array') return 'a list';
   if (type === 'record' || type === 'object' || type === 'strict_object') return 'an object';
-  if (type === 'picklist') return (expected ?? '').replaceAll(/[()"]/g, '').replaceAll(' | ', ' or ');
+  if (type === 'picklist')
+    return (expected ?? '').replaceAll('""', 'empty').replaceAll(/[()"]/g, '').replaceAll(' | ', ' or ');
   return `a ${type}`;
 }
 

@@ -11,12 +11,14 @@ import { errorText, log } from '../log.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Removal } from './pin-work.ts';
 import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
-import { err, type Result } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
 const batch = 500;
 /** How often the objects of pins are asked for removals, all of them, in ms. */
 const askMs = 60_000;
+/** Seconds after which those who change one file at once may try again. */
+const conflictSeconds = 1;
 
 /** A caller whose key is valid. */
 type Caller = { key: KeyRecord; account: { spki: Uint8Array } };
@@ -103,8 +105,8 @@ export class AccountFiles extends RpcTarget {
     }
     const changed = storage.transactionSync((): Result<{ file: FileRecord }> => {
       const file = files.find(fileId);
-      if (file === undefined) return err('not_found');
-      if (file.version !== update.version) return err('conflict', 'other requests keep changing this file');
+      if (file === undefined) return files.missing(fileId);
+      if (file.version !== update.version) return changedMeanwhile();
       files.update(fileId, update);
       events.add({ action: 'file.changed', by, subject: fileId });
       const now = files.find(fileId);
@@ -116,15 +118,34 @@ export class AccountFiles extends RpcTarget {
     return changed;
   }
 
-  /**
-   * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
-   */
-  async remove(hash: string, fileId: string, requestId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
-    const { authorize, storage, shares, deliver, erased } = this.#o;
+  /** A file that a caller may delete, for the conditions of the request. */
+  async removable(hash: string, fileId: string): Promise<Result<{ file: FileRecord }>> {
+    const { authorize, files } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
-    const removed = storage.transactionSync(() => this.#remove(fileId, 'deleted', caller.key.id, requestId));
-    if (removed === undefined) return err('not_found');
+    const file = files.find(fileId);
+    return file === undefined ? files.missing(fileId) : { ok: true, file };
+  }
+
+  /**
+   * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
+   * @param version the only one that is deleted; undefined: any
+   * @returns `conflict` where it has another version
+   */
+  async remove(
+    hash: string,
+    fileId: string,
+    requestId: string,
+    version: number | undefined,
+  ): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const { authorize, storage, files, shares, deliver, erased } = this.#o;
+    const caller = authorize(hash, 'delete');
+    if (!caller.ok) return caller;
+    const removed = storage.transactionSync(() => {
+      if (version !== undefined && files.find(fileId)?.version !== version) return changedMeanwhile();
+      return this.#remove(fileId, 'deleted', caller.key.id, requestId) ?? files.missing(fileId);
+    });
+    if ('ok' in removed) return removed;
     await shares.deliver(removed.ending);
     await deliver([removed.message]);
     await erased();
@@ -139,19 +160,22 @@ export class AccountFiles extends RpcTarget {
 
   /**
    * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
-   * @returns the receipts of those that were there, in the order of the IDs
+   * @returns the receipts of those that were there, in the order of the IDs; `finishing` where one of them is about to be stored
    */
   async removeMany(
     hash: string,
     fileIds: readonly string[],
     requestId: string,
   ): Promise<Result<{ receipts: ReceiptRecord[] }>> {
-    const { authorize, storage, receipts, alarmBy, erased, now } = this.#o;
+    const { authorize, storage, files, receipts, alarmBy, erased, now } = this.#o;
     const caller = authorize(hash, 'delete');
     if (!caller.ok) return caller;
-    const removed = storage.transactionSync(() =>
-      fileIds.filter((fileId) => this.#remove(fileId, 'deleted', caller.key.id, requestId) !== undefined),
-    );
+    const removed = storage.transactionSync(() => {
+      const finishing = fileIds.map((fileId) => files.missing(fileId)).find(({ code }) => code === 'finishing');
+      if (finishing !== undefined) return finishing;
+      return fileIds.filter((fileId) => this.#remove(fileId, 'deleted', caller.key.id, requestId) !== undefined);
+    });
+    if ('ok' in removed) return removed;
     await alarmBy(now());
     await erased();
     return {
@@ -231,4 +255,8 @@ export class AccountFiles extends RpcTarget {
   #material({ key, account }: Caller, withSealed: boolean): KeyMaterial {
     return { key, spki: account.spki, sealed: withSealed ? this.#o.sealedFor(key.id) : null };
   }
+}
+
+function changedMeanwhile(): Failure {
+  return err('conflict', 'other requests keep changing this file', conflictSeconds);
 }

@@ -164,8 +164,11 @@ export class Shares extends RpcTarget {
   }
 
   #refusal({ files, expiresAt }: NewShare, key: KeyRecord): Failure | undefined {
-    if (files.some((fileId) => this.#o.files.find(fileId) === undefined))
-      return err('not_found', 'a file of the share is not stored in this account');
+    const absent = files.find((fileId) => this.#o.files.find(fileId) === undefined);
+    if (absent !== undefined) {
+      const why = this.#o.files.missing(absent);
+      return why.code === 'not_found' ? err('not_found', 'a file of the share is not stored in this account') : why;
+    }
     if (key.expiresAt !== null && expiresAt > key.expiresAt)
       return err('forbidden', 'the share would outlive your key');
     const { all, own } = this.#rows.countUnexpired(this.#o.now(), key.id);

@@ -14,6 +14,8 @@ export type Claim = { apiKey: string; route: string; name: string; fingerprint: 
 const keptMs = 86_400_000;
 /** How long a claim belongs to a request that does not renew it. */
 const defaultLeaseMs = 60_000;
+/** When a client may ask again for a claim that was renewed just now, in ms. */
+const firstGuessMs = 2000;
 
 /** `leaseMs` gives 60 s, or undefined for them, unless a test shortens it. */
 export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs?(): number | undefined };
@@ -52,8 +54,7 @@ export class Claims {
     }
     if (!isSameRequest(row.fingerprint, claim.fingerprint)) return err('idempotency_mismatch');
     if (this.#options.isReady(row.file_id)) return { ok: true, first: row.file_id };
-    const leftMs = row.expires_at - this.#options.now();
-    return err('idempotency_running', undefined, Math.max(1, Math.ceil(leftMs / 1000)));
+    return err('idempotency_running', undefined, this.#guessSeconds(row.expires_at));
   }
 
   /** Renews the claim of a running upload, if it has one; fails when another request has taken it over. */
@@ -123,7 +124,17 @@ export class Claims {
     );
     if (written.toArray().length > 0) return undefined;
     const detail = 'another request with this Idempotency-Key has taken the upload over';
-    return err('idempotency_running', detail, Math.ceil(this.#leaseMs() / 1000));
+    return err('idempotency_running', detail, firstGuessMs / 1000);
+  }
+
+  /**
+   * When to ask again for a claim that runs out at a time. Most requests whose client has left end within a second, so the first guess
+   * is short; each one after it is as long as nothing was heard of the request, but never longer than the claim.
+   */
+  #guessSeconds(expiresAt: number): number {
+    const leftMs = expiresAt - this.#options.now();
+    const silentMs = this.#leaseMs() - leftMs;
+    return Math.max(1, Math.ceil(Math.min(leftMs, Math.max(firstGuessMs, silentMs)) / 1000));
   }
 }
 

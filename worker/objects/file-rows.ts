@@ -94,6 +94,9 @@ export type FileRow = {
 /** Files with what they have besides. */
 export const rows = 'file LEFT JOIN file_detail USING (file_id)';
 
+/** Seconds after which an upload is usually finished whose bytes have all arrived. */
+const finishingSeconds = 2;
+
 /** Ready files that expire some time. */
 const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
   WHERE expires_at IS NOT NULL AND state = 'ready'`;
@@ -272,7 +275,7 @@ export class Files {
   /** A ready file whose bytes may be served. @returns `not_found`; `content_denied` where its CID is on the denylist */
   readable(fileId: string): Result<{ file: FileRecord }> {
     const file = this.find(fileId);
-    if (file === undefined) return err('not_found');
+    if (file === undefined) return this.missing(fileId);
     const isDenied = this.#sql.exec('SELECT 1 FROM denied_file WHERE file_id = ?', fileId).toArray().length > 0;
     return isDenied ? err('content_denied') : { ok: true, file };
   }
@@ -298,6 +301,12 @@ export class Files {
       .exec<FileRow>(`SELECT * FROM ${rows} WHERE file_id = ? AND ${isReady}`, fileId, this.#now())
       .toArray();
     return row && recordOf(row);
+  }
+
+  /** Why there is no ready file: none is stored, or not yet, of an upload whose bytes have all arrived. */
+  missing(fileId: string): Failure {
+    const finishing = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND state = 'finishing'`, fileId);
+    return finishing.toArray().length > 0 ? err('finishing', undefined, finishingSeconds) : err('not_found');
   }
 
   /** Removes a row in that state, its header overwritten with zeros first. */

@@ -11,8 +11,8 @@ import type { SignedUses } from './signed-uses.ts';
 /** Checked for an unknown key, which costs the same time as a wrong signature: the base point of the curve. */
 const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
 
-/** A download that may begin. `hash`: of the API key that signed. */
-export type SignedRead = { hash: string; file: FileRecord };
+/** A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be used once. */
+export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
 export type SignedStore = { hash: string; mode: FileRecord['mode']; maxBytes: number | undefined; claim: Claim };
@@ -61,7 +61,8 @@ export class SignedRequests extends RpcTarget {
       const found = files.readable(claims.file.toLowerCase());
       if (!found.ok) return found;
       const isSpent = once !== undefined && (use ? !uses.add(once) : uses.has(once));
-      return isSpent ? err('gone', 'this URL could be used once, and was') : { ok: true, hash, file: found.file };
+      if (isSpent) return err('gone', 'this URL could be used once, and was');
+      return { ok: true, hash, file: found.file, isOnce: once !== undefined };
     });
   }
 

@@ -12,6 +12,7 @@ import { tagsOf } from './tags.ts';
 export function describeApi(routes: readonly Route[]): JsonSchema {
   const paths: Record<string, JsonSchema> = {};
   for (const route of routes) Object.assign((paths[pathOf(route)] ??= {}), operationsOf(route));
+  const responses = shareProblems(paths);
   return {
     openapi: '3.1.0',
     info: {
@@ -32,11 +33,37 @@ export function describeApi(routes: readonly Route[]): JsonSchema {
         operator: { type: 'http', scheme: 'bearer', description: 'the token of the operator' },
         monitor: { type: 'http', scheme: 'bearer', description: 'the token for metrics' },
       },
-      schemas: referencedSchemas(paths),
-      headers: referencedHeaders(paths),
+      responses,
+      schemas: referencedSchemas([paths, responses]),
+      headers: referencedHeaders([paths, responses]),
       examples: problemExamples(routes),
     },
   };
+}
+
+type Operation = { responses: Record<string, JsonSchema> };
+
+/** Replaces each response with problems alone that several operations have by a reference. @returns these responses */
+function shareProblems(paths: Record<string, JsonSchema>): JsonSchema {
+  const operations = Object.values(paths).flatMap((path) => Object.values(path) as Operation[]);
+  const all = operations.flatMap(({ responses }) =>
+    Object.entries(responses).map(([status, value]) => ({ responses, status, value })),
+  );
+  const problems = all.filter(({ status, value }) => Number(status) >= 400 && isOfProblems(value));
+  const shared: JsonSchema = {};
+  for (const [text, same] of Map.groupBy(problems, ({ value }) => JSON.stringify(value))) {
+    const [first] = same;
+    if (first === undefined || same.length === 1) continue;
+    const number = Object.keys(shared).filter((name) => name.startsWith(`Problem${first.status}`)).length;
+    const name = `Problem${first.status}${number === 0 ? '' : `-${number + 1}`}`;
+    shared[name] = JSON.parse(text) as JsonSchema;
+    for (const { responses, status } of same) responses[status] = { $ref: `#/components/responses/${name}` };
+  }
+  return shared;
+}
+
+function isOfProblems({ content }: JsonSchema): boolean {
+  return Object.keys((content ?? {}) as JsonSchema).every((type) => type === 'application/problem+json');
 }
 
 /** The headers that some response refers to. */

@@ -17,6 +17,7 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
     examples: ['5f2b1c9e-6a0d-4c38-9b7e-0d1f2a3b4c5d'],
   },
   Range: { ...text, examples: ['bytes=0-99'] },
+  'Repr-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
   'Tus-Resumable': { ...text, enum: ['1.0.0'] },
   'Upload-Defer-Length': { ...text, enum: ['1'] },
   'Upload-Length': bytes,

@@ -30,9 +30,9 @@ const config = {
     // The only check of ours on the items of a list is that none comes twice.
     if (valibotAction.type === 'check_items') return { ...jsonSchema, uniqueItems: true };
     const { requirement } = valibotAction as { requirement?: unknown };
-    // A pattern of JSON Schema matches code points in any case (section 6.4 of its core).
+    // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among which there are no surrogates.
     if (requirement instanceof RegExp && requirement.flags === 'u')
-      return { ...jsonSchema, pattern: requirement.source };
+      return { ...jsonSchema, pattern: requirement.source.replace(String.raw`\ud800-\udfff`, '') };
     return requirement === isTime ? { ...jsonSchema, format: 'date-time' } : undefined;
   },
   overrideSchema: ({ valibotSchema, jsonSchema }) =>

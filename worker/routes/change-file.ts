@@ -5,14 +5,21 @@ import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { identityOf, privateKeyOf, type Principal } from '../auth/authenticate.ts';
 import type { Ctx } from '../http/app.ts';
-import { checkMatch } from '../http/conditions.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseFutureTime } from '../http/validation.ts';
 import type { FileRecord, FileUpdate } from '../objects/file-rows.ts';
 import type { KeyMaterial } from '../objects/account.ts';
 import { unwrap } from '../objects/result.ts';
 import { askPins } from './homes.ts';
-import { aboutPlain, etagOf, forms, openRecord, parseFileId, storedFile, type About } from './file-view.ts';
+import {
+  aboutPlain,
+  checkFileConditions,
+  etagOf,
+  openRecord,
+  parseFileId,
+  storedFile,
+  type About,
+} from './file-view.ts';
 
 /** How often a change starts again that another one came before. */
 const attempts = 3;
@@ -23,19 +30,23 @@ export async function changeFile(c: Ctx, principal: Principal): Promise<Response
   const fileId = parseFileId(c);
   await unwrap(account.files.changer(key.hash));
   const change = await readJson(c.req.raw, FileChange);
-  for (let attempt = 1; ; attempt += 1) {
+  return await untilUnchanged(async () => {
     const found = await unwrap(account.files.find(key.hash, fileId, { sealed: true }));
     const { file } = found;
     const pins = await askPins(c.env, file);
-    checkMatch(
-      c.req.raw.headers,
-      forms.map((form) => etagOf(file, form, pins)),
-    );
+    checkFileConditions(c, file, pins);
     const { update, about } = await updateOf(principal, found, change);
+    const changed = await unwrap(account.files.change(key.hash, fileId, update));
+    const body: StoredFile = storedFile(changed.file, about, pins);
+    return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file', pins) });
+  });
+}
+
+/** Makes a change of a version of a file, again where another change came before. */
+export async function untilUnchanged<T>(change: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
     try {
-      const changed = await unwrap(account.files.change(key.hash, fileId, update));
-      const body: StoredFile = storedFile(changed.file, about, pins);
-      return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file', pins) });
+      return await change();
     } catch (error) {
       if (attempt === attempts || !isSealpinError(error, 'conflict')) throw error;
     }

@@ -4,6 +4,7 @@ import { FileId, type StoredFile, type StoredPin } from '../../shared/api.ts';
 import { openDetached, plaintextBytes, type FileInfo, type Identity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
+import { checkConditions } from '../http/conditions.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 
 /** Facts of a file from its row or, in encrypted mode, from its header. `size` in bytes. */
@@ -25,7 +26,7 @@ export function parseFileId(c: Ctx): string {
 }
 
 /** The forms of a file that responses have, each with an ETag of its own. */
-export const forms = ['json', 'file', 'raw', 'container'] as const;
+const forms = ['json', 'file', 'raw', 'container'] as const;
 export type Form = (typeof forms)[number];
 
 /** The pins that are in a form of a file. */
@@ -42,6 +43,16 @@ export function etagOf({ fileId, version }: FileRecord, form: Form, pins: readon
     [service, status, checkedAt, verifiedAt].join('.'),
   );
   return `"${[fileId, form, ...(version === 0 ? [] : [version]), ...seen].join('-')}"`;
+}
+
+/**
+ * Checks the conditions of a request that changes a file, for its ETag in any form.
+ * @throws precondition_failed; invalid_request for a condition that cannot be read
+ */
+export function checkFileConditions(c: Ctx, file: FileRecord, pins: readonly StoredPin[]): void {
+  const etags = forms.map((form) => etagOf(file, form, pins));
+  const lastModified = new Date(file.changedAt ?? file.createdAt).toUTCString();
+  checkConditions(c.req.raw.headers, etags, lastModified);
 }
 
 /** A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read it. */

@@ -11,13 +11,15 @@ import { searchTag, type Identity } from '../../shared/crypto/index.ts';
 import { unwrap } from '../objects/result.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseQuery, type Ctx } from '../http/app.ts';
+import { isConditional } from '../http/conditions.ts';
 import { identityOf, needsSealed, privateKeyOf, type Principal } from '../auth/authenticate.ts';
 import type { Env } from '../env.ts';
 import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
+import { untilUnchanged } from './change-file.ts';
 import { askPins } from './homes.ts';
 import { recoverable } from './recoverable.ts';
-import { aboutPlain, openRecord, parseFileId, storedFile } from './file-view.ts';
+import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
 
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
@@ -52,7 +54,16 @@ function withCursor(text: string, cursor: string): string {
 
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
-  const { receipt } = await unwrap(account.files.remove(key.hash, parseFileId(c), c.var.requestId));
+  const fileId = parseFileId(c);
+  const { receipt } = await untilUnchanged(async () => {
+    let version: number | undefined;
+    if (isConditional(c.req.raw.headers)) {
+      const { file } = await unwrap(account.files.removable(key.hash, fileId));
+      checkFileConditions(c, file, await askPins(c.env, file));
+      ({ version } = file);
+    }
+    return await unwrap(account.files.remove(key.hash, fileId, c.var.requestId, version));
+  });
   return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
 }
 

@@ -27,7 +27,7 @@ import { readMetrics } from './operator-metrics.ts';
 import type { Route } from './route.ts';
 
 const json = 'application/json';
-const badJson: readonly Code[] = ['invalid_json', 'too_large'];
+const badJson: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];
 const account = '/v1/accounts/:id';
 const denied = '/v1/denylist/:cid';
 const ofCid = { params: { cid: CidParameter }, who: 'operator', codes: ['invalid_cid'] } as const;

@@ -25,7 +25,7 @@ export const pinRoutes: readonly Route[] = [
     who: 'key',
     scope: 'read',
     responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
-    codes: ['not_found', 'content_denied'],
+    codes: ['not_found', 'finishing', 'content_denied'],
     handler: verifyFile,
   },
   {
@@ -61,7 +61,7 @@ export const pinRoutes: readonly Route[] = [
     responses: { 202: { [json]: Migration } },
     responseHeaders: { 202: ['Location'] },
     links: { cancelMigration: { from: '/from', to: '/to' } },
-    codes: ['invalid_json', 'invalid_request', 'too_large'],
+    codes: ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'],
     handler: createMigration,
   },
   {

@@ -8,7 +8,7 @@ import { tokenOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { deprecation, type Deprecated } from '../http/deprecation.ts';
-import { checkQuery } from '../http/middleware.ts';
+import { checkHeaders, checkQuery } from '../http/middleware.ts';
 import type { ResponseHeaderName } from '../openapi/headers.ts';
 
 /** Bodies by media type; null for bytes without a shape. */
@@ -86,13 +86,14 @@ export function codesOf({ who, codes }: Route): Code[] {
   return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
 }
 
-/** What runs before the handler of a route, in this order: its deprecation, the check of the query's names, the guard. */
+/** What runs before the handler of a route, in this order: its deprecation, the checks of the names in query and headers, the guard. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
-  const { query, ignoresUnknownQuery = false, deprecated, who } = route;
+  const { method, query, headers, ignoresUnknownQuery = false, deprecated, who } = route;
   const names = Object.keys(query?.entries ?? {});
   return [
     ...(deprecated === undefined ? [] : [deprecation(deprecated)]),
     ...(ignoresUnknownQuery ? [] : [checkQuery(names)]),
+    checkHeaders(method, Object.keys(headers ?? {})),
     ...guards[who].middleware,
   ];
 }

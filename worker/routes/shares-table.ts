@@ -28,7 +28,16 @@ export const shareRoutes: readonly Route[] = [
     responses: { 201: { [json]: Share } },
     responseHeaders: { 201: ['Location'] },
     links: { getShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
-    codes: ['invalid_json', 'too_large', 'not_found', 'forbidden', 'conflict', 'quota_exceeded'],
+    codes: [
+      'invalid_json',
+      'too_large',
+      'unsupported_media_type',
+      'not_found',
+      'finishing',
+      'forbidden',
+      'conflict',
+      'quota_exceeded',
+    ],
     handler: createShare,
   },
   {

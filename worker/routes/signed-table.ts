@@ -5,7 +5,7 @@ import type { Route } from './route.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
 const bytes = 'application/octet-stream';
-const path = '/v1/accounts/:id/signed/:token';
+export const path = '/v1/accounts/:id/signed/:token';
 const params = { id: AccountId };
 const codes: readonly Code[] = ['unauthorized', 'insufficient_scope', 'forbidden', 'gone'];
 

@@ -1,19 +1,28 @@
 /** `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API key has signed. */
+import type { MiddlewareHandler } from 'hono';
 import { isAccountId, keyIdOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { isHead, type Ctx } from '../http/app.ts';
+import { isHead, type App, type Ctx } from '../http/app.ts';
 import type { Account } from '../objects/account.ts';
 import { unwrap } from '../objects/result.ts';
 import { readStored } from './read.ts';
 import { receiveUpload } from './upload.ts';
 
-/** Returns the file of a signed URL as it is stored. HEAD uses nothing up. */
+/** Returns the file of a signed URL as it is stored. What hands out no byte of it uses nothing up. */
 export async function readSigned(c: Ctx): Promise<Response> {
   const { account, token } = signedBy(c);
-  const { hash, file } = await unwrap(account.signed.read(token, { use: !isHead(c) }));
+  const { hash, file, isOnce } = await unwrap(account.signed.read(token, { use: false }));
   countFor(c, hash);
   const response = await readStored(c, file, () => unwrap(account.files.find(hash, file.fileId, { sealed: false })));
-  return withoutReferrer(response);
+  if (isOnce && !isHead(c) && (response.status === 200 || response.status === 206))
+    try {
+      await unwrap(account.signed.read(token, { use: true }));
+    } catch (error) {
+      // Another request was first.
+      await response.body?.cancel(error);
+      throw error;
+    }
+  return response;
 }
 
 /** Stores the file of a signed URL, once: the URL itself says which attempts are the same upload. */
@@ -25,7 +34,7 @@ export async function storeSigned(c: Ctx): Promise<Response> {
   const { account, token } = signedBy(c);
   const { hash, mode, maxBytes, claim } = await unwrap(account.signed.store(token));
   countFor(c, hash);
-  return withoutReferrer(await receiveUpload(c, { account, key: { hash } }, { mode, claim, limitBytes: maxBytes }));
+  return await receiveUpload(c, { account, key: { hash } }, { mode, claim, limitBytes: maxBytes });
 }
 
 /** @throws unauthorized where there cannot be such an account, as where there is none */
@@ -40,8 +49,8 @@ function countFor(c: Ctx, hash: string): void {
   c.set('usedBy', { account: c.req.param('id') ?? '', keyId: keyIdOf(hash) });
 }
 
-/** The address is a secret: no page that shows the response hands it on. */
-function withoutReferrer(response: Response): Response {
-  response.headers.set('Referrer-Policy', 'no-referrer');
-  return response;
-}
+/** The address is a secret: no page that shows a response hands it on. */
+export const withoutReferrer: MiddlewareHandler<App> = async (c, next) => {
+  await next();
+  c.res.headers.set('Referrer-Policy', 'no-referrer');
+};

@@ -56,7 +56,7 @@ import { usageRoutes } from './usage-table.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
-const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large'];
+const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'];
 const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];
 const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'];
 const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
@@ -70,6 +70,7 @@ const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Las
 const readCodes: readonly Code[] = [
   'invalid_request',
   'not_found',
+  'finishing',
   'content_denied',
   'not_acceptable',
   'precondition_failed',
@@ -95,6 +96,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
       'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',
+      'Repr-Digest': 'the same: such a body is the whole of its representation',
       'Want-Repr-Digest': 'asks for the digest of the file as it arrived, in the body of the response',
       'Idempotency-Key': 'the same key: the same file',
       ...(mode === 'plain' ? { 'If-None-Match': '`*`: only if no file has this name; needs a key with `read`' } : {}),
@@ -261,7 +263,7 @@ export const routes: readonly Route[] = [
     scope: 'delete',
     body: { [json]: FilesToDelete },
     responses: { 200: { [json]: DeletedFiles } },
-    codes: badJson,
+    codes: [...badJson, 'finishing'],
     handler: deleteFiles,
   },
   ...uploadRoutes,
@@ -311,8 +313,9 @@ export const routes: readonly Route[] = [
     params: { fileId: FileId },
     who: 'key',
     scope: 'delete',
+    headers: { ...conditions, 'If-Unmodified-Since': dates['If-Unmodified-Since'] },
     responses: { 200: { [json]: Receipt } },
-    codes: ['not_found'],
+    codes: ['not_found', 'finishing', 'precondition_failed', 'conflict'],
     handler: deleteFile,
   },
   {
@@ -324,11 +327,23 @@ export const routes: readonly Route[] = [
     params: { fileId: FileId },
     who: 'key',
     scope: 'write',
-    headers: { 'If-Match': 'ETags of the file in any form: it is changed only if it was not changed since' },
+    headers: {
+      'If-Match': 'ETags of the file in any form: it is changed only if it was not changed since',
+      'If-None-Match': conditions['If-None-Match'],
+      'If-Unmodified-Since': dates['If-Unmodified-Since'],
+    },
     body: { [json]: FileChange },
     responses: { 200: { [json]: StoredFile } },
     responseHeaders: { 200: ['ETag'] },
-    codes: [...badJson, 'invalid_filename', 'not_found', 'precondition_failed', 'conflict', 'decrypt_failed'],
+    codes: [
+      ...badJson,
+      'invalid_filename',
+      'not_found',
+      'finishing',
+      'precondition_failed',
+      'conflict',
+      'decrypt_failed',
+    ],
     handler: changeFile,
   },
   {
@@ -385,6 +400,7 @@ export const routes: readonly Route[] = [
       'invalid_filename',
       'not_found',
       'gone',
+      'forbidden',
       'content_denied',
       'not_acceptable',
       'precondition_failed',

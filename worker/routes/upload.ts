@@ -1,5 +1,5 @@
 /** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
-import { UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
+import { isContentType, UploadQuery, type NewlyStoredFile } from '../../shared/api.ts';
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../shared/ipfs/index.ts';
@@ -55,7 +55,7 @@ type Announced = {
 /** The account's object, and what it knows the caller's API key by. */
 type Uploader = { account: Principal['account']; key: { hash: string } };
 
-/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body. */
+/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body, and of the file. */
 type UploadRequest = {
   mode: Mode;
   principal?: Principal;
@@ -98,7 +98,8 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const { record, about, digest } = await inPlace(key.id, () => {
       const counted = announced.car ? undefined : room;
       body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
-      return store(c, caller, { fileId, claim, mode, spki, announced, body, signal });
+      const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
+      return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
     });
     return await created(c, key, record, { ...about, digest });
   } catch (error) {
@@ -197,6 +198,8 @@ type Job = {
   spki: Uint8Array;
   announced: Announced;
   body: UploadBody;
+  /** The most bytes that the file of a CAR may have. */
+  maxBytes: number;
   signal: AbortSignal;
 };
 
@@ -229,7 +232,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
     const options = { service, signal, turns: leafTurns, keep, now: Date.now };
     const sent: SentFile & { head?: Uint8Array } = announced.car
-      ? await sendCar(body.stream, { ...options, maxFileBytes: maxFileBytes(c.env) })
+      ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
       : await sendFile(encrypted?.payload ?? body.stream, options);
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size();
@@ -308,8 +311,10 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
         `…/v1/storage/${mode}; or JSON with its type, application/json`,
     });
   }
-  if (contentType.length > 255 || !/^[\t -~]*$/.test(contentType)) {
-    throw new SealpinError('unsupported_media_type', 'Content-Type has to be at most 255 characters of ASCII');
+  if (contentType !== '' && !isContentType(contentType)) {
+    throw new SealpinError('unsupported_media_type', 'Content-Type is not a media type of at most 255 characters', {
+      hint: 'send a type such as application/pdf, or application/octet-stream',
+    });
   }
   const filename = json ? undefined : parseDisposition(c.req.header('Content-Disposition') ?? null);
   if (mode === 'encrypted' && !json && filename === undefined) {
@@ -325,24 +330,20 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     filename,
     contentType: json || car || contentType === '' ? anyBytes : contentType,
     cid: cid === undefined ? undefined : parseCid(cid).text,
-    isOnly: parseIsOnly(c, mode, json || filename !== undefined),
+    isOnly: parseIsOnly(c, json || filename !== undefined),
     isProvisional: provisional,
     names,
     expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
-    digests: parseDigests(c.req.header('Content-Digest')),
+    digests: parseDigests(c.req.raw.headers),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };
 }
 
 /** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
-function parseIsOnly(c: Ctx, mode: Mode, hasName: boolean): boolean {
+function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   const header = c.req.header('If-None-Match');
   if (header === undefined) return false;
   if (header.trim() !== '*') throw new SealpinError('invalid_request', 'If-None-Match can only be * here');
-  if (mode === 'encrypted')
-    throw new SealpinError('invalid_request', 'If-None-Match works in plain mode only', {
-      hint: 'the names of encrypted files are sealed, so the service cannot compare them',
-    });
   if (!hasName) throw nameless();
   return true;
 }

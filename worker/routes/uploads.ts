@@ -1,8 +1,10 @@
 /** `/v1/uploads`: files in several requests, by tus 1.0.0. */
 import * as v from 'valibot';
-import { FileId, type ResumableUpload, type ResumableUploadList } from '../../shared/api.ts';
+import { FileId, isContentType, type ResumableUpload, type ResumableUploadList } from '../../shared/api.ts';
 import { beginPayload, uploadSeal } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { parseFilename } from '../../shared/filename.ts';
+import { parseCid } from '../../shared/ipfs/index.ts';
 import { maxFileBytes, maxUploadBytes } from '../env.ts';
 import type { Ctx } from '../http/app.ts';
 import type { Principal } from '../auth/authenticate.ts';
@@ -46,8 +48,6 @@ export function createUpload(mode: NewFile['mode']) {
   return async (c: Ctx, caller: Principal): Promise<Response> => {
     const { headers } = c.req.raw;
     checkExtensions(headers);
-    if (headers.has('If-None-Match'))
-      throw new SealpinError('invalid_request', 'If-None-Match works for uploads in one request only');
     const length = parseLength(headers, maxFileBytes(c.env));
     const metadata = headers.get('Upload-Metadata') ?? '';
     const announced = checkMetadata(mode, metadata);
@@ -187,14 +187,21 @@ function checkMetadata(
   mode: NewFile['mode'],
   text: string,
 ): Pick<Metadata, 'cid' | 'isProvisional'> & { expiresAt: number | null } {
-  const { filename, cid, expiresAt, isProvisional } = parseMetadata(text);
+  const { filename, contentType, cid, expiresAt, isProvisional } = parseMetadata(text);
+  if (filename !== null) parseFilename(filename);
+  if (contentType !== null && !isContentType(contentType))
+    throw new SealpinError('invalid_request', 'the filetype is not a media type of at most 255 characters');
   if (mode === 'encrypted' && filename === null)
     throw new SealpinError('invalid_filename', 'the file has no name', {
       hint: 'send it as filename in Upload-Metadata, in base64',
     });
   if (mode === 'encrypted' && cid !== null)
     throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
-  return { cid, isProvisional, expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()) };
+  return {
+    cid: cid === null ? null : parseCid(cid).text,
+    isProvisional,
+    expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()),
+  };
 }
 
 /** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */

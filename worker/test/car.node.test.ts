@@ -113,6 +113,20 @@ describe('a CAR', () => {
     await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
   });
 
+  it('of a disk of zeros, or of a log with a leaf for each line, is stored', async () => {
+    const empty = await leaf(Buffer.alloc(262_144));
+    const disk = await node(...Array.from({ length: 1024 }, () => empty));
+    const lines = await Promise.all(Array.from({ length: 1024 }, (_, line) => leaf(Buffer.from(`line ${line}\n`))));
+    for (const [blocks, root] of [
+      [[empty], disk],
+      [lines, await node(...lines)],
+    ] as const) {
+      const file = await jsonOf<Stored>(store(car([...blocks, root])), 201);
+      expect(file).toMatchObject({ cid: root.cid.text, size: root.fileBytes });
+      await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    }
+  });
+
   it('in encrypted mode is a file like any other', async () => {
     const body = car([await leaf(randomBytes(10))]);
     const file = await jsonOf<Stored>(
@@ -213,6 +227,15 @@ describe('a CAR is refused, and nothing is kept,', () => {
     [
       'with an identity CID',
       async () => concat(carHeader(), section(concat(Uint8Array.of(1, 0x55, 0, 40), new Uint8Array(40)), small)),
+    ],
+    [
+      'of a file that is read one byte at a time',
+      async () => {
+        const blocks: (Block & { fileBytes?: number })[] = [await leaf(Uint8Array.of(1))];
+        for (let depth = 0; depth < 2; depth += 1)
+          blocks.push(await node(...Array.from({ length: 40 }, () => blocks.at(-1)!)));
+        return car(blocks);
+      },
     ],
     [
       'of a file of more bytes than there may be',

@@ -71,6 +71,64 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     expect([third.metadata, third.tags]).toEqual([undefined, undefined]);
   });
 
+  it('keeps metadata of every name that the rules allow, also those that every object has', async () => {
+    const { fileId } = await owner.call.store(mode, 'x');
+    const inherited = Object.getOwnPropertyNames(Object.prototype).filter((name) =>
+      /^[0-9A-Za-z._-]{1,64}$/.test(name),
+    );
+    for (const names of [inherited.slice(0, 6), inherited.slice(6), ['prototype', 'then', 'length', '__proto__']]) {
+      // As text: `__proto__` in a literal sets the prototype.
+      const metadata = `{${names.map((name) => `"${name}":"${name}"`).join()}}`;
+      const change = { method: 'PATCH', headers: { 'Content-Type': 'application/json' } };
+      const changed = await owner.call(`/v1/storage/${fileId}`, { ...change, body: `{"metadata":${metadata}}` });
+      for (const response of [changed, await owner.call(`/v1/storage/${fileId}?data=false`)]) {
+        const kept = Object.entries((await jsonOf<StoredFile>(response)).metadata ?? {}).toSorted();
+        expect(kept).toEqual(names.map((name) => [name, name]).toSorted());
+      }
+      for (const wrong of ['1', `"${'x'.repeat(513)}"`]) {
+        const body = `{"metadata":{"__proto__":${wrong},"a":"b"}}`;
+        expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { ...change, body }))).toEqual([
+          400,
+          'invalid_request',
+        ]);
+      }
+    }
+    const { cid } = await read(fileId);
+    const { files } = await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`));
+    expect(Object.hasOwn(files[0]?.metadata ?? {}, '__proto__')).toBe(true);
+  });
+
+  it('has a content type that is one, however it is told', async () => {
+    const { fileId } = await owner.call.store(mode, 'x');
+    for (const contentType of [
+      'x',
+      '',
+      'a/b/c',
+      'a b/c',
+      '/',
+      'text/',
+      'text/x y',
+      'text/ä',
+      `a/${'b'.repeat(254)}`,
+      ';a/b',
+    ]) {
+      expect(await problemOf(patch(fileId, { contentType }))).toEqual([400, 'invalid_request']);
+      if (contentType === '' || contentType === 'text/ä') continue;
+      const headers = { 'Content-Type': contentType, 'Content-Disposition': 'attachment; filename=x' };
+      const stored = owner.call(`/v1/storage/${mode}`, { method: 'POST', headers, body: 'x' });
+      expect([contentType, ...(await problemOf(stored))]).toEqual([contentType, 415, 'unsupported_media_type']);
+    }
+    for (const contentType of [
+      'a/b',
+      'text/plain; charset=utf-8',
+      'x-!#$%&\'*+.^_`|~/1 ;a="b/c"',
+      `a/${'b'.repeat(253)}`,
+    ]) {
+      expect((await jsonOf<StoredFile>(patch(fileId, { contentType }))).contentType).toBe(contentType);
+      expect((await owner.call.store(mode, 'x', { type: contentType })).contentType).toBe(contentType);
+    }
+  });
+
   it('is found by its tags, in its account alone', async () => {
     const own = await newOwner(service);
     const tagged = async (tags: string[]): Promise<string> => {

@@ -1,4 +1,4 @@
-/** `Content-Digest` and `Want-Repr-Digest` as RFC 9530 and RFC 9651 have them. */
+/** `Content-Digest`, `Repr-Digest` and `Want-Repr-Digest` as RFC 9530 and RFC 9651 have them. */
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { digestField, parseDigests, parseWanted } from '../http/digest-fields.ts';
@@ -8,7 +8,9 @@ const sha512 = createHash('sha512').update('hello').digest();
 const of256 = digestField('sha-256', sha256);
 const of512 = digestField('sha-512', sha512);
 
-describe('Content-Digest', () => {
+describe.each(['Content-Digest', 'Repr-Digest'])('%s', (field) => {
+  const parse = (text: string | undefined) => parseDigests(new Headers(text === undefined ? {} : { [field]: text }));
+
   it.each([
     ['', []],
     [undefined, []],
@@ -19,7 +21,7 @@ describe('Content-Digest', () => {
     // The last one of a name counts.
     [`sha-256=:${Buffer.alloc(32).toString('base64')}:, ${of256}`, ['sha-256']],
   ])('%j names %j', (text, names) => {
-    const digests = parseDigests(text);
+    const digests = parse(text);
     expect([...digests.keys()]).toEqual(names);
     if (digests.has('sha-256')) expect(Buffer.from(digests.get('sha-256')!)).toEqual(sha256);
   });
@@ -42,7 +44,7 @@ describe('Content-Digest', () => {
   ])('%j is refused, and not repeated', (text) => {
     let error: unknown;
     try {
-      parseDigests(text);
+      parse(text);
     } catch (thrown) {
       error = thrown;
     }
@@ -50,10 +52,20 @@ describe('Content-Digest', () => {
     expect(String(error)).not.toContain(sha256.toString('base64'));
   });
 
+  it('is the same in both fields, or refused', () => {
+    const both = (one: string, other: string) =>
+      parseDigests(new Headers({ 'Content-Digest': one, 'Repr-Digest': other }));
+    expect([...both(of256, of512).keys()]).toEqual(['sha-256', 'sha-512']);
+    expect([...both(of256, of256).keys()]).toEqual(['sha-256']);
+    expect(() => both(of256, digestField('sha-256', Buffer.alloc(32)))).toThrow(
+      expect.objectContaining({ code: 'digest_mismatch' }),
+    );
+  });
+
   it('is read in linear time', () => {
     const startedAt = performance.now();
     for (const text of [`a=1${';a'.repeat(50_000)}\u0001`, `a=:${'A'.repeat(100_000)}`, 'a='.repeat(50_000)])
-      expect(() => parseDigests(text)).toThrow(/cannot be read/);
+      expect(() => parse(text)).toThrow(/cannot be read/);
     expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../shared/api.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { routes } from '../routes/table.ts';
-import { client, jsonOf, problemOf, type Client } from './client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from './client.ts';
 import { inOneMinute } from './one-minute.ts';
 
 const origin = 'https://app.example.com';
@@ -42,6 +42,40 @@ describe('a response', () => {
       await response.body?.cancel();
     }
     expect(ids.size).toBe(asked.length);
+  });
+
+  it('to HEAD says how long that to GET would be', async () => {
+    const lists = routes.filter(
+      ({ method, path, who }) => method === 'get' && !path.includes(':') && who !== 'operator',
+    );
+    const paths = [...lists.map(({ path }) => path), '/v1/health?live', '/v1/nothing', `/v1/storage/${file.fileId}`];
+    for (const path of paths) {
+      const headers = { 'Tus-Resumable': '1.0.0' };
+      const [head, get] = [await call(path, { method: 'HEAD', headers }), await call(path, { headers })];
+      const { length } = await bytesOf(get);
+      expect([path, head.status, Number(head.headers.get('Content-Length'))]).toEqual([path, get.status, length]);
+    }
+  });
+
+  it('with bytes of a file is neither code nor style of a page, whatever its type', async () => {
+    const script = await call.store('plain', 'alert(1)', { filename: 'x.js', type: 'text/javascript' });
+    const signed = await signedPath(call.apiKey, { method: 'GET', file: script.fileId });
+    const style = ['manifest', 'style', 'xslt'];
+    const code = ['script', 'worker', 'sharedworker', 'serviceworker', 'audioworklet', 'paintworklet', 'Script'];
+    for (const path of [`/ipfs/${script.cid}`, signed]) {
+      for (const dest of [...code, ...style])
+        expect(await problemOf(ask(path, { headers: { 'Sec-Fetch-Dest': dest } }))).toEqual([403, 'forbidden']);
+      for (const dest of ['empty', 'document', 'image', 'video', 'audio', 'track', 'font'])
+        expect([dest, (await ask(path, { headers: { 'Sec-Fetch-Dest': dest } })).status]).toEqual([dest, 200]);
+    }
+  });
+
+  it('of an address that every page may read is so however the address is spelled', async () => {
+    for (const path of [`/%69pfs/${file.cid}`, `/ipf%73/%62${file.cid.slice(1)}`, `/x/../ipfs/${file.cid}`]) {
+      const { status, headers } = await ask(path, { headers: { Origin: 'https://other.example.com' } });
+      expect([path, status, headers.get('Access-Control-Allow-Origin')]).toEqual([path, 200, '*']);
+      expect((await ask(path, { headers: { 'Sec-Fetch-Dest': 'worker' } })).status).toBe(403);
+    }
   });
 
   it('that depends on the page that asks, or on what it accepts, says so', async () => {

@@ -6,7 +6,7 @@ import { codesOf } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { problemType } from '../../shared/problem-object.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { sharedService, type Service } from '../../testkit/service.ts';
+import { adminToken, sharedService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let call: Client;
@@ -153,6 +153,12 @@ describe('a request with a wrong value', () => {
     }
     const query = await call('/v1/storage?limit=1000');
     expect((await query.json<Problem>()).detail).toBe('limit is a number from 1 to 100');
+    const [tag, tags] = ['/v1/storage?tag=%0A', `/v1/storage/${crypto.randomUUID()}`];
+    const words = 'a tag has 1 to 100 characters, without control characters and invisible ones';
+    expect((await (await call(tag)).json<Problem>()).detail).toBe(words);
+    expect((await (await call.json(tags, { tags: ['\n'] }, 'PATCH')).json<Problem>()).detail).toBe(words);
+    const live = await call('/v1/health?live=hunter2');
+    expect((await live.json<Problem>()).detail).toBe('live has to be empty or true');
     const flag = await call(`/v1/keys/${ownKey}?cascade=hunter2`, { method: 'DELETE' });
     expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
   });
@@ -167,6 +173,50 @@ describe('a request with a wrong value', () => {
     const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
     expect(odd?.pointer).toBe('#/a~1b~0c%20d');
   });
+});
+
+describe('a body of JSON', () => {
+  const taking = routes.filter(
+    ({ body, path }) => body?.['application/json'] && !/plain|encrypted|signed|recover$/.test(path),
+  );
+
+  it.each(taking.map(({ method, path, who }) => ({ method, path, who })))(
+    'is not taken for another format, or with a member that comes twice: $method $path',
+    async ({ method, path, who }) => {
+      const id = /accounts|keys/.test(path) ? '0'.repeat(22) : crypto.randomUUID();
+      const send = (type: string | undefined, body: string): Promise<Response> =>
+        call(path.replace(/:\w+/, id), {
+          method: method.toUpperCase(),
+          headers: {
+            ...(type === undefined ? {} : { 'Content-Type': type }),
+            ...(who === 'operator' ? { Authorization: `Bearer ${adminToken}` } : {}),
+          },
+          body,
+        });
+      for (const type of [
+        'application/merge-patch+json',
+        'application/json-patch+json',
+        'application/octet-stream',
+        'x',
+      ])
+        expect([type, ...(await problemOf(send(type, '{}')))]).toEqual([type, 415, 'unsupported_media_type']);
+      for (const body of [
+        '{"a":1,"a":1}',
+        '{"b":[{}, {"\\u0061" : {"a":1},"c":"a\\"","a":2}]}',
+        '{"__proto__":1,"__proto__":2}',
+      ])
+        expect([body, ...(await problemOf(send('application/json; charset=utf-8', body)))]).toEqual([
+          body,
+          400,
+          'invalid_json',
+        ]);
+      // As fetch and curl send it where nobody names a type.
+      for (const type of [undefined, 'application/x-www-form-urlencoded']) {
+        const body = '{"a":[{"a":"a"},{"a":"\\\\"}],"b":"a"}';
+        expect(await problemOf(send(type, body))).toEqual([400, 'invalid_request']);
+      }
+    },
+  );
 });
 
 describe('a response', () => {

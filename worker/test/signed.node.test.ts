@@ -3,6 +3,7 @@ import { createHmac, createPrivateKey, hkdfSync, randomBytes, sign as signBytes 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventList, FileList, NewApiKeyResponse, StoredFile } from '../../shared/api.ts';
 import { parseApiKey } from '../../shared/crypto/index.ts';
+import { carHeader, carSection, carType, cidOf, encodeNode, sha256 } from '../../shared/ipfs/index.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from './client.ts';
 import { startPeer, type Peer } from './peer.ts';
@@ -94,6 +95,36 @@ describe('a signed URL for a download', () => {
     expect(await owner.object.rows('signed_use')).toEqual([]);
   });
 
+  it('that is for one use is not used up by an answer without a byte of the file', async () => {
+    const file = await owner.call.store('plain', 'once');
+    const path = await reading(file, { jti: 'x' });
+    const etag = (await anybody(path, { method: 'HEAD' })).headers.get('ETag')!;
+    const status = async (headers: Record<string, string>): Promise<number> =>
+      (await anybody(path, { headers })).status;
+    expect(await status({ 'If-None-Match': etag })).toBe(304);
+    expect(await status({ Range: 'bytes=999-' })).toBe(416);
+    expect(await status({ 'If-Match': '"other"' })).toBe(412);
+    peer.onCommand = (turn) => turn.answer(503, '');
+    expect(await status({})).toBe(503);
+    peer.onCommand = undefined;
+    expect(await owner.object.rows('signed_use')).toEqual([]);
+    const statuses = await Promise.all([1, 2, 3, 4].map((bytes) => status({ Range: `bytes=0-${bytes - 1}` })));
+    expect(statuses.toSorted((a, b) => a - b)).toEqual([206, 410, 410, 410]);
+  });
+
+  it('is never handed on by a page that shows its response', async () => {
+    const path = await reading(await owner.call.store('plain', 'x'));
+    const answers = [
+      anybody(`${path}x`),
+      anybody(`${path}?a=b`),
+      anybody(path, { method: 'DELETE' }),
+      anybody(path, { headers: { Range: 'bytes=9-' } }),
+      post(await storing(), 'x'),
+      post(path, 'x'),
+    ];
+    for (const answer of answers) expect((await answer).headers.get('Referrer-Policy')).toBe('no-referrer');
+  });
+
   it('that was used is forgotten by itself when it has expired', async () => {
     const path = await reading(await owner.call.store('plain', 'once'), { jti: 'x', exp: inSeconds(5) });
     expect((await bytesOf(anybody(path))).toString()).toBe('once');
@@ -165,6 +196,25 @@ describe('a signed URL for an upload', () => {
     const headers = { 'Idempotency-Key': 'k' };
     expect(await problemOf(post(await storing(), 'x', { headers }))).toEqual([400, 'invalid_request']);
     expect(await problemOf(post(`${await storing()}?cid=x`, 'x'))).toEqual([400, 'invalid_request']);
+  });
+
+  it('holds the file of a CAR to the bytes that it allows, not its body alone', async () => {
+    const blocks = [{ cid: cidOf('raw', await sha256(Buffer.alloc(100))), bytes: Buffer.alloc(100), fileBytes: 100 }];
+    for (let depth = 0; depth < 2; depth += 1) {
+      const { cid, bytes, fileBytes } = blocks.at(-1)!;
+      const node = Buffer.from(
+        encodeNode(Array.from({ length: 10 }, () => ({ cid, fileBytes, dagBytes: bytes.length }))),
+      );
+      blocks.push({ cid: cidOf('dag-pb', await sha256(node)), bytes: node, fileBytes: fileBytes * 10 });
+    }
+    const car = Buffer.concat([
+      carHeader(),
+      ...blocks.flatMap(({ cid, bytes }) => [carSection(cid, bytes.length), bytes]),
+    ]);
+    const headers = { 'Content-Type': carType };
+    expect(await problemOf(post(await storing({ bytes: 9999 }), car, { headers }))).toEqual([413, 'too_large']);
+    expect(await files()).toEqual([]);
+    expect(await jsonOf(post(await storing({ bytes: 10_000 }), car, { headers }), 201)).toMatchObject({ size: 10_000 });
   });
 });
 

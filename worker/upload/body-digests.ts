@@ -30,7 +30,7 @@ export class PassingDigests {
     for (const [algorithm, digest] of expected) {
       const actual = await this.#end(algorithm);
       if (actual !== undefined && timingSafeEqual(actual, digest)) continue;
-      throw new SealpinError('digest_mismatch', `the body has another ${algorithm} than Content-Digest says`);
+      throw new SealpinError('digest_mismatch', `the body has another ${algorithm} than the request says`);
     }
   }
 

@@ -5,9 +5,16 @@ import { decodeNode, type Cid } from '../../shared/ipfs/index.ts';
 
 /** The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1 MiB they are 32 GiB. */
 const maxBlocks = 32_768;
+/**
+ * The fewest bytes of a leaf on average, and how many leaves may have less: each time that a file has a leaf, reading it asks the
+ * pinning service once. Chunkers make far larger ones; a file that many programs wrote little by little has some that are small. How
+ * often a leaf repeats does not count: disk images are full of zeros, and every limit and quota counts the bytes of the whole file.
+ */
+const meanLeafBytes = 4096;
+const maxSmallLeaves = 1024;
 
-/** A file, or what lies below one of its nodes. `head`: how it begins, for `recognize`. */
-export type KnownFile = { cid: Cid; fileBytes: number; head: Uint8Array };
+/** A file, or what lies below one of its nodes. `leaves`: with repetitions. `head`: how it begins, for `recognize`. */
+export type KnownFile = { cid: Cid; fileBytes: number; leaves: number; head: Uint8Array };
 
 /** Takes the blocks of a file in an order in which each one comes after those that it links to: so there are no cycles. */
 export class CarStructure {
@@ -43,12 +50,18 @@ export class CarStructure {
     if (this.#last === undefined) throw invalidCar('it has no block');
     if (this.#tops.size > 1)
       throw invalidCar(`its last block does not lead to all others: it has ${this.#tops.size} roots`);
+    const { fileBytes, leaves } = this.#last;
+    if (leaves > maxSmallLeaves + fileBytes / meanLeafBytes)
+      throw invalidCar(
+        `its file of ${fileBytes} bytes has ${leaves} leaves, which is less than ${meanLeafBytes} bytes each`,
+      );
     return this.#last;
   }
 
   #node(cid: Cid, bytes: Uint8Array): KnownFile {
     const links = nodeLinks(cid, bytes);
     let fileBytes = 0;
+    let leaves = 0;
     for (const link of links) {
       const child = this.#known.get(link.cid.text);
       if (child === undefined) throw invalidCar(`${cid.text} links to ${link.cid.text}, which does not come before it`);
@@ -57,16 +70,17 @@ export class CarStructure {
           `${cid.text} says that ${link.cid.text} has ${link.fileBytes} bytes, and not ${child.fileBytes}`,
         );
       fileBytes += child.fileBytes;
+      leaves += child.leaves;
       this.#tops.delete(link.cid.text);
     }
     const [first] = links;
     const head = (first && this.#known.get(first.cid.text)?.head) ?? new Uint8Array(0);
-    return { cid, fileBytes, head };
+    return { cid, fileBytes, leaves, head };
   }
 }
 
 function leafOf(cid: Cid, bytes: Uint8Array): KnownFile {
-  return { cid, fileBytes: bytes.length, head: bytes.slice(0, sniffBytes) };
+  return { cid, fileBytes: bytes.length, leaves: 1, head: bytes.slice(0, sniffBytes) };
 }
 
 /** The links of a node of a file. @throws invalid_request for any other block, such as that of a directory */

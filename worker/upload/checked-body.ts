@@ -20,7 +20,7 @@ const waitMs = 10_000;
  *   what the reader throws
  */
 export async function withBody<T>(env: Env, request: Request, receive: (body: ArrivingBody) => Promise<T>): Promise<T> {
-  const digests = parseDigests(request.headers.get('Content-Digest') ?? undefined);
+  const digests = parseDigests(request.headers);
   const limits = { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env) };
   if (digests.size === 0) return await receive(arrivingBody(request, limits));
   const limitBytes = Math.min(limits.limitBytes ?? maxHeldBytes, maxHeldBytes);

@@ -188,7 +188,8 @@ class Continuation {
     const { uploadId, length, sealedMetadata } = upload;
     const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
     const { filename, contentType } = parseMetadata(text);
-    const about = { filename, contentType: contentType ?? anyBytes };
+    // An earlier version took an empty name for none.
+    const about = { filename: filename === '' ? null : filename, contentType: contentType ?? anyBytes };
     if (sealer === undefined) return { ...about, header: null };
     const file = { ...about, size: length ?? 0 };
     return { filename: null, contentType: null, header: await sealer.header(recipientFromSpki(spki), uploadId, file) };

@@ -35,13 +35,16 @@ export async function parseClaim(
   if (name.length < 1 || name.length > maxChars || !/^[ -~]+$/.test(name)) {
     throw new SealpinError('invalid_request', `Idempotency-Key has 1 to ${maxChars} characters of ASCII`);
   }
-  const { pathname, search } = new URL(c.req.url);
+  const { search } = new URL(c.req.url);
   const mac = await macWith(key);
-  const parameters = await mac([name, search, ...headers.map((header) => c.req.header(header) ?? '')]);
+  const described = headers.map((header) => c.req.header(header) ?? '');
+  const digest = c.req.header('Repr-Digest');
+  // Older versions have claims without it.
+  const parameters = await mac([name, search, ...described, ...(digest === undefined ? [] : [digest])]);
   const length = bodyLength ? c.req.header('Content-Length') : undefined;
   return {
     apiKey: keyIdOf(key.hash),
-    route: `${c.req.method} ${pathname}`,
+    route: `${c.req.method} ${c.req.path}`,
     name: await mac([name]),
     fingerprint: `${parameters}.${length === undefined ? '' : await mac([name, 'length', length])}`,
   };

@@ -264,13 +264,15 @@ describe('the guard before the Worker', () => {
     ['a request of another site', { 'sec-fetch-site': 'cross-site' }],
     ['a header of Miniflare', { 'MF-Original-URL': 'http://127.0.0.1/' }],
     ['a wrong control token', { host: 'evil.example', 'sealpin-control': 'guess' }],
-  ] as [string, Record<string, string>][])('refuses %s', async (_, headers) => {
+  ] as [string, Record<string, string>][])('refuses %s, and says what helps', async (name, headers) => {
     const own = Object.fromEntries(
       Object.entries(headers).map(([name, value]) => [name, value.replace('PORT', String(port))]),
     );
     const { status, body } = await ask(own);
     expect(status).toBe(403);
-    expect(JSON.parse(body)).toMatchObject({ code: 'forbidden', status: 403 });
+    const problem = JSON.parse(body) as { hint: string };
+    expect(problem).toMatchObject({ code: 'forbidden', status: 403 });
+    expect([name, problem.hint.includes('--cors-origin')]).toEqual([name, /Origin|site/.test(name)]);
   });
 
   const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };

@@ -91,12 +91,13 @@ test('a share that has ended is in no file when the response comes, nor after a 
   expect(again.stderr()).not.toMatch(/erasure\.late|"error"/);
 });
 
-test('a request for a share that does not exist creates no file', async () => {
+test('requests for shares that do not exist create no file, but those of one object that stands for all', async () => {
   const service = await started();
   const { fileId } = await store(service, 'plain', new Uint8Array(10));
   const { id } = await share(service, fileId);
+  expect((await fetch(`${service.url}/v1/shares/${newShareId()}`)).status).toBe(404);
   const own = await filesOf(service, 'Share');
-  expect(own.filter((name) => name.endsWith('.sqlite'))).toHaveLength(1);
+  expect(own.filter((name) => name.endsWith('.sqlite'))).toHaveLength(2);
   for (let each = 0; each < 5; each += 1) {
     const unknown = newShareId();
     for (const method of ['GET', 'HEAD'])

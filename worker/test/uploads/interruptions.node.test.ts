@@ -1,7 +1,7 @@
 /** Requests that break, stall or meet each other, and a pinning service that fails: what has arrived is not lost. */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { problemOf } from '../client.ts';
+import { problemOf, signedPath } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -215,6 +215,26 @@ async function unfinished(
   return Object.assign(last, { path });
 }
 
+/** Every request for the file says when to ask again, and changes nothing. */
+async function isFinishing(id: string): Promise<void> {
+  const token = await signedPath(owner.call.apiKey, { method: 'GET', file: id });
+  const path = `/v1/storage/${id}`;
+  const answers = [
+    ...[path, `${path}/content`, token].map((each) => owner.call(each)),
+    owner.call(path, { method: 'DELETE' }),
+    owner.call(path, { method: 'DELETE', headers: { 'If-Match': '*' } }),
+    owner.call.json(path, { filename: 'x' }, 'PATCH'),
+    owner.call.json(`${path}/verification`, {}),
+    owner.call.json('/v1/storage/delete', { files: [id] }),
+    owner.call.json('/v1/shares', { record: 'aGVsbG8=', files: [id], password: false }),
+  ];
+  for (const answer of answers) {
+    const response = await answer;
+    expect([response.url, response.headers.get('Retry-After')]).toEqual([response.url, '2']);
+    expect(await problemOf(response)).toEqual([409, 'finishing']);
+  }
+}
+
 describe('a file whose bytes have all arrived', () => {
   it.each([
     ['import', 'dag/import'],
@@ -223,7 +243,7 @@ describe('a file whose bytes have all arrived', () => {
     const bytes = random(1_200_000);
     const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
     expect((await head(owner.call, last.path)).status).toBe(200);
-    expect((await owner.call(`/v1/storage/${last.headers.get('Sealpin-File')}`)).status).toBe(404);
+    await isFinishing(last.headers.get('Sealpin-File')!);
     await owner.object.ring(10_000);
     expect(await stateOf(owner.call, last.path)).toMatchObject({ state: 'finishing' });
     peer.onCommand = undefined;

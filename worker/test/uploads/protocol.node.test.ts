@@ -136,6 +136,9 @@ describe('POST', () => {
     [{ 'Upload-Length': '5', 'Upload-Metadata': `a ${'YQ=='.repeat(2000)}` }, 400, 'invalid_request'],
     [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ filename: '../x' }) }, 400, 'invalid_filename'],
     [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ filetype: 'ä' }) }, 400, 'invalid_request'],
+    [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ filetype: 'x' }) }, 400, 'invalid_request'],
+    [{ 'Upload-Length': '5', 'Upload-Metadata': 'filename ' }, 400, 'invalid_filename'],
+    [{ 'Upload-Length': '5', 'Upload-Concat': 'partial' }, 400, 'invalid_request'],
     [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ cid: 'x' }) }, 400, 'invalid_cid'],
     [{ 'Upload-Length': '5', 'Content-Encoding': 'gzip' }, 415, 'unsupported_media_type'],
   ])('%j: %d %s', async (headers, status, code) => {

@@ -1,0 +1,33 @@
+/** Objects whose members have names of the sender's. */
+import * as v from 'valibot';
+
+/** Names that the library leaves out of a record without a fault, since they are those of an object's prototype. */
+const dropped = ['__proto__', 'constructor', 'prototype'];
+
+/** A record that keeps every name that its schema allows. */
+export function record<K extends v.GenericSchema<string, string>, V extends v.GenericSchema>(key: K, value: V) {
+  const schema = v.record(key, value);
+  const run = schema['~run'].bind(schema);
+  const runAll: typeof run = (dataset, config) => {
+    const input = dataset.value;
+    const output = run(dataset, config);
+    if (typeof input !== 'object' || input === null) return output;
+    for (const name of dropped) {
+      const given: unknown = Object.getOwnPropertyDescriptor(input, name)?.value;
+      if (given === undefined) continue;
+      const parsed = value['~run']({ value: given }, config);
+      const issues = [...(key['~run']({ value: name }, config).issues ?? []), ...(parsed.issues ?? [])];
+      const item = { type: 'object', origin: 'value', input, key: name, value: given };
+      for (const issue of issues) Object.assign(issue, { path: [item, ...(issue.path ?? [])] });
+      if (issues.length > 0) Object.assign(output, { typed: false, issues: [...(output.issues ?? []), ...issues] });
+      // An assignment to `__proto__` would set the prototype.
+      else define(output.value as object, name, parsed.value);
+    }
+    return output;
+  };
+  return Object.assign(schema, { '~run': runAll });
+}
+
+function define(object: object, name: string, value: unknown): void {
+  Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+}
