@@ -273,8 +273,9 @@ async function folderDestination(path: string, context: Context): Promise<Destin
           },
         }),
       );
-      const { files, bytes } = await extraction.unpack(counted, signal);
+      const { files, bytes, warning } = await extraction.unpack(counted, signal);
       progress.done();
+      if (warning !== undefined) context.output.warn(warning);
       return { bytes, wrote: `wrote ${path} (${files} ${files === 1 ? 'file' : 'files'}, ${sizeText(bytes)})` };
     },
   };
