@@ -77,7 +77,7 @@ export async function encryptWithPassword(o: {
   await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
   const source = { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' };
   const secret = async (): Promise<Secret> => {
-    const password = await newPassword(source, args.generate, context);
+    const password = await newPassword(source, args.generate, args.output === undefined ? 'blob' : 'file', context);
     return {
       recipients: [passwordRecipient(password, derivation)],
       kind: [derivation.name],

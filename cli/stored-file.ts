@@ -63,6 +63,9 @@ async function fileAt(cid: string, { name, key }: Naming, context: Context): Pro
   }
 }
 
+/** The flags of the commands are for the password of what they make. */
+const passwordHint = 'give the one that opens the file now in SEALPIN_PASSWORD; --password-file has the new one';
+
 async function fileKeyOf(
   stream: ReadableStream<Uint8Array>,
   cid: string,
@@ -82,7 +85,7 @@ async function fileKeyOf(
   const { output, env } = context;
   const given = env['SEALPIN_PASSWORD'];
   let failed = 0;
-  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed)))];
+  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint)))];
   const first = await next();
   let derivation = output.progress('deriving the key from the password');
   const fileKey = await opened.fileKey(first, async () => {

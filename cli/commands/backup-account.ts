@@ -34,7 +34,7 @@ export const command = defineCommand({
       const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
       const taken = await takeBackup(
         layout,
-        { newPassword: () => newPassword(source, args.generate, context), prune: args.prune },
+        { newPassword: () => newPassword(source, args.generate, 'key', context), prune: args.prune },
         context,
       );
       const { files, written, fetchedBytes, gone } = taken;
