@@ -4,7 +4,7 @@ import { storedFile } from '../client/stored-files.ts';
 import { StoredFile } from '../shared/api.ts';
 import { open, openAtWithFileKey, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { parseFilename } from '../shared/filename.ts';
+import { cleanFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import { recall } from './history.ts';
@@ -127,6 +127,6 @@ export async function nameInHistory(cid: string, { dataDir }: Context): Promise<
 
 async function requiredName(cid: string, context: Context): Promise<string> {
   const name = await nameInHistory(cid, context);
-  if (name !== undefined) return parseFilename(name);
+  if (name !== undefined) return cleanFilename(name);
   throw new SealpinError('usage', 'the name of this file is not known here', { hint: 'give it one with --name' });
 }

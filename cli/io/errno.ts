@@ -14,7 +14,7 @@ const writing: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EROFS: 'the disk is read-only',
-  ENOENT: 'its directory does not exist',
+  ENOENT: 'its directory does not exist, or nothing can be created there',
   ENOTDIR: 'a part of its path is a file',
   EISDIR: 'it is a directory',
   ELOOP: 'symbolic link loop',

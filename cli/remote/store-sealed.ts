@@ -118,6 +118,8 @@ export async function storeSealed(
     const file = await store(container, { api, context, onBytes });
     return { ...file, ...keyIn(container) };
   } catch (error) {
+    if (signal.aborted && sentBytes < (container.bytes ?? Infinity))
+      output.note(`${input.name} was not stored: the same command begins it again`);
     const { bytes = 0 } = container;
     const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
     const waitSeconds = isSealpinError(error) ? error.retryAfterSeconds : undefined;
