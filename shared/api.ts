@@ -5,7 +5,8 @@
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 
-export { AccountId, FileId, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
+export { AccountId, Base64, FileId, isBase64, KeyId, Scope, scopes, ShareId } from './api/fields.ts';
+export { namedRecord } from './api/named-record.ts';
 export * from './api/accounts-shapes.ts';
 export * from './api/backup-shapes.ts';
 export * from './api/events-shapes.ts';

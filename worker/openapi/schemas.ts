@@ -33,6 +33,7 @@ const config = {
     // A pattern of JSON Schema matches code points in any case (section 6.4 of its core).
     if (requirement instanceof RegExp && requirement.flags === 'u')
       return { ...jsonSchema, pattern: requirement.source };
+    if (requirement === shapes.isBase64) return { ...jsonSchema, contentEncoding: 'base64' };
     return requirement === isTime ? { ...jsonSchema, format: 'date-time' } : undefined;
   },
   overrideSchema: ({ valibotSchema, jsonSchema }) =>
