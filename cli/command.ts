@@ -58,6 +58,8 @@ export type Definition<A extends Args> = {
   readonly args: A;
   /** The name of any number of further positionals, which `run` gets as `rest`. */
   readonly rest?: string;
+  /** What to do when more arguments are given than it takes. */
+  readonly surplus?: string;
   /** Whether the command uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
@@ -136,7 +138,7 @@ export function defineCommand<const A extends Args>(definition: Definition<A>): 
       const given = checkFlags(argv, { name, args, usageError });
       const parsed = parseArgs([...argv], toCitty(args));
       const positionals: readonly string[] = parsed._;
-      checkPositionals(positionals, { name, args, rest: definition.rest, usageError });
+      checkPositionals(positionals, { name, args, rest: definition.rest, surplus: definition.surplus, usageError });
       const values = Object.fromEntries(
         Object.entries(args).map(([key, arg]) => [key, valueOf(arg, parsed[key], given.get(key))]),
       ) as Values<A> & Values<typeof commonArgs> & { service?: string; profile?: string };
@@ -224,7 +226,13 @@ function checkFlags(argv: readonly string[], { name: command, args, usageError }
 
 function checkPositionals(
   given: readonly string[],
-  { name, args, rest, usageError }: Check & { readonly rest: string | undefined },
+  {
+    name,
+    args,
+    rest,
+    surplus,
+    usageError,
+  }: Check & { readonly rest: string | undefined; readonly surplus: string | undefined },
 ): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
@@ -236,7 +244,7 @@ function checkPositionals(
   if (missing !== undefined) throw usageError(`${name} needs <${missing.name}>`);
   if (rest !== undefined || given.length <= known.length) return;
   const limit = known.length === 0 ? 'no' : `at most ${known.length}`;
-  throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`);
+  throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`, surplus);
 }
 
 /**

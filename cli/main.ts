@@ -105,7 +105,7 @@ async function unknownCommand(first: string, second: string): Promise<SealpinErr
     return new SealpinError('usage', `unknown option ${first.split('=')[0]}`, {
       hint: 'flags go after the command: sealpin list --json',
     });
-  const { suggestion } = await import('./terminal/suggestion.ts');
-  const near = suggestion(first, names) ?? suggestion(`${first} ${second}`, names);
+  const { commandFor, suggestion } = await import('./terminal/suggestion.ts');
+  const near = commandFor(first) ?? suggestion(first, names) ?? suggestion(`${first} ${second}`, names);
   return new SealpinError('usage', 'there is no such command', { hint: near ?? 'see: sealpin --help' });
 }

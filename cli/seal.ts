@@ -12,13 +12,13 @@ import {
   type Recipient,
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { parseFilename } from '../shared/filename.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { noteOneKey } from './keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from './keys/passwords.ts';
 import { remember } from './history.ts';
+import { parseName } from './io/safe-name.ts';
 import { type Input, openInput } from './io/input.ts';
 import { openSink, type Sink, writeAll } from './io/output-file.ts';
 import { sizeText } from './terminal/progress.ts';
@@ -74,10 +74,10 @@ export async function encryptWithPassword(o: {
   readonly context: Context;
 }): Promise<void> {
   const { args, format, derivation, context } = o;
-  await refusePathAsPassword(args.password, 'sealpin encrypts one file at a time', context);
+  await refusePathAsPassword(args.password, oneFile, context);
   const source = { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' };
   const secret = async (): Promise<Secret> => {
-    const password = await newPassword(source, args.generate, context);
+    const password = await newPassword(source, args.generate, args.output === undefined ? 'blob' : 'file', context);
     return {
       recipients: [passwordRecipient(password, derivation)],
       kind: [derivation.name],
@@ -86,6 +86,9 @@ export async function encryptWithPassword(o: {
   };
   await encryptOne({ args, format, context, secret });
 }
+
+/** What to do with several files. */
+export const oneFile = 'one file is encrypted at a time: name a folder, or send several with sealpin send';
 
 /** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
 export async function encryptToKeys(
@@ -175,7 +178,7 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
 async function encryptAndStore(o: Sealing): Promise<void> {
   const { context, args } = o;
   const { output } = context;
-  const named = args.name === undefined ? undefined : parseFilename(args.name);
+  const named = args.name === undefined ? undefined : parseName(args.name, '--name');
   const input = await openSource(args.file, context);
   try {
     const service = await authorizedService(context);

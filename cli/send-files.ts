@@ -11,11 +11,12 @@ import {
   plaintextBytes,
   type Recipient,
 } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { leafBytes } from '../shared/ipfs/index.ts';
 import type { Parcel, ParcelFile } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import type { Input } from './io/input.ts';
+import { parseName } from './io/safe-name.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { api, authorizedService, introduction, refuseUnencrypted } from './remote/client.ts';
 import { limitsOf, refuseLarge } from './remote/limits.ts';
@@ -113,9 +114,14 @@ export async function makeShare(
   const { output, scryptLogN, signal } = context;
   const derivation = terms.password === undefined ? undefined : output.progress('deriving the key from the password');
   const sealing = { recipients, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
-  const shared = await shareParcel(sdkHttp(service, context), about, { ...terms, signal }, sealing);
-  derivation?.done();
-  return shared;
+  try {
+    return await shareParcel(sdkHttp(service, context), about, { ...terms, signal }, sealing);
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_request') || error.reason !== undefined) throw error;
+    throw new SealpinError(error.code, error.message, { hint: 'change --opens or --expires', cause: error });
+  } finally {
+    derivation?.done();
+  }
 }
 
 type ParcelWords = Pick<Parcel, 'note' | 'from'>;
@@ -157,8 +163,9 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   try {
     for (const path of paths) {
       const input = await openSource(path, context);
+      const name = parseName(await nameOf(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
-      files.push({ path, input, id, name: await nameOf(path, standardInput, context.cwd) });
+      files.push({ path, input, id, name });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
     }
     const prepared = await prepare();

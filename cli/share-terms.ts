@@ -61,7 +61,7 @@ export async function readShareTerms(args: Values, stdinTaken: boolean, context:
   const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
   const source = { argument: undefined, file: args['password-file'], stdinTaken };
-  const password = wantsPassword ? await newPassword(source, args.generate, context) : undefined;
+  const password = wantsPassword ? await newPassword(source, args.generate, 'link', context) : undefined;
   return { recipients, password, expiresAt, opens, note, from };
 }
 

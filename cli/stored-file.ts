@@ -4,7 +4,7 @@ import { storedFile } from '../client/stored-files.ts';
 import { StoredFile } from '../shared/api.ts';
 import { open, openAtWithFileKey, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { parseFilename } from '../shared/filename.ts';
+import { cleanFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
 import type { Context } from './context.ts';
 import { recall } from './history.ts';
@@ -63,6 +63,9 @@ async function fileAt(cid: string, { name, key }: Naming, context: Context): Pro
   }
 }
 
+/** The flags of the commands are for the password of what they make. */
+const passwordHint = 'give the one that opens the file now in SEALPIN_PASSWORD; --password-file has the new one';
+
 async function fileKeyOf(
   stream: ReadableStream<Uint8Array>,
   cid: string,
@@ -82,7 +85,7 @@ async function fileKeyOf(
   const { output, env } = context;
   const given = env['SEALPIN_PASSWORD'];
   let failed = 0;
-  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed)))];
+  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint)))];
   const first = await next();
   let derivation = output.progress('deriving the key from the password');
   const fileKey = await opened.fileKey(first, async () => {
@@ -124,6 +127,6 @@ export async function nameInHistory(cid: string, { dataDir }: Context): Promise<
 
 async function requiredName(cid: string, context: Context): Promise<string> {
   const name = await nameInHistory(cid, context);
-  if (name !== undefined) return parseFilename(name);
+  if (name !== undefined) return cleanFilename(name);
   throw new SealpinError('usage', 'the name of this file is not known here', { hint: 'give it one with --name' });
 }

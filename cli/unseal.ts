@@ -1,11 +1,13 @@
 /** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { openFile } from '../shared/ipfs/index.ts';
-import { isBlobReference, optionsOf, parseBlobId, readFailure } from './remote/fetch-blob.ts';
+import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from './remote/fetch-blob.ts';
 import { openDownload } from './remote/kept-download.ts';
 import { release } from './io/byte-stream.ts';
-import { openCar } from './io/car-file.ts';
+import { isCar, openCar } from './io/car-file.ts';
 import type { Context } from './context.ts';
 import { nodeBackend } from './keys/node-backend.ts';
 import { openSink, type Sink, writeAll } from './io/output-file.ts';
@@ -15,7 +17,7 @@ import { maxTries } from './keys/passwords.ts';
 
 /** What to open, with what, and where its bytes go. */
 export type Unsealing = {
-  /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path with a `/` in it, or `-`. */
+  /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read as a blob ID. */
   readonly blob: string;
   /** A path, or `-`. */
   readonly outputFile: string;
@@ -39,13 +41,24 @@ function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
 
+/** The blob argument, with a slash where it can only mean a file of this directory. */
+async function withSlash(blob: string, { cwd }: Context): Promise<string> {
+  if (isLocal(blob) || isBlobId(blob) || blob === '') return blob;
+  const isFile = await stat(resolve(cwd, blob)).then(
+    (stats) => stats.isFile(),
+    () => false,
+  );
+  return isFile ? `./${blob}` : blob;
+}
+
 /**
  * Decrypts a blob or a container file.
  *
  * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
  */
-export async function decryptTo(o: Unsealing): Promise<void> {
-  const { context } = o;
+export async function decryptTo(given: Unsealing): Promise<void> {
+  const { context } = given;
+  const o = { ...given, blob: await withSlash(given.blob, context) };
   const { output } = context;
   if (o.outputFile === '-' && output.json)
     throw new SealpinError('usage', '--json and the file would both go to standard output', {
@@ -98,7 +111,7 @@ type Source = {
 
 async function container(blob: string, context: Context): Promise<Source> {
   if (isLocal(blob)) return localSource(blob, context);
-  const cid = parseBlobId(blob, '; a container on this machine is named with a slash: ./file');
+  const cid = parseBlobId(blob, '; there is no file of that name either');
   const { size, stream, close } = await openDownload(cid, context);
   return { stream, bytes: size, identity: undefined, close };
 }
@@ -204,15 +217,6 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
   });
 }
 
-/**
- * Whether bytes begin like a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or the fixed
- * pragma of CARv2 (https://ipld.io/specs/transport/car/).
- */
-function isCar(bytes: Uint8Array): boolean {
-  const start = Buffer.from(bytes.subarray(0, 16)).toString('latin1');
-  return [1, 2].some((at) => start.startsWith('\xa2eroots', at)) || start.startsWith('\x0a\xa1gversion\x02');
-}
-
 async function identitiesFor(
   kind: 'password' | 'keys',
   o: Pick<Unsealing, 'given' | 'find'>,
@@ -269,8 +273,9 @@ async function folderDestination(path: string, context: Context): Promise<Destin
           },
         }),
       );
-      const { files, bytes } = await extraction.unpack(counted, signal);
+      const { files, bytes, warning } = await extraction.unpack(counted, signal);
       progress.done();
+      if (warning !== undefined) context.output.warn(warning);
       return { bytes, wrote: `wrote ${path} (${files} ${files === 1 ? 'file' : 'files'}, ${sizeText(bytes)})` };
     },
   };
@@ -282,8 +287,16 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'what came out is only a part' : 'nothing was written';
+  const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
+    ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
     ...(error.reason === undefined ? {} : { reason: error.reason }),
     cause: error,
   });
+}
+
+/** The recipients of keys, of which some are 2,000 characters long. */
+function shown([first = '', ...more]: readonly string[]): string {
+  const start = first.length > 70 ? `${first.slice(0, 40)}…` : first;
+  return more.length === 0 ? start : `${start} and ${more.length} more`;
 }

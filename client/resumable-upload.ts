@@ -60,7 +60,7 @@ const maxTries = 8;
 const firstPauseMs = 1000;
 const maxPauseMs = 30_000;
 /** A longer Retry-After is not waited for. */
-const maxRetryAfterSeconds = 300;
+export const maxRetryAfterSeconds = 300;
 
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': '1.0.0' };

@@ -2,7 +2,7 @@
 import { FileList, StoredFile } from '../shared/api.ts';
 import { fileKeyOf, openAtWithFileKey, openContainerHeader, type FileInfo } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { parseFilename } from '../shared/filename.ts';
+import { cleanFilename, parseFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
 import { accountIdentities } from './account-key.ts';
 import { accessTo, openBlob } from './blobs.ts';
@@ -31,7 +31,7 @@ export async function storedFile(
   if ('cid' in file) {
     const { files } = await http.json(FileList, { path: 'v1/storage', query: { cid: file.cid, limit: 100 }, signal });
     const found = await byBlob(http, file.cid, file.with, signal);
-    return { file: { ...found, ...named(file.name, file.type) }, fileIds: files.map(({ fileId }) => fileId) };
+    return { file: { ...found, ...named(file, undefined) }, fileIds: files.map(({ fileId }) => fileId) };
   }
   const path = `v1/storage/${encodeURIComponent(file.fileId)}`;
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
@@ -40,12 +40,12 @@ export async function storedFile(
       throw new SealpinError('wrong_kind', 'The service stores it as it is: its password or key is needed to share it');
     const found = await byBlob(http, about.cid, file.with, signal);
     return {
-      file: { ...found, ...named(file.name ?? about.filename ?? undefined, file.type ?? about.contentType) },
+      file: { ...found, ...named(file, about) },
       fileIds: [about.fileId],
     };
   }
   const { fileKey, info } = await openSealedFile(http, apiKey, about.fileId, signal);
-  const words = named(file.name ?? info.filename ?? undefined, file.type ?? info.contentType);
+  const words = named(file, info);
   return { file: { cid: about.cid, fileKey, size: info.size, ...words }, fileIds: [about.fileId] };
 }
 
@@ -94,8 +94,13 @@ async function byBlob(
   }
 }
 
-function named(name: string | undefined, type = 'application/octet-stream'): Pick<ParcelFile, 'name' | 'type'> {
-  if (name === undefined)
-    throw new SealpinError('invalid_filename', 'The file has no name', { hint: 'give it one for the receiver' });
-  return { name: parseFilename(name), type };
+/** What the receiver gets a file as: as the caller says, else as it was stored. */
+function named(
+  given: { readonly name?: string | undefined; readonly type?: string | undefined },
+  stored: { readonly filename?: string | null | undefined; readonly contentType: string } | undefined,
+): Pick<ParcelFile, 'name' | 'type'> {
+  const type = given.type ?? stored?.contentType ?? 'application/octet-stream';
+  if (given.name !== undefined) return { name: parseFilename(given.name), type };
+  if (typeof stored?.filename === 'string') return { name: cleanFilename(stored.filename), type };
+  throw new SealpinError('invalid_filename', 'The file has no name', { hint: 'give it one for the receiver' });
 }

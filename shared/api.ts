@@ -5,7 +5,19 @@
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';
 
-export { AccountId, FileId, isContentType, KeyId, type Recoverable, Scope, scopes, ShareId } from './api/fields.ts';
+export {
+  AccountId,
+  Base64,
+  FileId,
+  isBase64,
+  isContentType,
+  KeyId,
+  type Recoverable,
+  Scope,
+  scopes,
+  ShareId,
+} from './api/fields.ts';
+export { namedRecord } from './api/named-record.ts';
 export * from './api/accounts-shapes.ts';
 export * from './api/backup-shapes.ts';
 export * from './api/events-shapes.ts';

@@ -65,11 +65,11 @@ export class SealpinError extends Error {
     code: Code,
     detail?: string,
     options: {
-      reason?: Reason;
-      hint?: string;
+      reason?: Reason | undefined;
+      hint?: string | undefined;
       cause?: unknown;
-      retryAfterSeconds?: number;
-      faults?: readonly Fault[];
+      retryAfterSeconds?: number | undefined;
+      faults?: readonly Fault[] | undefined;
     } = {},
   ) {
     const entry = describe(code);

@@ -5,21 +5,37 @@ import { SealpinError } from './errors.ts';
 const maxNameBytes = 255;
 
 /**
- * The characters of a filename: no control characters of either block, no path separators of either family, none that reverse the
- * direction of a name, and no invisible ones except U+200C and U+200D, which Persian and emoji need; neither `.` nor `..`.
+ * What a schema says of a filename: no control characters of either block, no path separators of either family, none that reverse the
+ * direction of a name or have no width; neither `.` nor `..`.
  */
 export const filenamePattern =
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   /^(?!\.{1,2}$)[^\u0000-\u001f\u007f-\u009f\u061c/\\\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$/;
 
 /**
- * Checks a filename: 1 to 255 bytes of UTF-8 of the characters in `filenamePattern`.
+ * All characters that are not seen, with which a name can look like another one: format characters and default-ignorable ones
+ * (Unicode, UAX #44), but for U+200C, U+200D and variation selectors, which Persian, emoji and Japanese names need. Those
+ * change a character before them, so that at the start they would hide a dot.
+ */
+const unseen =
+  /(?![\u200c\u200d]|\p{Variation_Selector})[\p{Cf}\p{Default_Ignorable_Code_Point}]|^(?:[\u200c\u200d]|\p{Variation_Selector})+/gu;
+
+/**
+ * Checks a filename: 1 to 255 bytes of UTF-8 of the characters in `filenamePattern`, and none that are not seen.
  * @throws invalid_filename
  */
 export function parseFilename(text: string): string {
-  const bytes = new TextEncoder().encode(text).length;
-  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text)) {
-    throw new SealpinError('invalid_filename');
-  }
+  if (cleanFilename(text) !== text) throw new SealpinError('invalid_filename');
   return text;
+}
+
+/**
+ * Makes a filename of one that exists already, perhaps under an older rule: what is not seen becomes `_`.
+ * @throws invalid_filename for what no rule has allowed
+ */
+export function cleanFilename(text: string): string {
+  const bytes = new TextEncoder().encode(text).length;
+  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text))
+    throw new SealpinError('invalid_filename');
+  return text.replace(unseen, '_');
 }

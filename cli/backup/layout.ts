@@ -5,7 +5,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import * as v from 'valibot';
-import { record } from '../../shared/api/record.ts';
+import { Base64, namedRecord } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
@@ -77,8 +77,8 @@ export const Entry = v.object({
   createdAt: Text,
   changedAt: v.optional(Text),
   expiresAt: v.optional(Text),
-  header: v.optional(v.pipe(Text, v.base64())),
-  sealed: v.optional(v.pipe(Text, v.base64())),
+  header: v.optional(Base64),
+  sealed: v.optional(Base64),
 });
 export type Entry = v.InferOutput<typeof Entry>;
 
@@ -86,7 +86,7 @@ export type Entry = v.InferOutput<typeof Entry>;
 export const Details = v.object({
   filename: v.nullable(Text),
   contentType: Text,
-  metadata: v.optional(record(Text, Text)),
+  metadata: v.optional(namedRecord(Text, Text)),
   tags: v.optional(v.array(Text)),
   name: v.optional(Text),
 });

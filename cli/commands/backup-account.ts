@@ -39,7 +39,7 @@ export const command = defineCommand({
         {
           newPassword() {
             isNew = true;
-            return newPassword(source, args.generate, context);
+            return newPassword(source, args.generate, 'key', context);
           },
           password: () => givenPassword(source, context),
           prune: args.prune,

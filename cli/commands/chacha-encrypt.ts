@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { encryptWithPassword } from '../seal.ts';
+import { encryptWithPassword, oneFile } from '../seal.ts';
 import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
@@ -7,6 +7,7 @@ export const command = defineCommand({
     'Prints the blob ID. The stored blob is an age file, which every age tool opens with the password. Otherwise ' +
     'as sealpin encrypt.',
   args: { file: fileArg, password: passwordArg, ...newPasswordFlags, ...destinationFlags },
+  surplus: oneFile,
   service: true,
   examples: [
     { command: 'sealpin chacha-encrypt letter.pdf', does: 'Ask for a password, print the blob ID' },

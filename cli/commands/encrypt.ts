@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { encryptWithPassword } from '../seal.ts';
+import { encryptWithPassword, oneFile } from '../seal.ts';
 import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from './args.ts';
 
 export const command = defineCommand({
@@ -14,6 +14,7 @@ export const command = defineCommand({
     ...destinationFlags,
     fips: { type: 'boolean', description: 'Only algorithms that FIPS approves: PBKDF2 instead of scrypt' },
   },
+  surplus: oneFile,
   service: true,
   examples: [
     { command: 'sealpin encrypt letter.pdf', does: 'Ask for a password, print the blob ID' },

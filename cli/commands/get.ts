@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { openSealedFile } from '../../client/stored-files.ts';
 import { StoredFile } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { parseFilename } from '../../shared/filename.ts';
+import { cleanFilename } from '../../shared/filename.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { openSink } from '../io/output-file.ts';
@@ -68,6 +68,6 @@ export const command = defineCommand({
 
 /** Where a file goes under its own name: with a number where that is taken, or over what is there. */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
-  const safe = safeName(parseFilename(name));
+  const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });
 }

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
-import { parseFilename } from '../../shared/filename.ts';
 import { defineCommand } from '../command.ts';
 import { openCar } from '../io/car-file.ts';
+import { parseName } from '../io/safe-name.ts';
 import { authorizedService } from '../remote/client.ts';
 import { storeCopy, targetAt } from '../remote/store-copy.ts';
 import { keepInHistory } from '../seal.ts';
@@ -26,7 +26,7 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin import letter.car', does: 'Prints the blob ID, which is the root of the CAR' }],
   async run({ args, context }) {
     const { output } = context;
-    const name = args.name === undefined ? basename(args.car).replace(/\.car$/i, '') : parseFilename(args.name);
+    const name = args.name === undefined ? basename(args.car).replace(/\.car$/i, '') : parseName(args.name, '--name');
     const service = await authorizedService(context);
     const car = await openCar(args.car, context);
     try {

@@ -35,6 +35,7 @@ export const command = defineCommand({
         ? await newPassword(
             { argument: undefined, file: args['password-file'], stdinTaken: false },
             args.generate,
+            'key',
             context,
           )
         : undefined;

@@ -41,8 +41,8 @@ export const command = defineCommand({
   },
 });
 
-/** 24 words need less. */
-const limitBytes = 4096;
+/** 24 words, and what keygen writes around them, need less. */
+const limitBytes = 16_384;
 
 async function readWords(file: string, context: Context): Promise<string[]> {
   const bytes = await readSmall(file, { limitBytes, what: 'the backup words', environment: context });

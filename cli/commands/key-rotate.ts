@@ -3,6 +3,7 @@ import { parseIdentities } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readPrivateText } from '../keys/key-files.ts';
+import { withoutGivenPassword } from '../keys/passwords.ts';
 import { makePair, pairDirectory, pairFlags, wordsFlag, writePair } from '../keys/write-pair.ts';
 
 export const command = defineCommand({
@@ -33,13 +34,15 @@ export const command = defineCommand({
     // A file that is not understood must not become a part of the new one.
     parseIdentities(old.text);
     const day = new Date(context.now()).toISOString().slice(0, 10);
-    // The variable has the password of the old key.
-    const without = { ...context, env: { ...env, SEALPIN_PASSWORD: undefined } };
     const make = async () => ({
       pair: await makePair(args['post-quantum']),
       older: `# replaced on ${day}\n${old.text}`,
     });
-    const { recipient } = await writePair(args, { force: true, words: args.words ? 'show' : 'none', make }, without);
+    const { recipient } = await writePair(
+      args,
+      { force: true, words: args.words ? 'show' : 'none', make },
+      withoutGivenPassword(context),
+    );
     output.note('private.key holds the old key, too: what was encrypted to it still opens');
     output.note(`to move a stored file to the new key: sealpin reseal <blob_id> --to ${shortened(recipient)}`);
   },

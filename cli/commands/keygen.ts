@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { makePair, pairDirectory, pairFlags, wordsFlag, writePair } from '../keys/write-pair.ts';
 import { confirm } from '../terminal/confirm.ts';
@@ -28,18 +29,22 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const privateKey = join(pairDirectory(args.output, context), 'private.key');
-    await writePair(
-      args,
-      {
-        force: args.force,
-        words: args.words ? 'show' : 'none',
-        async make() {
-          if (args.force && existsSync(privateKey))
-            await confirm(`Replace ${privateKey}: what only it opens is lost`, args.yes, context);
-          return { pair: await makePair(args['post-quantum']) };
-        },
-      },
-      context,
-    );
+    const make = async () => {
+      if (args.force && existsSync(privateKey))
+        await confirm(`Replace ${privateKey}: what only it opens is lost`, args.yes, context);
+      return { pair: await makePair(args['post-quantum']) };
+    };
+    try {
+      await writePair(args, { force: args.force, words: args.words ? 'show' : 'none', make }, context);
+    } catch (error) {
+      if (!isSealpinError(error, 'file_exists')) throw error;
+      const rotate = `sealpin key rotate${args.output === undefined ? '' : ` --output ${args.output}`}`;
+      throw new SealpinError('file_exists', error.message, {
+        hint: existsSync(privateKey)
+          ? `you have a pair, whose public.key is beside it; a new one that also opens what the old one does: ${rotate}`
+          : 'move it away, or name another directory with --output',
+        cause: error,
+      });
+    }
   },
 });

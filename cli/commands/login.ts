@@ -29,7 +29,7 @@ export const command = defineCommand({
     { command: 'sealpin login https://sealpin.example.com --name work', does: 'As the profile work' },
   ],
   async run({ args, context }) {
-    const url = parseServiceUrl(args.url, 'the URL');
+    const url = parseServiceUrl(args.url, 'the address of the service');
     const name = parseProfileName(args.name ?? url.host);
     refuseUnencrypted(url, 'the API key');
     const apiKey = await readApiKey(url, context);

@@ -61,7 +61,13 @@ export const create = defineCommand({
       ...(recovery === undefined ? {} : { recovery }),
     };
     const service = await operatedService(context);
-    const { account, apiKey, key } = await operator(service, context).create(wanted);
+    const { create: createAccount, list: listAccounts } = operator(service, context);
+    const same = (await listAccounts()).find(({ label }) => label === args.label);
+    const { account, apiKey, key } = await createAccount(wanted);
+    if (same !== undefined)
+      context.output.warn(
+        `another account is called "${visible(same.label)}", too: tell them apart by ID (${same.id})`,
+      );
     context.output.note(`account "${visible(account.label)}" (ID ${account.id})`);
     context.output.note('its first API key, with all scopes, is shown only this once');
     context.output.note(`its holder uses it with: sealpin login ${service.url.href}`);

@@ -3,7 +3,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { newPassword } from '../keys/passwords.ts';
+import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
 import { readTo, toFlag } from '../keys/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure } from '../remote/fetch-blob.ts';
@@ -42,6 +42,7 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'it needs either new keys or a new password', {
         hint: 'give --to <who> or --password',
       });
+    refuseBoth({ argument: undefined, file: args['password-file'] }, args.generate);
     const service = await authorizedService(context);
     const routes = api(service, context);
     const { requestBytes } = limitsOf(await routes.health());
@@ -80,8 +81,6 @@ type Args = {
 async function newRecipients(args: Args, context: Context): Promise<readonly Recipient[]> {
   if (args.to !== undefined) return readTo(args.to, context);
   const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
-  // The variable has the password that opens it now.
-  const env = { ...context.env, SEALPIN_PASSWORD: undefined };
-  const password = await newPassword(source, args.generate, { ...context, env });
+  const password = await newPassword(source, args.generate, 'blob', withoutGivenPassword(context));
   return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
 }

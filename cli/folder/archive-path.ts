@@ -21,6 +21,18 @@ export function namesOf(path: string): string[] {
 }
 
 /**
+ * Checks the target of a symbolic link, which may lead anywhere: a link is made, and never followed.
+ *
+ * @throws UnsafePath where the system has no such link, or the archive's writer did not have it
+ */
+export function checkTarget(target: string): void {
+  if (target === '' || target.includes('\0')) throw new UnsafePath('it is a link that leads nowhere');
+  if (target.includes('\uFFFD')) throw new UnsafePath('its target is not UTF-8');
+  // A link to another computer would greet it with the user's name and a proof of the password.
+  if (sep === '\\' && /[\\:]/.test(target)) throw new UnsafePath('its target is not valid on Windows');
+}
+
+/**
  * Whether the target of a symbolic link stays in the folder, whatever other links are there: `..` may only come first, where
  * it starts from a real directory, and not more often than the link is deep.
  *
@@ -33,4 +45,22 @@ export function isInside(target: string, depth: number): boolean {
   const down = names.findIndex((name) => name !== '..');
   const ups = down < 0 ? names.length : down;
   return ups <= depth && !names.slice(ups).includes('..');
+}
+
+/** The links that lead out of a folder: how many, and the first one. */
+export class LeavingLinks {
+  #first = '';
+  #count = 0;
+
+  add(path: string, target: string): void {
+    if (this.#count === 0) this.#first = `${path} -> ${target}`;
+    this.#count += 1;
+  }
+
+  /** @param folder as the user named it @returns undefined where there are none */
+  warning(folder: string): string | undefined {
+    if (this.#count === 0) return undefined;
+    const more = this.#count === 1 ? '' : ` (and ${this.#count - 1} more)`;
+    return `symbolic links may lead out of ${folder}: ${this.#first}${more}`;
+  }
 }

@@ -17,7 +17,7 @@ export type FolderEntry = Found &
     | {
         readonly type: 'symlink';
         readonly target: string;
-        /** Whether it stays in the folder, so that it can be extracted again. */
+        /** Whether it stays in the folder. */
         readonly isInside: boolean;
       }
   );
@@ -33,7 +33,7 @@ const replacement = '\uFFFD';
  *
  * @param root absolute, without symbolic links
  * @param shown the folder as the user named it, for messages
- * @throws file_unreadable also for sockets, devices, FIFOs and names that are not UTF-8; file_changed when a directory changes while
+ * @throws file_unreadable also for sockets, devices, FIFOs, and names and targets that are not UTF-8; file_changed when a directory changes while
  *   it is read, or an entry is gone
  */
 export async function* entriesOf(root: string, shown: string): AsyncGenerator<FolderEntry> {
@@ -78,6 +78,10 @@ export async function* entriesOf(root: string, shown: string): AsyncGenerator<Fo
       open.push(await list(path, stats));
     } else if (stats.isSymbolicLink()) {
       const target = await inspect(path, (at) => readlink(at));
+      if (target.includes(replacement))
+        throw new SealpinError('file_unreadable', `the target of the link ${join(shown, path)} is not UTF-8`, {
+          hint: 'remove the link',
+        });
       yield { type: 'symlink', path, stats, target, isInside: isInside(target, path.split('/').length - 1) };
     } else
       throw new SealpinError('file_unreadable', `${join(shown, path)} is ${kindOf(stats)}, which cannot be archived`, {

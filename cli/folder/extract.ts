@@ -1,9 +1,10 @@
 /**
  * Extracting a tar archive that anyone may have written. It goes into a temporary directory of our own, where nothing that the
- * archive made is ever followed or replaced, and gets its name when all of it is there.
+ * archive made is ever followed or replaced, and gets its name when all of it is there. No link in it leads out of it while
+ * something is still written: such links come last.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, utimes } from 'node:fs/promises';
+import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
@@ -11,7 +12,7 @@ import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../io/errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
-import { isInside, namesOf, UnsafePath } from './archive-path.ts';
+import { checkTarget, isInside, LeavingLinks, namesOf, UnsafePath } from './archive-path.ts';
 
 /** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
 const permissions = 0o777;
@@ -24,10 +25,18 @@ const shownLength = 120;
 /** The end of the year 9999, in milliseconds since 1970. */
 const latestMs = 253_402_300_799_000;
 
-export type Extracted = { readonly files: number; readonly bytes: number };
+export type Extracted = {
+  readonly files: number;
+  readonly bytes: number;
+  /** What to say of links that may lead out of the directory. */
+  readonly warning: string | undefined;
+};
 
 /** A directory that entries are written into; its time is set again when that has ended. */
 type Directory = { readonly name: string; readonly path: string; mtime: Date };
+
+/** A link that may lead out. Until the end, a link to itself has its place, which leads nowhere. */
+type Leaving = { readonly name: string; readonly path: string; readonly target: string };
 
 /**
  * Checks that a directory can be created, before any work is done for it; nothing is created yet. An empty one may exist.
@@ -60,6 +69,7 @@ export class Extraction {
   readonly #target: string;
   readonly #temporary: string;
   readonly #open: Directory[] = [];
+  readonly #leaving: Leaving[] = [];
   #root: Directory;
   readonly #closing = new Set<Promise<void>>();
   #failure: { readonly cause: unknown } | undefined;
@@ -80,7 +90,7 @@ export class Extraction {
    * Writes all that is in an archive, and reads the stream to its end.
    *
    * @param signal stops it
-   * @throws archive_invalid for what is not a tar archive, or would leave the directory; file_unwritable, disk_full and the errors of
+   * @throws archive_invalid for what is not a tar archive, or would write outside of the directory; file_unwritable, disk_full and the errors of
    *   the stream
    */
   async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<Extracted> {
@@ -101,10 +111,13 @@ export class Extraction {
       }
       while (this.#open.length > 0) await this.#leave();
       await this.#closed(0);
+      for (const leaving of this.#leaving) await completeLink(leaving);
     } catch (error) {
       throw archiveFailure(error, signal);
     }
-    return { files, bytes };
+    const links = new LeavingLinks();
+    for (const { name, target } of this.#leaving) links.add(name, target);
+    return { files, bytes, warning: links.warning(this.name) };
   }
 
   /** Gives the directory its name. @returns its absolute path */
@@ -147,8 +160,7 @@ export class Extraction {
       else if (type === 'file') await this.#file(path, header, body);
       else if (type === 'link') await link(await this.#existing(linkname), path);
       else if (type !== 'symlink') throw new UnsafePath('it is neither a file, a directory nor a link');
-      else if (isInside(linkname, names.length)) await symlink(linkname, path);
-      else throw new UnsafePath(`it is a link that leads, or may lead, out of the folder: ${shortened(linkname)}`);
+      else await this.#symlink(last, path, header, isInside(linkname, names.length));
     } catch (error) {
       throw entryFailure(header.name, error);
     }
@@ -200,6 +212,12 @@ export class Extraction {
     await this.#closed(maxClosing);
   }
 
+  async #symlink(last: string, path: string, { name, linkname = '' }: TarHeader, stays: boolean): Promise<void> {
+    checkTarget(linkname);
+    await symlink(stays ? linkname : last, path);
+    if (!stays) this.#leaving.push({ name, path, target: linkname });
+  }
+
   /** Waits until no more than so many files are being closed. */
   async #closed(count: number): Promise<void> {
     while (this.#closing.size > count) await Promise.race(this.#closing);
@@ -219,6 +237,19 @@ export class Extraction {
     if (stats?.isFile() !== true)
       throw new UnsafePath(`it is a link to ${shortened(target)}, which is no file before it`);
     return path;
+  }
+}
+
+/** Puts a link that leads out into its place; its directory keeps its time. */
+async function completeLink({ name, path, target }: Leaving): Promise<void> {
+  try {
+    const directory = dirname(path);
+    const { mtime } = await directoryStats(directory);
+    await unlink(path);
+    await symlink(target, path);
+    await utimes(directory, mtime, mtime);
+  } catch (error) {
+    throw entryFailure(name, error);
   }
 }
 

@@ -1,12 +1,13 @@
 /** A folder as one tar archive, made while it is read. */
 import { realpath } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { createTarPacker, type TarPackController } from 'modern-tar';
+import { createTarPacker, type TarHeader, type TarPackController } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../io/errno.ts';
 import { type Input, openInput } from '../io/input.ts';
+import { LeavingLinks } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 
 /** A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024, pax). */
@@ -52,15 +53,14 @@ export async function openFolder(path: string, context: Context): Promise<Input>
 }
 
 /**
- * Finds out how long the archive will be, but for long names, and warns of what `--extract` would refuse. Says what is packed, since a
+ * Finds out how long the archive will be, but for long names, and warns of links to what will not be in it. Says what is packed, since a
  * folder may be more than was meant.
  */
 async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
   const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
-  let leaving: string | undefined;
-  let leavingCount = 0;
+  const leaving = new LeavingLinks();
   let files = 0;
   for await (const entry of entriesOf(root, shown)) {
     signal.throwIfAborted();
@@ -70,18 +70,12 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
       files += 1;
       progress.add(1);
     }
-    if (entry.type !== 'symlink' || entry.isInside) continue;
-    leavingCount += 1;
-    leaving ??= `${join(shown, entry.path)} -> ${entry.target}`;
+    if (entry.type === 'symlink' && !entry.isInside) leaving.add(join(shown, entry.path), entry.target);
   }
   progress.done();
   output.note(`packing the folder ${basename(root) || root}: ${filesText(files)}`);
-  if (leaving !== undefined) {
-    const more = leavingCount === 1 ? '' : ` (and ${leavingCount - 1} more)`;
-    output.warn(
-      `symbolic links may lead out of ${shown}: ${leaving}${more}; decrypt --extract will refuse the archive`,
-    );
-  }
+  const warning = leaving.warning(shown);
+  if (warning !== undefined) output.warn(`${warning}; the links are kept, without what they lead to`);
   return bytes;
 }
 
@@ -99,14 +93,17 @@ async function pack(root: string, shown: string, controller: TarPackController, 
     const isDirectory = entry.type === 'directory';
     const name = isDirectory ? `${entry.path === '' ? '.' : entry.path}/` : entry.path;
     const link = entry.type === 'symlink' ? { linkname: entry.target } : {};
-    await controller.add({ ...headerOf(entry), name, type: entry.type, size: 0, ...link }).close();
+    await controller.add({ ...headerOf(entry, link.linkname), name, type: entry.type, size: 0, ...link }).close();
   }
   controller.finalize();
 }
 
 /** The part of a header that all types share. Owners are left out: the archive is for someone else's machine. */
-function headerOf({ stats }: FolderEntry): { mode: number; mtime: Date; uid: number; gid: number } {
+function headerOf({ path, stats }: FolderEntry, target = ''): Omit<TarHeader, 'name' | 'size'> {
+  // What begins a field is taken for the mark of an encoding there, but not in an extended header.
+  const isMarked = [path, target].some((text) => text.includes('\uFEFF'));
   return {
+    ...(isMarked ? { pax: { path, ...(target === '' ? {} : { linkpath: target }) } } : {}),
     mode: Number(stats.mode) & permissions,
     // The format has no times before 1970.
     mtime: new Date(Math.max(0, Number(stats.mtimeMs))),

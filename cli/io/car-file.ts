@@ -63,8 +63,10 @@ async function indexOf(
     Readable.toWeb(handle.createReadStream({ start: 0, autoClose: false })) as ReadableStream<Uint8Array>,
   );
   const blocks = new Map<string, { offset: number; bytes: number }>();
+  let hasHeader = false;
   try {
     const header = await reader.header();
+    hasHeader = true;
     let last: string | undefined;
     for (let block = await reader.next(); block !== undefined; block = await reader.next()) {
       signal.throwIfAborted();
@@ -77,12 +79,27 @@ async function indexOf(
     return { root: rootOf(header, last, path), blocks };
   } catch (error) {
     signal.throwIfAborted();
+    if (!hasHeader && !(await beginsLikeCar(handle))) throw invalid(path, 'it is not a CAR file', error);
     if (isSealpinError(error, 'content_mismatch'))
       throw new SealpinError('content_mismatch', `${path}: ${error.message}`, { hint: 'get it again', cause: error });
     throw readFailure(path, error);
   } finally {
     await reader.cancel().catch(() => undefined);
   }
+}
+
+/**
+ * Whether bytes begin like a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or the fixed
+ * pragma of CARv2 (https://ipld.io/specs/transport/car/).
+ */
+export function isCar(bytes: Uint8Array): boolean {
+  const start = Buffer.from(bytes.subarray(0, 16)).toString('latin1');
+  return [1, 2].some((at) => start.startsWith('\xa2eroots', at)) || start.startsWith('\x0a\xa1gversion\x02');
+}
+
+async function beginsLikeCar(handle: FileHandle): Promise<boolean> {
+  const { buffer, bytesRead } = await handle.read(new Uint8Array(16), 0, 16, 0);
+  return isCar(buffer.subarray(0, bytesRead));
 }
 
 function rootOf(header: Uint8Array, last: string | undefined, path: string): string {

@@ -1,16 +1,33 @@
 /** The name under which a file that somebody sent is written. */
 import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { parseFilename } from '../../shared/filename.ts';
 import { errnoOf, writeFailure } from './errno.ts';
+
+/** Checks the name of a file, as `parseFilename`. @param where it comes from, such as a flag, or the path of the file */
+export function parseName(text: string, where: string): string {
+  try {
+    return parseFilename(text);
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_filename')) throw error;
+    const what = where.startsWith('--') ? `the filename of ${where}` : `the name of ${where}`;
+    throw new SealpinError('invalid_filename', `${what} is not valid`, {
+      hint: where.startsWith('--') ? error.hint : 'rename it, or send it through a pipe, with --name',
+      cause: error,
+    });
+  }
+}
 
 /** What Windows does not allow in a name, nor as a name (Microsoft, "Naming Files, Paths, and Namespaces"). */
 const reservedCharacters = /[<>:"|?*]/g;
-const reservedName = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i;
+const reservedName = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[\d\u00b9\u00b2\u00b3])(?= *(?:\.|$))/i;
 /** A name that is numbered may be longer than what the file systems take (NAME_MAX of POSIX systems), in bytes. */
 const maxBytes = 255;
 
 /**
- * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no device, no stream.
+ * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no option of a command, no
+ * device, no stream.
  *
  * @param name one that `parseFilename` takes: it has no separators and no control characters
  */
@@ -19,7 +36,7 @@ export function safeName(name: string): string {
     .replaceAll(reservedCharacters, '_')
     .replace(/^[.\s]+/, (start) => '_'.repeat(start.length))
     .replace(/[.\s]+$/, (end) => '_'.repeat(end.length))
-    .replace(/^~/, '_');
+    .replace(/^[~-]/, '_');
   return reservedName.test(safe) ? `_${safe}` : safe;
 }
 

@@ -10,9 +10,19 @@ export async function wordsOf(secret: Uint8Array): Promise<string[]> {
   return entropyToMnemonic(secret, wordlist).split(' ');
 }
 
-/** Takes the words out of a text, which may number them, and have capitals. */
+/**
+ * Takes the words out of a text, which may have capitals. Where all of them are numbered, as `keygen` shows them, what is around them
+ * does not count.
+ */
 export function splitWords(text: string): string[] {
-  return text.toLowerCase().match(/\p{L}+/gu) ?? [];
+  const lower = text.toLowerCase();
+  let numbered: string[] = [];
+  for (const [, number, word = ''] of lower.matchAll(/(?<![\p{L}\p{N}])(\d{1,2})[.):]? +(\p{L}+)/gu)) {
+    if (Number(number) === 1) numbered = [];
+    if (Number(number) === numbered.length + 1) numbered.push(word);
+    if (numbered.length === backupWords) return numbered;
+  }
+  return lower.match(/\p{L}+/gu) ?? [];
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Contacts: names for the public keys of other people, in the data directory. */
 import { join } from 'node:path';
 import * as v from 'valibot';
+import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
@@ -8,7 +9,7 @@ import { pathsIn } from '../io/paths.ts';
 
 const file = v.strictObject({
   v: v.literal(1),
-  contacts: v.record(v.string(), v.pipe(v.array(v.string()), v.minLength(1))),
+  contacts: namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1))),
 });
 /** The recipients of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;

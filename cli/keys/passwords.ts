@@ -6,8 +6,10 @@ import { parsePassword } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
+import { isYes } from '../terminal/confirm.ts';
 import { visible } from '../terminal/output.ts';
 import type { Terminal } from '../terminal/prompt.ts';
+import type { Guarded } from './strength.ts';
 
 /** More than any password needs; what is longer is most likely the wrong file. */
 const limitBytes = 1024 * 1024;
@@ -90,25 +92,44 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
  *
  * @param what is being opened, for the question
  * @param failed how many passwords for it were wrong so far
+ * @param hint how to give it where there is no terminal
  * @throws usage without a terminal, interrupted
  */
-export async function askPassword(what: string, context: Context, failed = 0): Promise<string> {
+export async function askPassword(what: string, context: Context, failed = 0, hint?: string): Promise<string> {
   const question = `${failed > 0 ? 'Wrong password. ' : ''}Password for ${visible(what)}`;
-  return withTerminal(context, (terminal) => terminal.ask(question, context.signal));
+  return withTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
+}
+
+/** The same command without the password of the environment, which opens what is there and is not meant for what is made of it. */
+export function withoutGivenPassword(context: Context): Context {
+  return { ...context, env: { ...context.env, SEALPIN_PASSWORD: undefined } };
+}
+
+function isVariableTaken({ env }: Context): boolean {
+  return Object.hasOwn(env, 'SEALPIN_PASSWORD');
+}
+
+/** Refuses a password beside one that is to be generated. @throws usage */
+export function refuseBoth(source: Omit<PasswordSource, 'stdinTaken'>, generate: boolean): void {
+  if (generate && (source.argument !== undefined || source.file !== undefined))
+    throw new SealpinError('usage', 'a password is given together with --generate', { hint: 'leave one of them out' });
 }
 
 /**
- * The password for something new: given, generated, or asked for twice.
+ * The password for something new: given, generated, or asked for twice. A person who types a weak one is asked for another, or for
+ * a yes; of one that is given there is a warning.
  *
  * @param generate ten words of 2,048: 110 bits, beyond any search
  * @throws as `givenPassword`; usage when none is given and there is no terminal, interrupted
  */
-export async function newPassword(source: PasswordSource, generate: boolean, context: Context): Promise<string> {
+export async function newPassword(
+  source: PasswordSource,
+  generate: boolean,
+  guarded: Guarded,
+  context: Context,
+): Promise<string> {
+  refuseBoth(source, generate);
   if (generate) {
-    if (source.argument !== undefined || source.file !== undefined)
-      throw new SealpinError('usage', 'a password is given together with --generate', {
-        hint: 'leave one of them out',
-      });
     const { wordlist } = await import('@scure/bip39/wordlists/english.js');
     const password = Array.from({ length: generatedWords }, () => wordlist[randomInt(wordlist.length)]).join('-');
     context.output.secret(`password: ${password}`);
@@ -116,10 +137,13 @@ export async function newPassword(source: PasswordSource, generate: boolean, con
     return password;
   }
   const given = await givenPassword(source, context);
-  const password = given ?? (await withTerminal(context, (terminal) => askTwice(terminal, context.signal)));
-  refuseEmpty(password);
-  await warnIfWeak(password, context);
-  return password;
+  if (given === undefined) {
+    const hint = `give it with --password-file${isVariableTaken(context) ? '' : ' or SEALPIN_PASSWORD'}`;
+    return withTerminal(context, (terminal) => askNew(terminal, guarded, context), hint);
+  }
+  refuseEmpty(given);
+  await warnIfWeak(given, guarded, context);
+  return given;
 }
 
 /** @throws password_invalid */
@@ -128,25 +152,32 @@ export function refuseEmpty(password: string): void {
     throw new SealpinError('password_invalid', 'the password is empty', { hint: 'use at least one character' });
 }
 
-async function askTwice(terminal: Terminal, signal: AbortSignal): Promise<string> {
-  const first = await terminal.ask('New password (it cannot be reset later)', signal);
-  // The caller refuses an empty one, without asking for it again.
-  if (first === '') return first;
-  if ((await terminal.ask('Repeat the password', signal)) !== first)
-    throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
-  return first;
+/** Asks until a password is strong, or is to be used although it is weak. */
+async function askNew(terminal: Terminal, guarded: Guarded, context: Context): Promise<string> {
+  for (;;) {
+    const password = await terminal.ask('New password (it cannot be reset later)', context.signal);
+    refuseEmpty(password);
+    if ((await terminal.ask('Repeat the password', context.signal)) !== password)
+      throw new SealpinError('password_invalid', 'the two passwords differ', { hint: 'try again' });
+    const isStrong = !(await warnIfWeak(password, guarded, context));
+    if (isStrong || isYes(await terminal.askShown('Use it anyway? [y/N]', context.signal))) return password;
+  }
 }
 
-async function withTerminal<T>(context: Context, use: (terminal: Terminal) => Promise<T>): Promise<T> {
+async function withTerminal<T>(
+  context: Context,
+  use: (terminal: Terminal) => Promise<T>,
+  hint = 'give it with --password-file or SEALPIN_PASSWORD',
+): Promise<T> {
   const { withTerminal: atTerminal } = await import('../terminal/prompt.ts');
   const missing = 'a password is required, and there is no terminal to ask for it';
-  const hint = 'give it with --password-file or SEALPIN_PASSWORD';
   return atTerminal({ interactive: context.interactive, missing, hint }, use);
 }
 
-/** Warns about a weak password at the only moment when it can still be changed. */
-async function warnIfWeak(password: string, context: Context): Promise<void> {
+/** Warns about a weak password at the only moment when it can still be changed. @returns whether it is weak */
+async function warnIfWeak(password: string, guarded: Guarded, context: Context): Promise<boolean> {
   const { strengthWarning } = await import('./strength.ts');
-  const warning = await strengthWarning(password);
+  const warning = await strengthWarning(password, guarded);
   if (warning !== undefined) context.output.warn(warning);
+  return warning !== undefined;
 }

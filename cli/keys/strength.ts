@@ -17,20 +17,30 @@ const yearSeconds = 365.25 * 24 * 3600;
 /** Sorting its dictionaries takes a while, once. */
 const estimator = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
 
+/** What a password guards: it decides what an attacker needs, and what still helps afterwards. */
+export type Guarded = 'blob' | 'file' | 'key' | 'link';
+
+const attackerWith: Readonly<Record<Guarded, string>> = {
+  blob: 'with a copy of the blob',
+  file: 'with a copy of the file',
+  key: 'with a copy of the key file',
+  link: 'who has opened the link once',
+};
+
 /**
  * Estimates the strength of a password.
  *
  * @returns a warning when the password is short (under 15 characters) or likely to be found; undefined when it is fine
  */
-export async function strengthWarning(password: string): Promise<string | undefined> {
+export async function strengthWarning(password: string, guarded: Guarded): Promise<string | undefined> {
   const { guesses } = await estimator.checkAsync(password.slice(0, checkedChars));
   const seconds = guesses / 2 / guessesPerSecond;
   const short = Array.from(password).length < shortChars;
   if (!short && seconds > weakYears * yearSeconds) return undefined;
   return (
-    `this password is ${seconds > weakYears * yearSeconds ? 'short' : 'weak'}: an attacker with a copy of ` +
-    `the blob and 250 GPUs would find it in ${timeText(seconds)}, and copies on IPFS cannot be called back ` +
-    '(--generate creates a strong one)'
+    `this password is ${seconds > weakYears * yearSeconds ? 'short' : 'weak'}: an attacker ` +
+    `${attackerWith[guarded]}, and with 250 GPUs, would find it in ${timeText(seconds)}` +
+    `${guarded === 'blob' ? ', and copies on IPFS cannot be called back' : ''} (--generate creates a strong one)`
   );
 }
 

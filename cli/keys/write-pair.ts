@@ -106,7 +106,7 @@ export async function writePair(
   try {
     const { pair, older } = await o.make();
     const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
-    const password = args.protect ? await newPassword(source, args.generate, context) : undefined;
+    const password = args.protect ? await newPassword(source, args.generate, 'key', context) : undefined;
     const encoder = new TextEncoder();
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;
     await secret.write(password === undefined ? encoder.encode(text) : await protect(text, password, context));

@@ -79,7 +79,7 @@ export function noService(hint?: string): SealpinError {
   );
 }
 
-export type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'>;
+export type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
 
 /**
  * Sends one request to the API.
@@ -106,23 +106,30 @@ export function ask(service: Caller, path: string, o: SendOptions): Promise<Http
 /** The problem in a response whose body is `text`, with where the API key comes from. */
 export function problemOf(
   response: Pick<HttpResponse, 'status' | 'headers'> & { readonly text: string },
-  { url, keyFrom }: Caller,
+  { url, keyFrom, local }: Caller,
 ): SealpinError {
   const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
     return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
   }
   const problem = parseProblem(text);
+  const retryAfter = headerOf(response, 'retry-after');
   if (problem === undefined) {
+    const seconds = response.status >= 500 ? Number(retryAfter) || undefined : undefined;
     return new SealpinError(
       'service_answer',
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      { hint: 'check the address' },
+      { hint: 'check the address', ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }) },
     );
   }
-  const retryAfter = headerOf(response, 'retry-after');
+  // On this machine the node is part of the service, and ends before the rest of it.
+  if (local === true && problem.code === 'pinning_unavailable')
+    return problemError(
+      { ...problem, detail: 'the local service is stopping, or its IPFS node cannot be reached' },
+      { retryAfter, hint: 'see: sealpin status, sealpin start' },
+    );
   return problemError(problem, { retryAfter, hint: keyHint(codeOf(problem), keyFrom), show: visible });
 }
 

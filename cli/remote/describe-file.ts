@@ -1,5 +1,6 @@
 /** What is known of a stored file beside its bytes, given to a service: for copies and restored files. */
 import { StoredFile } from '../../shared/api.ts';
+import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
 import { call, json, jsonBody } from './client.ts';
 import type { Service } from './service-choice.ts';
@@ -25,7 +26,7 @@ export async function describeFile(
   { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>,
 ): Promise<void> {
   const change = {
-    ...(filename === undefined || filename === null ? {} : { filename }),
+    ...(filename === undefined || filename === null ? {} : { filename: cleanFilename(filename) }),
     ...(contentType === undefined || contentType === '' ? {} : { contentType }),
     ...(metadata === undefined ? {} : { metadata }),
     ...(tags === undefined ? {} : { tags }),

@@ -50,6 +50,17 @@ export function parseBlobId(text: string, more = ''): string {
   }
 }
 
+/** Whether a text is a blob ID, as `parseBlobId` takes it. */
+export function isBlobId(text: string): boolean {
+  try {
+    parseBlobId(text);
+    return true;
+  } catch (error) {
+    if (isSealpinError(error, 'invalid_cid')) return false;
+    throw error;
+  }
+}
+
 /**
  * What the URL of a path gateway or a subdomain gateway has where the CID is, with the path after it; undefined for other text
  * (https://specs.ipfs.tech/http-gateways/).
@@ -64,7 +75,11 @@ function inUrl(text: string): string | undefined {
 /** What the text is instead of a blob ID, and what to give. Nothing of it is repeated but a CID. */
 function notBlobId(text: string): [detail: string, hint?: string] {
   if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
-  if (isFileId(text)) return ['that is a file ID, and not a blob ID', 'sealpin list shows the blob ID of each file'];
+  if (isFileId(text))
+    return [
+      'that is a file ID, and not a blob ID',
+      'what the service encrypted is read with: sealpin get; of all else sealpin list shows the blob ID',
+    ];
   if (/^(?:b[a-z2-7]{58}|Qm[1-9A-HJ-NP-Za-km-z]{44})\//.test(text))
     return ['there is a path after the blob ID', 'give the blob ID alone'];
   if (/^BA[A-Z2-7]{57}$/.test(text)) return ['that blob ID is in capitals', 'write it in lower case'];

@@ -10,7 +10,7 @@ import {
   type AccountChanges,
   type NewAccount,
 } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { call, type Caller, json, jsonBody } from './client.ts';
 
@@ -60,16 +60,19 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
       throw new SealpinError('service_answer', 'the service returns pages of its accounts without end');
     },
     async change(id, changes) {
-      const response = await call(service, accountPath(id), { method: 'PATCH', ...jsonBody(changes), ...common });
+      const response = await named(
+        call(service, accountPath(id), { method: 'PATCH', ...jsonBody(changes), ...common }),
+      );
       return await json(response, AccountSummary, url);
     },
     async remove(id) {
-      return await json(await call(service, accountPath(id), { method: 'DELETE', ...common }), AccountReceipt, url);
+      const response = await named(call(service, accountPath(id), { method: 'DELETE', ...common }));
+      return await json(response, AccountReceipt, url);
     },
     async upgradeKey(id, keyId) {
       const path = `${accountPath(id)}/keys/${encodeURIComponent(keyId)}`;
       const body = jsonBody({ addScope: 'share' });
-      return await json(await call(service, path, { method: 'PATCH', ...body, ...common }), ChangedKey, url);
+      return await json(await named(call(service, path, { method: 'PATCH', ...body, ...common })), ChangedKey, url);
     },
     async migrate(from, to) {
       const response = await call(service, 'v1/migrations', { method: 'POST', ...jsonBody({ from, to }), ...common });
@@ -84,4 +87,15 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
       return await json(await call(service, path, { method: 'DELETE', ...common }), Migration, url);
     },
   };
+}
+
+/** A request for one account: people know its label, and the routes take its ID. */
+function named<T>(request: Promise<T>): Promise<T> {
+  return request.catch((error: unknown) => {
+    if (!isSealpinError(error, 'not_found') || !error.message.includes('account')) throw error;
+    throw new SealpinError('not_found', error.message, {
+      hint: 'give the ID of the account: sealpin account list',
+      cause: error,
+    });
+  });
 }

@@ -1,7 +1,7 @@
 /** Profiles: services with their API keys, by name, in the data directory (0600). */
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { record } from '../../shared/api/record.ts';
+import { namedRecord } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
@@ -11,7 +11,7 @@ import { suggestion } from '../terminal/suggestion.ts';
 const shape = v.strictObject({
   v: v.literal(1),
   current: v.optional(v.string()),
-  profiles: record(v.string(), v.strictObject({ service: v.string(), apiKey: v.string() })),
+  profiles: namedRecord(v.string(), v.strictObject({ service: v.string(), apiKey: v.string() })),
 });
 
 /** A service by name, with the API key that goes to it alone. */

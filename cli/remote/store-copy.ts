@@ -12,6 +12,7 @@ import { attachment } from '../../client/attachment.ts';
 import { NewlyStoredFile } from '../../shared/api.ts';
 import type { OpenedAt } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type Limits, limitsOf, refuseLarge } from './limits.ts';
@@ -104,11 +105,12 @@ export async function storeCopy(
  */
 export async function storeEncrypted(
   { plaintextBytes: bytes, decryptRange }: OpenedAt,
-  filename: string,
+  name: string,
   target: Target,
   o: Sending,
 ): Promise<Copied> {
   const { service, routes, limits, context } = target;
+  const filename = cleanFilename(name);
   refuseLarge(bytes, limits.fileBytes);
   if (limits.requestBytes !== null && bytes > limits.requestBytes) {
     const source: UploadSource = {

@@ -1,5 +1,7 @@
-/** Storing a file encrypted: in one request or, where it is large or the connection breaks in the middle of much, by a resumable upload. */
+/** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { maxRetryAfterSeconds } from '../../client/resumable-upload.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
@@ -118,6 +120,8 @@ export async function storeSealed(
     const file = await store(container, { api, context, onBytes, provisional });
     return { ...file, ...keyIn(container) };
   } catch (error) {
+    if (signal.aborted && sentBytes < (container.bytes ?? Infinity))
+      output.note(`${input.name} was not stored: the same command begins it again`);
     const { bytes = 0 } = container;
     if (signal.aborted && o.keep !== true)
       output.note(
@@ -126,9 +130,14 @@ export async function storeSealed(
           : 'sealpin list shows whether it was stored; if not, run the same command again',
       );
     const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
-    const isWorthIt = bytes > worthContinuingBytes && bytes <= limits.uploadBytes && source !== undefined;
-    if (!isBroken || !isWorthIt) throw error;
-    output.note(`${error.message}; it is stored by a resumable upload instead`);
+    const waitSeconds = isSealpinError(error) ? error.retryAfterSeconds : undefined;
+    const isWorthIt = isBroken
+      ? bytes > worthContinuingBytes
+      : waitSeconds !== undefined && waitSeconds <= maxRetryAfterSeconds;
+    if (!isSealpinError(error) || !isWorthIt || bytes > limits.uploadBytes || source === undefined) throw error;
+    const when = waitSeconds === undefined ? '' : `, in ${waitSeconds} second${waitSeconds === 1 ? '' : 's'}`;
+    output.note(`${error.message}; it is stored by a resumable upload instead${when}`);
+    await sleep((waitSeconds ?? 0) * 1000, undefined, { signal });
   } finally {
     progress.done();
   }

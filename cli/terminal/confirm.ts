@@ -18,8 +18,13 @@ export async function confirm(what: string, yes: boolean, context: Context): Pro
   const answer = await withTerminal({ interactive, missing, hint: 'give it with --yes' }, (terminal) =>
     terminal.askShown(`${visible(what)}? [y/N]`, signal),
   );
-  if (!/^\s*y(?:es)?\s*$/i.test(answer))
+  if (!isYes(answer))
     throw new SealpinError('interrupted', 'that was not confirmed: nothing was changed', {
       hint: 'type y, or give --yes',
     });
+}
+
+/** Whether an answer is a yes; an empty one is a no. */
+export function isYes(answer: string): boolean {
+  return /^\s*y(?:es)?\s*$/i.test(answer);
 }

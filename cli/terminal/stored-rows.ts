@@ -17,11 +17,12 @@ export type Row = {
   readonly mode: 'encrypted' | 'plain';
 };
 
-/** A line for each file, which never changes its form: blob ID, time (UTC), size, name. For other programs. */
+/** A line for each file, which never changes its form: blob ID, time (UTC), size, state, name. For other programs. */
 export function plainLines(rows: readonly Row[]): string[] {
   return rows.map((row) => {
     const time = row.createdAt.slice(0, 16).replace('T', ' ');
-    return [row.blobId, time, sizeText(row.size).padStart(9), `${nameOf(row)}${remarksOf(row, true)}`].join('  ');
+    const state = row.state === 'stored' ? row.mode : row.state;
+    return [row.blobId, time, sizeText(row.size).padStart(9), state.padEnd(9), nameOf(row)].join('  ');
   });
 }
 
@@ -37,7 +38,7 @@ export function terminalLines(rows: readonly Row[], columns: number): string[] {
     : [`${'stored'.padEnd(16)}  ${'size'.padStart(9)}  name, and below it the blob ID`];
   const lines = rows.flatMap((row) => {
     const about = `${localTime(row.createdAt)}  ${sizeText(row.size).padStart(9)}`;
-    const name = `${nameOf(row)}${remarksOf(row, false)}`;
+    const name = `${nameOf(row)}${remarkOf(row)}`;
     const how = row.mode === 'encrypted' ? [`sealpin get ${row.fileId}`] : [];
     return fittedRow({ about, name, below: [row.blobId, ...how] }, columns);
   });
@@ -47,7 +48,7 @@ export function terminalLines(rows: readonly Row[], columns: number): string[] {
 /** Everything that is known of each file, a line for each fact. */
 export function longLines(rows: readonly Row[]): string[] {
   return rows.flatMap((row) => [
-    `${nameOf(row)}${remarksOf(row, false)}`,
+    `${nameOf(row)}${remarkOf(row)}`,
     `  blob ID  ${row.blobId}`,
     `  file ID  ${row.fileId}`,
     `  stored   ${localTime(row.createdAt)}`,
@@ -61,9 +62,8 @@ function nameOf({ name }: Row): string {
   return name ?? '-';
 }
 
-function remarksOf({ state, service, mode, fileId }: Row, withCommand: boolean): string {
-  const where = { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(service).host})` }[state];
-  return mode === 'encrypted' && withCommand ? `${where}  (encrypted by the service: sealpin get ${fileId})` : where;
+function remarkOf({ state, service }: Row): string {
+  return { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(service).host})` }[state];
 }
 
 /** A time in the zone of this machine, to the minute. */

@@ -15,6 +15,20 @@ export function suggestion(word: string, known: readonly string[], prefix = ''):
   return near === undefined ? undefined : `did you mean ${prefix}${near.name}?`;
 }
 
+/** What other programs call what a command does. */
+const otherWords: readonly (readonly [command: string, words: readonly string[]])[] = [
+  ['encrypt (or, for a link, sealpin send)', ['upload', 'put', 'add', 'store', 'save', 'push']],
+  ['decrypt', ['cat', 'download', 'open', 'fetch', 'read', 'pull']],
+  ['list', ['ls', 'dir', 'files']],
+  ['delete', ['rm', 'remove', 'del', 'unpin']],
+];
+
+/** The command that does what a word of other programs means, as a hint. */
+export function commandFor(word: string): string | undefined {
+  const found = otherWords.find(([, words]) => words.includes(word.toLowerCase()));
+  return found === undefined ? undefined : `use: sealpin ${found[0]}`;
+}
+
 /** A name, and its beginnings up to each hyphen, unless they are too short to be meant. */
 function beginningsOf(name: string): string[] {
   const parts = name.split('-');

@@ -17,6 +17,18 @@ describe('backup words', () => {
     expect(splitWords(' 1. Absurd\t2) amount\n3 DOCTOR')).toEqual(['absurd', 'amount', 'doctor']);
   });
 
+  test('are found among what keygen writes around them, also to a file', async () => {
+    const secret = new Uint8Array(32).fill(7);
+    const words = (await wordsOf(secret)).map((word, index) => `${String(index + 1).padStart(2)} ${word.padEnd(8)}`);
+    for (const wordsInLine of [2, 4, 24])
+      for (const prefix of ['', 'sealpin: ']) {
+        const lines = [`${prefix}wrote /home/1 able/private.key`, `${prefix}its fingerprint is able-acid-1`];
+        for (let at = 0; at < words.length; at += wordsInLine)
+          lines.push(prefix + words.slice(at, at + wordsInLine).join('  '));
+        expect(await secretOf(splitWords(`${lines.join('\n')}\n${prefix}1 more note\n`))).toEqual(secret);
+      }
+  });
+
   test('that are wrong are refused without a word of them in the message', async () => {
     const right = await wordsOf(new Uint8Array(32).fill(7));
     const mistakes = [right.with(3, 'canary7'), right.slice(1), right.with(0, right[1]!).with(1, right[0]!), []];

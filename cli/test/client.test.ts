@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
+import { problemOf } from '../remote/client.ts';
 import { encryptTo, env } from './encryption.ts';
 import { run, temporaryDirectory } from './environment.ts';
 import { drain, health, hostile, json, storedFile } from './hostile.ts';
@@ -305,4 +306,24 @@ describe('an upload', () => {
     expect(ran.stdout).toMatch(/^bafkrei[a-z2-7]+\n$/);
     expect(ran.stderr).toContain('warning: the history was not written');
   });
+});
+
+test('a local service whose node is away is named itself, and no pinning service', () => {
+  const text = JSON.stringify({
+    type: 'about:blank',
+    title: 'The pinning service cannot be reached',
+    status: 503,
+    code: 'pinning_unavailable',
+  });
+  const at = (local: boolean) =>
+    problemOf(
+      { status: 503, text, headers: { 'retry-after': '5' } },
+      { url: new URL('http://127.0.0.1:1'), apiKey: undefined, keyFrom: undefined, local },
+    );
+  expect(at(true)).toMatchObject({
+    message: 'the local service is stopping, or its IPFS node cannot be reached',
+    hint: 'see: sealpin status, sealpin start',
+    retryAfterSeconds: 5,
+  });
+  expect(at(false).message).toBe('The pinning service cannot be reached');
 });

@@ -25,6 +25,16 @@ describe('contacts', () => {
     expect((await readdir(join(home, 'contacts'))).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
+  test('may have names that every object inherits, which stay', async () => {
+    const home = await temporaryDirectory();
+    const names = ['ann', 'constructor', 'prototype', 'toString'];
+    for (const name of names)
+      expect(await run(['contact', 'add', name, pair.recipient, '--data-dir', home], home)).toMatchObject({ exit: 0 });
+    const listed = await run(['contact', 'list', '--data-dir', home, '--json'], home);
+    const shown = (JSON.parse(listed.stdout) as { contacts: { name: string }[] }).contacts.map(({ name }) => name);
+    expect(shown.toSorted()).toEqual(names.toSorted());
+  });
+
   test('wait for another command, and change nothing while it has them', async () => {
     const home = await temporaryDirectory();
     const held = await holdFolder(join(home, 'contacts'), home);

@@ -156,8 +156,8 @@ describe('what cannot be opened leaves no file', () => {
       title: 'S24, S92: a wrong key',
       container: async () => contain('x', 'age', recipientFromSpki(pair.spki)),
       argv: ['ecc-decrypt', './in', 'out', 'other.key'],
-      says: 'None of the keys opens it; nothing was written',
-      hint: 'name the private key that it was encrypted to',
+      says: 'None of the keys opens it: it is encrypted to another one; nothing was written',
+      hint: 'what you named opens files to age1tag1',
     },
     {
       title: 'S48: a flipped bit in the last chunk',
@@ -258,10 +258,20 @@ describe('files', () => {
     expect((await readFile(join(ran.directory, 'in'))).equals(container)).toBe(true);
   });
 
-  test('S66: what is neither a blob ID nor a path is refused, with a word about paths', async () => {
-    const ran = await unseal(Buffer.from('x'), ['decrypt', 'in', 'out'], { env });
+  test('S66: what is neither a blob ID nor a file is refused', async () => {
+    const ran = await unseal(Buffer.from('x'), ['decrypt', 'no-file', 'out'], { env });
     expect(ran).toMatchObject({ exit: 2, stdout: '', files: [] });
-    expect(ran.stderr).toContain('a container on this machine is named with a slash: ./file');
+    expect(ran.stderr).toContain('there is no file of that name either');
+  });
+
+  test('a file of this directory is opened without a slash, and a blob ID is never taken for one', async () => {
+    const container = Buffer.from(await contain('plain text', 'sealpin', byPassword()));
+    const ran = await unseal(container, ['decrypt', 'in', '-'], { env });
+    expect(ran).toMatchObject({ exit: 0, stdout: 'plain text' });
+    const blobId = `bafkrei${'a'.repeat(52)}`;
+    await writeFile(join(ran.directory, blobId), container);
+    const asked = await run(['decrypt', blobId, '-', '--service', 'http://127.0.0.1:1'], ran.directory, { env });
+    expect(asked.stderr).toContain('127.0.0.1:1');
   });
 
   test('--json and a file to standard output do not go together', async () => {

@@ -20,7 +20,8 @@ const file = (name: string, text = 'x', more: Partial<TarHeader> = {}): TarEntry
   body: text,
 });
 const directory = (name: string): TarEntry => entry(`${name}/`, 'directory');
-const link = (name: string, linkname: string, type: Type = 'symlink'): TarEntry => entry(name, type, { linkname });
+const link = (name: string, linkname: string, type: Type = 'symlink', pax?: TarHeader['pax']): TarEntry =>
+  entry(name, type, { linkname, ...(pax === undefined ? {} : { pax }) });
 
 /** Extracts an archive into `out` of a new directory, which has a file `secret` beside it. */
 async function extract(archive: Uint8Array | readonly TarEntry[]) {
@@ -38,10 +39,10 @@ describe('an archive is refused, and nothing of it stays,', () => {
     { title: 'a path that is ..', entries: [directory('..')], says: 'its path has .. in it' },
     { title: 'an absolute path', entries: [file('/absolute')], says: 'its path is absolute' },
     { title: 'a file without a name', entries: [file('./.')], says: 'it has no name' },
-    { title: 'an absolute link', entries: [link('a', '/etc/passwd')], says: 'out of the folder: /etc/passwd' },
-    { title: 'a link that leads out', entries: [link('a/b', '../../secret')], says: 'out of the folder' },
-    { title: 'a link through a link', entries: [link('a/b', '..'), link('c', 'a/b/../x')], says: 'c in the archive' },
-    { title: 'a link without a target', entries: [link('a', '')], says: 'out of the folder' },
+    { title: 'a link without a target', entries: [link('a', '')], says: 'leads nowhere' },
+    { title: 'a link with a NUL', entries: [link('a', 'x', 'symlink', { linkpath: '/x\0' })], says: 'leads nowhere' },
+    { title: 'a link that is too long', entries: [link('a', `/${'n'.repeat(5000)}`)], says: 'its name is too long' },
+    { title: 'a link not in UTF-8', entries: [link('a', '/\uFFFD')], says: 'its target is not UTF-8' },
     { title: 'a file written through a link', entries: [link('a', '.'), file('a/x')], says: 'goes through a link' },
     {
       title: 'a directory that is a link',
@@ -115,6 +116,75 @@ describe('an archive is refused, and nothing of it stays,', () => {
     expect(ran.stderr).toContain('damaged or cut off');
     expect(await readdir(outer)).toEqual(['c']);
   });
+});
+
+describe('nothing is written, linked or changed through a link that leads out:', () => {
+  const targets = ['..', '../..', '../secret', '../folder', './../folder/', 'd/../..', '/tmp', '/etc/passwd', 'up/..'];
+  const later: Readonly<Record<string, readonly TarEntry[]>> = {
+    'a file in it': [file('a/x')],
+    'a file in its place': [file('a')],
+    'the file itself in its place': [file('./a', 'other', { mode: 0o777 })],
+    'a directory in its place': [directory('a')],
+    'a directory in it': [directory('a/x')],
+    'a link in it': [link('a/x', 'y')],
+    'a link in its place': [link('a', 'd')],
+    'another link out in its place': [link('a', '/usr')],
+    'a hard link to it': [link('b', 'a', 'link')],
+    'a hard link through it': [link('b', 'a/secret', 'link')],
+    'a hard link in its place': [file('b'), link('a', 'b', 'link')],
+    'a file through a link to it': [link('b', 'a'), file('b/x')],
+    'a file through a chain': [link('b', 'a'), link('c', 'b'), directory('c'), file('c/x')],
+    'a file by a longer way': [directory('d'), file('d/x'), file('./d/../a/x')],
+  };
+  test.each(Object.keys(later))('%s', async (title) => {
+    for (const target of targets) {
+      const outer = await temporaryDirectory();
+      await mkdir(join(outer, 'folder'));
+      await writeFile(join(outer, 'secret'), 'secret');
+      const extraction = await openExtraction('out', contextIn(outer));
+      const archive = await packTar([directory('d'), link('a', target), file('first'), ...later[title]!]);
+      const unpacked = extraction.unpack(new Blob([archive]).stream(), new AbortController().signal);
+      await expect(unpacked, target).rejects.toMatchObject({ code: 'archive_invalid' });
+      await extraction.abort();
+      expect((await readdir(outer, { recursive: true })).toSorted(), target).toEqual(['folder', 'secret']);
+      expect(await readFile(join(outer, 'secret'), 'utf8')).toBe('secret');
+      expect((await stat(join(outer, 'secret'))).nlink).toBe(1);
+    }
+  });
+
+  test('until the end such a link leads nowhere', async () => {
+    const outer = await temporaryDirectory();
+    const extraction = await openExtraction('out', contextIn(outer));
+    const archive = await packTar([directory('d'), link('d/a', '/etc'), file('z', 'x'.repeat(2000))]);
+    const linkOf = async (): Promise<string> => readlink(join(outer, (await readdir(outer))[0]!, 'd/a'));
+    const seen: string[] = [];
+    // The last bytes are asked for when all entries are there.
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          if (seen.length > 0) return controller.close();
+          controller.enqueue(archive);
+          while ((await readdir(join(outer, (await readdir(outer))[0] ?? ''))).length < 2);
+          return void seen.push(await linkOf());
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const { warning } = await extraction.unpack(stream, new AbortController().signal);
+    expect([...seen, await linkOf()]).toEqual(['a', '/etc']);
+    expect(warning).toBe('symbolic links may lead out of out: d/a -> /etc');
+    expect((await stat(join(outer, (await readdir(outer))[0]!, 'd'))).mtime).toEqual(mtime);
+    await extraction.abort();
+  });
+});
+
+test('links that lead out come out as links, and what they lead to is as it was', async () => {
+  const links = { a: '/etc/passwd', 'd/b': '../../secret', c: 'd/up/../x', 'd/up': '..', e: '../secret' };
+  const ran = await extract([...Object.entries(links).map(([name, target]) => link(name, target)), file('first')]);
+  expect(ran).toMatchObject({ exit: 0, names: ['c', 'out', 'secret'] });
+  expect(ran.stderr).toContain('may lead out of out: a -> /etc/passwd (and 3 more)');
+  for (const [name, target] of Object.entries(links)) expect(await readlink(join(ran.out, name))).toBe(target);
+  expect(await readFile(join(ran.outer, 'secret'), 'utf8')).toBe('secret');
 });
 
 test('what an archive may have comes out, with masked permissions and its times', async () => {

@@ -28,13 +28,13 @@ describe('list', () => {
     expect(ran.stderr).toContain(`warning: the service reports another blob ID for contract.pdf (${theirs})`);
   });
 
-  test('says how a file that the service encrypted is read', async () => {
+  test('says in a column of its own what the service encrypted', async () => {
     const stored = { ...storedFile(`bafkrei${'a'.repeat(52)}`, 7), mode: 'encrypted', filename: 'a.txt' };
     const service = await hostile({
       'GET /v1/storage': (_request, response) => json(response, 200, { files: [stored] }),
     });
     const ran = await run(['list', '--service', service.url], await temporaryDirectory(), { env });
-    expect(ran.stdout).toContain(`a.txt  (encrypted by the service: sealpin get ${stored.fileId})\n`);
+    expect(ran.stdout).toMatch(/ 7 B {2}encrypted {2}a\.txt\n$/);
   });
 
   describe('of two files', () => {
@@ -83,7 +83,7 @@ describe('list', () => {
     test('has one line for each, in UTC, for other programs', async () => {
       const { lines } = await listed([]);
       expect(lines).toHaveLength(2);
-      expect(lines.join('\n')).toContain(`${plain}  2026-01-31 23:30    2.9 MiB  ${long}`);
+      expect(lines.join('\n')).toContain(`${plain}  2026-01-31 23:30    2.9 MiB  plain      ${long}`);
     });
 
     test('shows everything with --long, and those of a name or mode alone', async () => {

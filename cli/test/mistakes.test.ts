@@ -41,9 +41,18 @@ async function keyService(more: object = {}) {
 
 describe('the name of a second file is no password', () => {
   test.each([
-    { argv: ['encrypt', 'a.pdf', 'b.pdf'], hint: 'sealpin encrypts one file at a time' },
-    { argv: ['chacha-encrypt', 'a.pdf', 'b.pdf'], hint: 'sealpin encrypts one file at a time' },
-    { argv: ['encrypt', 'a.pdf', 'photos'], hint: 'sealpin encrypts one file at a time' },
+    {
+      argv: ['encrypt', 'a.pdf', 'b.pdf'],
+      hint: 'one file is encrypted at a time: name a folder, or send several with sealpin send',
+    },
+    {
+      argv: ['chacha-encrypt', 'a.pdf', 'b.pdf'],
+      hint: 'one file is encrypted at a time: name a folder, or send several with sealpin send',
+    },
+    {
+      argv: ['encrypt', 'a.pdf', 'photos'],
+      hint: 'one file is encrypted at a time: name a folder, or send several with sealpin send',
+    },
     { argv: ['decrypt', './a.pdf', 'out', 'b.pdf'], hint: 'to read the password from it use --password-file' },
   ])('$argv', async ({ argv, hint }) => {
     const directory = await temporaryDirectory();

@@ -143,7 +143,11 @@ describe('S46: input = output', () => {
 
 describe('S47: an output that cannot be', () => {
   test.each([
-    { title: 'in a missing directory', path: 'no/out', says: 'no/out cannot be written: its directory does not exist' },
+    {
+      title: 'in a missing directory',
+      path: 'no/out',
+      says: 'no/out cannot be written: its directory does not exist, or nothing can be created there',
+    },
     { title: 'below a file', path: 'file/out', says: 'file is not a directory' },
     { title: 'that is a directory', path: 'dir', says: 'dir is a directory' },
     { title: 'that is named like a directory', path: 'new/', says: 'new/ is a directory' },

@@ -99,7 +99,7 @@ describe('S56: a password', () => {
   });
 
   test('that nobody gave is misuse when there is no terminal', async () => {
-    await expect(newPassword(none, false, contextIn('/'))).rejects.toMatchObject({
+    await expect(newPassword(none, false, 'blob', contextIn('/'))).rejects.toMatchObject({
       code: 'usage',
       message: 'a password is required, and there is no terminal to ask for it',
       hint: 'give it with --password-file or SEALPIN_PASSWORD',
@@ -110,18 +110,18 @@ describe('S56: a password', () => {
 describe('--generate', () => {
   test('makes ten words of the list, shown on stderr and different each time', async () => {
     const context = contextIn('/');
-    const first = await newPassword(none, true, context);
+    const first = await newPassword(none, true, 'blob', context);
     const words = first.split('-');
     expect(words).toHaveLength(10);
     expect(wordlist).toHaveLength(2048);
     for (const word of words) expect(wordlist).toContain(word);
     expect(context.stderr.text).toContain(`sealpin: password: ${first}\n`);
     expect(context.stdout.text).toBe('');
-    expect(await newPassword(none, true, contextIn('/'))).not.toBe(first);
+    expect(await newPassword(none, true, 'blob', contextIn('/'))).not.toBe(first);
   });
 
   test('beside another password is misuse', async () => {
-    await expect(newPassword({ ...none, argument: 'a' }, true, contextIn('/'))).rejects.toMatchObject({
+    await expect(newPassword({ ...none, argument: 'a' }, true, 'blob', contextIn('/'))).rejects.toMatchObject({
       code: 'usage',
     });
   });
@@ -134,7 +134,7 @@ describe('a weak password causes a warning', () => {
     { password: 'x9$Kp2!vQz7#', says: /^this password is (weak|short): / },
     { password: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', says: /^this password is weak: / },
   ])('$password', async ({ password, says }) => {
-    const warning = await strengthWarning(password);
+    const warning = await strengthWarning(password, 'blob');
     expect(warning).toMatch(says);
     expect(warning).not.toContain(password);
   });
@@ -142,13 +142,30 @@ describe('a weak password causes a warning', () => {
   test.each([strong, 'correct horse battery staple', 'å'.repeat(7) + 'zwölf-Boxkämpfer-jagen-Viktor'])(
     '%s is not',
     async (password) => {
-      expect(await strengthWarning(password)).toBeUndefined();
+      expect(await strengthWarning(password, 'blob')).toBeUndefined();
     },
   );
 
+  test('that says what it guards', async () => {
+    const says = await Promise.all(
+      (['blob', 'file', 'key', 'link'] as const).map(async (guarded) => [
+        guarded,
+        /an attacker (.*), and with 250 GPUs, would find it in less than a second(?:, and copies on (IPFS))?/
+          .exec((await strengthWarning('letmein', guarded)) ?? '')
+          ?.slice(1),
+      ]),
+    );
+    expect(Object.fromEntries(says)).toEqual({
+      blob: ['with a copy of the blob', 'IPFS'],
+      file: ['with a copy of the file', undefined],
+      key: ['with a copy of the key file', undefined],
+      link: ['who has opened the link once', undefined],
+    });
+  });
+
   test('at the time when it is set', async () => {
     const context = contextIn('/', { env: { SEALPIN_PASSWORD: 'letmein' } });
-    await newPassword(none, false, context);
+    await newPassword(none, false, 'blob', context);
     expect(context.stderr.text).toContain('sealpin: warning: this password is weak');
   });
 

@@ -64,6 +64,30 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect(await opensWith(stored[0]!, 'canary päs word-in-sight')).toBe('plain text');
   });
 
+  test('a weak password is used after a yes only, and nothing is stored before', async () => {
+    const directory = await temporaryDirectory();
+    await writeFile(join(directory, 'in'), 'plain text');
+    const { stored, env } = await service();
+    const twice = (password: string) => [
+      { after: 'New password', type: `${password}\r` },
+      { after: 'Repeat', type: `${password}\r` },
+    ];
+    const { exit, screen } = await atTerminal(['encrypt', 'in'], {
+      cwd: directory,
+      env,
+      steps: [
+        ...twice('letmein'),
+        { after: 'Use it anyway? [y/N]', type: '\r' },
+        ...twice('letmein2'),
+        { after: 'Use it anyway? [y/N]', type: 'y\r' },
+      ],
+    });
+    expect({ exit, screen }).toMatchObject({ exit: 0 });
+    expect(screen.match(/this password is weak/g)).toHaveLength(2);
+    expect(stored).toHaveLength(1);
+    expect(await opensWith(stored[0]!, 'letmein2')).toBe('plain text');
+  });
+
   test('S56: two passwords that differ are refused, and nothing is stored', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'plain text');
@@ -121,14 +145,14 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       env,
       shell: '< in > out',
       steps: [
-        { after: 'New password', type: 'some long password\r' },
-        { after: 'Repeat', type: 'some long password\r' },
+        { after: 'New password', type: 'violet-anchor-tundra-mosaic\r' },
+        { after: 'Repeat', type: 'violet-anchor-tundra-mosaic\r' },
       ],
     });
     expect({ exit, screen }).toMatchObject({ exit: 0 });
     expect(screen).not.toContain('bafkrei');
     expect(await readFile(join(directory, 'out'), 'utf8')).toMatch(/^bafkrei[a-z2-7]+\n$/);
-    expect(await opensWith(stored[0]!, 'some long password')).toBe('from a pipe');
+    expect(await opensWith(stored[0]!, 'violet-anchor-tundra-mosaic')).toBe('from a pipe');
   });
 
   test('a wrong password can be typed again twice, and the blob is fetched once', async () => {

@@ -138,14 +138,28 @@ describe('a service or sender that lies', () => {
 
   test('writes no file outside of the directory, over another or under a hidden name', async () => {
     const blob = await stored('harmless');
-    const names = ['.bashrc', '~', 'CON', 'a:b', '-rf', 'same', 'same', 'link'];
+    const names = ['.bashrc', '~', 'CON', 'com¹.txt', 'LPT² .a', 'CONIN$', 'a:b', '-rf', 'same', 'same', 'link'];
     const files = names.map((name) => ({ ...blob, name, type: 'a/b', size: 8 }));
     await symlink('/etc/passwd', join(receiver, 'link'));
     await writeFile(join(receiver, 'same'), 'mine');
     const { exit, stderr } = await receive([await shareOf({ files }, local.url)]);
     expect(exit, stderr).toBe(0);
     expect(await received()).toEqual(
-      ['-rf', '_', '_CON', '_bashrc', 'a_b', 'link', 'link (2)', 'same', 'same (2)', 'same (3)'].toSorted(),
+      [
+        '_',
+        '_CON',
+        '_CONIN$',
+        '_LPT² .a',
+        '_bashrc',
+        '_com¹.txt',
+        '_rf',
+        'a_b',
+        'link',
+        'link (2)',
+        'same',
+        'same (2)',
+        'same (3)',
+      ].toSorted(),
     );
     expect(await readFile(join(receiver, 'same'), 'utf8')).toBe('mine');
   });

@@ -118,3 +118,31 @@ test('S69: a request that breaks off goes on as an upload, and arrives whole', a
   expect(await run(['decrypt', stored.stdout.trim(), 'out'], directory, { env })).toMatchObject({ exit: 0 });
   expect(await hashOf(join(directory, 'out'))).toBe(sha256);
 });
+
+test('a service that asks to wait gets the file after that time, in parts', async () => {
+  const directory = await temporaryDirectory();
+  const sha256 = await randomFile(join(directory, 'in'), 2 * mib);
+  const busy = { kind: 'answer', status: 503, headers: { 'retry-after': '1' } } as const;
+  const answered: number[] = [];
+  const { url, passed } = await faultyProxy(
+    () => unlimited.url,
+    ({ path }) => {
+      answered.push(performance.now());
+      return path.startsWith('/v1/storage/plain') ? busy : undefined;
+    },
+  );
+  const env = {
+    SEALPIN_SERVICE: url,
+    SEALPIN_API_KEY: (await unlimited.account()).apiKey,
+    SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic',
+    SEALPIN_HOME: join(directory, 'home'),
+  };
+  const stored = await run(['encrypt', 'in'], directory, { env });
+  expect(stored).toMatchObject({ exit: 0 });
+  expect(stored.stderr).toContain('without a reason; it is stored by a resumable upload instead, in 1 second');
+  const at = passed.findIndex(({ path }) => path.startsWith('/v1/storage/plain'));
+  expect(passed[at + 1]?.path).toBe('/v1/uploads/plain');
+  expect(answered[at + 1]! - answered[at]!).toBeGreaterThan(990);
+  expect(await run(['decrypt', stored.stdout.trim(), 'out'], directory, { env })).toMatchObject({ exit: 0 });
+  expect(await hashOf(join(directory, 'out'))).toBe(sha256);
+});

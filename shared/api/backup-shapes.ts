@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { EventAction } from './events-shapes.ts';
-import { AccountId, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, ShareId, Time } from './fields.ts';
+import { AccountId, Base64, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, ShareId, Time } from './fields.ts';
 import { DeletionReason, KeyFate, PageQuery, RemovedPin } from './files-shapes.ts';
 import { ShareStatus } from './shares-shapes.ts';
 
@@ -14,7 +14,7 @@ export const backupFormat = 'sealpin-account-backup/v1';
 /** The header in which a restoration shows the `RESTORE_TOKEN`. */
 export const restoreHeader = 'Sealpin-Restore';
 
-const Base64 = v.pipe(v.string(), v.base64(), v.metadata({ format: 'byte', examples: ['MFkw'] }));
+const Bytes64 = v.pipe(Base64, v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
 /**
@@ -35,10 +35,10 @@ export const BackupQuery = v.object({
  */
 export const BackupAccount = v.strictObject({
   label: v.string(),
-  publicKey: Base64,
+  publicKey: Bytes64,
   createdAt: Time,
   recoveryKey: v.nullable(v.string()),
-  recovery: v.nullable(Base64),
+  recovery: v.nullable(Bytes64),
   recoveryHash: v.nullable(v.string()),
   lastEvent: Count,
   quotaBytes: v.nullable(Bytes),
@@ -68,8 +68,8 @@ export const BackupKey = v.strictObject({
   expiresAt: v.nullable(Time),
   createdBy: v.nullable(KeyId),
   revokedAt: v.nullable(Time),
-  sealed: v.nullable(Base64),
-  signer: v.optional(v.nullable(Base64)),
+  sealed: v.nullable(Bytes64),
+  signer: v.optional(v.nullable(Bytes64)),
   limits: v.nullable(Limits),
 });
 export type BackupKey = v.InferOutput<typeof BackupKey>;
@@ -85,7 +85,7 @@ export const BackupFile = v.strictObject({
   beginning: v.picklist(['other', 'container', 'payload']),
   cid: Cid,
   service: ServiceId,
-  header: v.nullable(Base64),
+  header: v.nullable(Bytes64),
   createdAt: Time,
   createdBy: v.string(),
   expiresAt: v.nullable(Time),
@@ -113,7 +113,7 @@ export const BackupShare = v.strictObject({
   password: v.boolean(),
   opens: Count,
   opened: Count,
-  record: v.nullable(Base64),
+  record: v.nullable(Bytes64),
 });
 export type BackupShare = v.InferOutput<typeof BackupShare>;
 

@@ -3,6 +3,15 @@ import * as v from 'valibot';
 import { filenamePattern } from '../filename.ts';
 import { isTime } from '../time.ts';
 
+/**
+ * Whether a text is base64 (RFC 4648 section 4). valibot's own pattern repeats a group, and overflows the stack for some millions of
+ * characters.
+ */
+export function isBase64(text: string): boolean {
+  return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
+}
+export const Base64 = v.pipe(v.string(), v.check(isBase64, 'this is not base64'));
+
 /** Everything an API key may be allowed to do. */
 export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
 export const Scope = v.picklist(scopes);

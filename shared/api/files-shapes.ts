@@ -1,6 +1,7 @@
 /** The wire shapes of files and uploads. */
 import * as v from 'valibot';
 import {
+  Base64,
   Bytes,
   bytesParameter,
   Cid,
@@ -20,7 +21,7 @@ import {
   Timestamp,
   UploadFilename,
 } from './fields.ts';
-import { record } from './record.ts';
+import { namedRecord } from './named-record.ts';
 import { EndedShare } from './shares-shapes.ts';
 
 /** Whether the service encrypts a file, or stores it unchanged. */
@@ -34,7 +35,7 @@ const Tag = shortText('a tag', 'invoice');
 
 /** Pairs of the owner's. */
 const Metadata = v.pipe(
-  record(
+  namedRecord(
     v.pipe(v.string(), v.regex(/^[0-9A-Za-z._-]{1,64}$/, 'names in metadata have 1 to 64 letters, digits, ., _ and -')),
     v.pipe(v.string(), v.maxLength(512)),
   ),
@@ -244,15 +245,14 @@ export const GatewayQuery = v.object({
 /** A file in JSON with its bytes in base64, which `?data=false` omits. */
 export const FileWithData = v.object({
   ...StoredFile.entries,
-  data: v.optional(v.pipe(v.string(), v.base64(), v.examples(['aGVsbG8=']))),
+  data: v.optional(v.pipe(Base64, v.examples(['aGVsbG8=']))),
 });
 
 /** The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64 without unused bits that are set. */
 export const JsonUpload = v.strictObject({
   filename: v.optional(UploadFilename),
   data: v.pipe(
-    v.string(),
-    v.base64(),
+    Base64,
     v.regex(/^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/),
     v.examples(['aGVsbG8=']),
   ),

@@ -1,6 +1,6 @@
 /** The wire shapes of shares. */
 import * as v from 'valibot';
-import { Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, ShareId, Timestamp } from './fields.ts';
+import { Base64, Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, ShareId, Timestamp } from './fields.ts';
 
 /**
  * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
@@ -16,7 +16,7 @@ const maxSharedFiles = 500;
  * the record needs one.
  */
 export const ShareRequest = v.strictObject({
-  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
   files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
   label: v.optional(Label),
   expiresAt: v.optional(ExpiresAt),
@@ -51,7 +51,7 @@ export type ShareList = v.InferOutput<typeof ShareList>;
 
 /** `record` in base64. */
 export const OpenedShare = v.object({
-  record: v.pipe(v.string(), v.base64(), v.examples(['c2VhbGVk'])),
+  record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
   opensLeft: Count,
 });
 export type OpenedShare = v.InferOutput<typeof OpenedShare>;

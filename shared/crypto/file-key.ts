@@ -99,9 +99,12 @@ export async function unwrapFileKey(
     if (hasMac(backend, format, fileKey, header)) return fileKey;
     throw new SealpinError('decrypt_failed', 'The header is damaged or was changed', { reason: 'header' });
   }
-  throw fitting.some((identity) => identity.kind === 'password')
-    ? new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' })
-    : new SealpinError('decrypt_failed', 'None of the keys opens it', { reason: 'no_key' });
+  if (fitting.some((identity) => identity.kind === 'password'))
+    throw new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' });
+  const others = header.stanzas.length === 1 ? 'another one' : `${header.stanzas.length} others`;
+  throw new SealpinError('decrypt_failed', `None of the keys opens it: it is encrypted to ${others}`, {
+    reason: 'no_key',
+  });
 }
 
 /**

@@ -27,8 +27,8 @@ export function headerBytes(header: Header): number {
 /** A header: its stanzas, its MAC and the bytes that the MAC is over. */
 export type Header = { stanzas: readonly Stanza[]; mac: Uint8Array; macInput: Uint8Array };
 
-function invalid(detail: string): SealpinError {
-  return new SealpinError('header_invalid', detail);
+function invalid(detail: string, hint?: string): SealpinError {
+  return new SealpinError('header_invalid', detail, hint === undefined ? {} : { hint });
 }
 
 /**
@@ -66,7 +66,7 @@ function* parse(version: string): Asking<Header> {
   let left = maxHeaderBytes;
   function* line(): Asking<string> {
     const bytes = yield left - 1;
-    if (bytes === undefined) throw invalid('The header ends early');
+    if (bytes === undefined) throw invalid('The header ends early', 'the file is cut off: get it again');
     left -= bytes.length + 1;
     raw.push(bytes, newline);
     return fromUtf8(bytes);

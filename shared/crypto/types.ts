@@ -15,6 +15,8 @@ export interface Recipient {
 
 /** Something that opens a container. */
 export interface Identity {
+  /** The text of its recipient, for messages. */
+  readonly recipient?: string;
   /** What it opens: headers with a password, headers with keys, or any header. */
   readonly kind: 'password' | 'key' | 'any';
   /**

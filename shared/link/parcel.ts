@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
 import { SealpinError } from '../errors.ts';
-import { parseFilename } from '../filename.ts';
+import { cleanFilename, parseFilename } from '../filename.ts';
 import { isCid } from '../ipfs/cid.ts';
 
 /** A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of plaintext. */
@@ -62,6 +62,7 @@ const ParcelJson = v.strictObject({
  * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed, `invalid_filename`
  */
 export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
+  for (const { name } of files) parseFilename(name);
   const json = new TextEncoder().encode(
     JSON.stringify({
       v: version,
@@ -79,6 +80,7 @@ export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
 
 /**
  * Parses a parcel.
+ * @returns names with `_` for the characters that `cleanFilename` changes
  * @throws SealpinError `parcel_invalid`, `unsupported_version`, `invalid_filename` for a name that is unsafe to write or to show
  */
 export function parseParcel(bytes: Uint8Array): Parcel {
@@ -95,7 +97,7 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   }
   const { files, note, from } = result.output;
   return {
-    files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: parseFilename(name) })),
+    files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: cleanFilename(name) })),
     ...(note === undefined ? {} : { note }),
     ...(from === undefined ? {} : { from }),
   };

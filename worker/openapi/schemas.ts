@@ -33,6 +33,7 @@ const config = {
     // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among which there are no surrogates.
     if (requirement instanceof RegExp && requirement.flags === 'u')
       return { ...jsonSchema, pattern: requirement.source.replace(String.raw`\ud800-\udfff`, '') };
+    if (requirement === shapes.isBase64) return { ...jsonSchema, contentEncoding: 'base64' };
     return requirement === isTime ? { ...jsonSchema, format: 'date-time' } : undefined;
   },
   overrideSchema: ({ valibotSchema, jsonSchema }) =>

@@ -15,7 +15,7 @@ import {
 import { negotiate } from '../http/accept.ts';
 import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, fileHeaders } from '../http/response-body.ts';
-import { parseFilename } from '../../shared/filename.ts';
+import { cleanFilename } from '../../shared/filename.ts';
 import { attachment } from '../http/content-disposition.ts';
 import { isNotModified } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
@@ -165,7 +165,7 @@ async function requirePlace(c: Ctx, cid: string): Promise<Place> {
 /** The ETag of a form of a CID, and the headers of a response with it. */
 function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; headers: Headers } {
   const asked = c.req.query('filename');
-  const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : parseFilename(asked);
+  const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : cleanFilename(asked);
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
   const headers = new Headers({
     ...fileHeaders,

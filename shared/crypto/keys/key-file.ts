@@ -166,7 +166,7 @@ export function parseIdentities(text: string, backend: Backend = webBackend): Id
   for (const part of all.filter(({ label }) => !isPair || label !== 'PUBLIC KEY')) {
     const { identity, recipient } = parseIdentity(part, backend);
     checkRecipientLine(part, recipient);
-    identities.push(identity);
+    identities.push({ ...identity, recipient });
     recipients.add(recipient);
   }
   for (const part of isPair ? all.filter(({ label }) => label === 'PUBLIC KEY') : []) {

@@ -269,7 +269,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     equal(
       [...failures],
       [
-        'no_key: None of the keys opens it',
+        'no_key: None of the keys opens it: it is encrypted to another one',
         'header: The header is damaged or was changed',
         'payload: The data is damaged or cut off after byte 0',
         'payload: The data is damaged at its start',

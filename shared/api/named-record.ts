@@ -5,7 +5,7 @@ import * as v from 'valibot';
 const dropped = ['__proto__', 'constructor', 'prototype'];
 
 /** A record that keeps every name that its schema allows. */
-export function record<K extends v.GenericSchema<string, string>, V extends v.GenericSchema>(key: K, value: V) {
+export function namedRecord<K extends v.GenericSchema<string, string>, V extends v.GenericSchema>(key: K, value: V) {
   const schema = v.record(key, value);
   const run = schema['~run'].bind(schema);
   const runAll: typeof run = (dataset, config) => {

@@ -1,0 +1,66 @@
+/** Which names files may have: looked at for every character that there is. */
+import { expect, test } from 'vitest';
+import { cleanFilename, filenamePattern, parseFilename } from '../filename.ts';
+import { encodeParcel, parseParcel } from '../link/parcel.ts';
+
+const isTaken = (name: string): boolean => {
+  try {
+    return parseFilename(name) === name;
+  } catch {
+    return false;
+  }
+};
+
+test('a name has no character that is not seen, and what needs some keeps them', () => {
+  const wrong: string[] = [];
+  let taken = '';
+  for (let code = 0; code <= 0x10_ffff; code += 1) {
+    if (code === 0xd8_00) code = 0xe0_00;
+    const character = String.fromCodePoint(code);
+    if (/[\p{Cc}\p{Zl}\p{Zp}/\\]/u.test(character)) {
+      if (isTaken(`a${character}`)) wrong.push(`U+${code.toString(16)}`);
+      continue;
+    }
+    const isModifier = /[\u200c\u200d]|\p{Variation_Selector}/u.test(character);
+    if (/[\p{Cf}\p{Default_Ignorable_Code_Point}]/u.test(character) && !isModifier) {
+      if (isTaken(`a${character}b`) || isTaken(`${character}b`)) wrong.push(`U+${code.toString(16)}`);
+      // What the pattern of the API allows becomes a name that is taken.
+      const name = `${character}a${character}`;
+      if (filenamePattern.test(name) && !isTaken(cleanFilename(name))) wrong.push(name);
+    } else if (isModifier && isTaken(`${character}b`)) wrong.push(`U+${code.toString(16)} first`);
+    else taken += character;
+    // Many at once: an exception for each would take seconds.
+    if (taken.length < 60 && code < 0x10_ffff) continue;
+    if (!isTaken(`a${taken}`)) wrong.push(`one of ${JSON.stringify(taken)}`);
+    taken = '';
+  }
+  expect(wrong).toEqual([]);
+});
+
+test.each(['نامه‌ها.pdf', '👩‍👩‍👧.png', '❤️.png', '葛󠄀城.txt', ' a', 'é'.repeat(127)])('%j is taken', (name) => {
+  expect(isTaken(name)).toBe(true);
+  expect(cleanFilename(name)).toBe(name);
+});
+
+test.each(['\u2060.bashrc', '\u200d.bashrc', '\ufe0f.bashrc', 'a\u00adb', 'a\u{e0041}b', '\u3164'])(
+  '%j is not taken, and one that exists is read with _',
+  (name) => {
+    expect(isTaken(name)).toBe(false);
+    const shown = cleanFilename(name);
+    expect(shown).toMatch(/_/);
+    expect(isTaken(shown)).toBe(true);
+  },
+);
+
+test('a parcel of an older sender opens, its names changed; none such is written', () => {
+  const file = {
+    cid: 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku',
+    fileKey: new Uint8Array(32),
+    type: 'text/plain',
+    size: 1,
+  };
+  const written = encodeParcel({ files: [{ ...file, name: 'a_____.bashrc' }] });
+  const older = new TextEncoder().encode(new TextDecoder().decode(written).replace('_____', '\u2060\u00ad'));
+  expect(parseParcel(older).files[0]?.name).toBe('a__.bashrc');
+  expect(() => encodeParcel({ files: [{ ...file, name: 'a\u2060' }] })).toThrow('The filename is not valid');
+});
