@@ -52,14 +52,17 @@ async function stateOf({ id, call, plain, sealed, lost }: World): Promise<unknow
   const listed = await call('/v1/storage');
   const { files } = listed.ok ? await listed.json<FileList>() : { files: [] };
   const keys = await call('/v1/keys');
-  return await Promise.all([
-    files.map(({ pins: _, ...file }) => file),
-    keys.ok ? (await keys.json<ApiKeyList>()).keys : keys.status,
+  const found = await Promise.all([
     text(call(`/v1/storage/${plain.fileId}/content`)),
     text(call(`/v1/storage/${sealed.fileId}/content`)),
     text(call('/v1/shares')),
     ...[id, ...lost].map(async (each) => (await operator(`/v1/accounts/${each}`)).status),
   ]);
+  return [
+    ...found,
+    files.map((file) => ({ ...file, pins: [] })),
+    keys.ok ? (await keys.json<ApiKeyList>()).keys : keys.status,
+  ];
 }
 
 /** Tokens made of what is stored about the owner's key: its hash and its ID. */

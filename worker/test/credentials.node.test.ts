@@ -11,7 +11,7 @@ import {
   startService,
   type Service,
 } from '../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath } from './client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Init } from './client.ts';
 import { accountObject, newOwner, type Owner } from './stored-state.ts';
 
 let service: Service;
@@ -28,7 +28,7 @@ function beside(right: string): string[] {
     if (/[a-f]/.test(character)) return character === 'f' ? 'a' : String.fromCharCode(character.charCodeAt(0) + 1);
     return character === 'b' ? 'c' : 'b';
   };
-  const characters = [...right];
+  const characters = Array.from(right);
   return [
     ...characters.map((character, at) => characters.with(at, other(character)).join('')),
     characters.map(other).join(''),
@@ -70,7 +70,7 @@ async function recoverable(): Promise<{ id: string; apiKey: string; path: string
   return { id: account.id, apiKey, path, text };
 }
 
-const bearer = (token: string, path: string, init: RequestInit = {}): Promise<Response> =>
+const bearer = (token: string, path: string, init: Init = {}): Promise<Response> =>
   fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
 
 describe('one wrong character is enough to be refused', () => {
