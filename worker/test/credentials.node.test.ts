@@ -1,7 +1,7 @@
 /** Every credential, changed a little: a token opens nothing unless each of its characters is right. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Share } from '../../shared/api.ts';
-import { generateKeyPair, open, parseIdentities, type KeyPair } from '../../shared/crypto/index.ts';
+import type { NewAccountResponse, Share, StoredFile } from '../../shared/api.ts';
+import { generateKeyPair, open, parseIdentities } from '../../shared/crypto/index.ts';
 import {
   adminToken,
   metricsToken,
@@ -11,8 +11,8 @@ import {
   startService,
   type Service,
 } from '../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath } from './client.ts';
-import { newOwner, type Owner } from './stored-state.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Init } from './client.ts';
+import { accountObject, newOwner, type Owner } from './stored-state.ts';
 
 let service: Service;
 let owner: Owner;
@@ -28,7 +28,7 @@ function beside(right: string): string[] {
     if (/[a-f]/.test(character)) return character === 'f' ? 'a' : String.fromCharCode(character.charCodeAt(0) + 1);
     return character === 'b' ? 'c' : 'b';
   };
-  const characters = [...right];
+  const characters = Array.from(right);
   return [
     ...characters.map((character, at) => characters.with(at, other(character)).join('')),
     characters.map(other).join(''),
@@ -58,7 +58,19 @@ async function onlyTakes(right: string, ask: (shown: string) => Promise<Response
   expect([200, 201, 400]).toContain((await ask(right)).status);
 }
 
-const bearer = (token: string, path: string, init: RequestInit = {}): Promise<Response> =>
+/** An account that can be recovered: its first API key, and the text of its opened recovery file. */
+async function recoverable(): Promise<{ id: string; apiKey: string; path: string; text: string }> {
+  const pair = await generateKeyPair();
+  const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient });
+  const { account, apiKey } = await jsonOf<NewAccountResponse>(made, 201);
+  const path = `/v1/accounts/${account.id}`;
+  const file = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
+  if (file.kind !== 'age') throw new Error(file.kind);
+  const text = await new Response(await file.decrypt(parseIdentities(pair.privatePem))).text();
+  return { id: account.id, apiKey, path, text };
+}
+
+const bearer = (token: string, path: string, init: Init = {}): Promise<Response> =>
   fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
 
 describe('one wrong character is enough to be refused', () => {
@@ -100,13 +112,7 @@ describe('one wrong character is enough to be refused', () => {
   });
 
   it('in the secret of a recovery file', async () => {
-    const pair: KeyPair = await generateKeyPair();
-    const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient });
-    const { account } = await jsonOf<{ account: { id: string } }>(made, 201);
-    const path = `/v1/accounts/${account.id}`;
-    const file = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
-    if (file.kind !== 'age') throw new Error(file.kind);
-    const text = await new Response(await file.decrypt(parseIdentities(pair.privatePem))).text();
+    const { path, text } = await recoverable();
     const secret = /^# recovery: (\S+)$/m.exec(text)?.[1] ?? '';
     expect(secret).toHaveLength(43);
     await onlyTakes(secret, (shown) =>
@@ -139,6 +145,41 @@ describe('one wrong character is enough to be refused', () => {
     onlyTakes(rpcToken, (token) =>
       fetch(`${service.node}/api/v0/version`, { method: 'POST', headers: { Authorization: `Bearer ${token}` } }),
     ));
+});
+
+it('what rows hold is no credential: not as an API key, nor as the secret of a recovery', async () => {
+  const { id, apiKey, path, text } = await recoverable();
+  const call = client(service.url, apiKey);
+  const headers = { 'Idempotency-Key': 'name of the request', 'Content-Type': 'text/plain' };
+  const { fileId } = await jsonOf<StoredFile>(call('/v1/storage/plain', { method: 'POST', headers, body: 'x' }), 201);
+  const once = await signedPath(apiKey, { method: 'GET', file: fileId, jti: 'name of the URL' });
+  await bytesOf(client(service.url, '')(once));
+  await call('/v1/uploads/plain', { method: 'POST', headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '5' } });
+  const tables = ['account', 'api_key', 'idempotency', 'signed_use', 'upload'];
+  const object = accountObject(service, id);
+  const rows = (await Promise.all(tables.map((table) => object.rows(table)))).flat();
+  expect(rows).toHaveLength(tables.length);
+  const values = rows
+    .flatMap((row) => Object.values(row))
+    .flatMap((value) => {
+      if (typeof value === 'string') return [value];
+      if (!(value instanceof ArrayBuffer)) return [];
+      return (['hex', 'base64', 'latin1'] as const).map((encoding) => Buffer.from(value).toString(encoding));
+    });
+  const stored = values.filter((value) => /^[!-~]+$/.test(value) && value.length > 15);
+  expect(stored.length).toBeGreaterThan(10);
+  for (const secret of ['name of the request', 'name of the URL', apiKey.slice(25, 68)])
+    expect(values.filter((value) => value.includes(secret))).toEqual([]);
+  const recover = (value: string): Promise<Response> => {
+    const privateKey = text.replace(/^# recovery: .*$/m, `# recovery: ${value}`);
+    return client(service.url, '').json(`${path}/recover`, { privateKey });
+  };
+  await Promise.all(
+    stored.flatMap((value) => [
+      expect(problemOf(client(service.url, value)('/v1/account'))).resolves.toEqual([401, 'unauthorized']),
+      expect(problemOf(recover(value))).resolves.toEqual([403, 'forbidden']),
+    ]),
+  );
 });
 
 describe('tokens', () => {

@@ -358,7 +358,7 @@ describe('who signs', () => {
   it('is nobody with the rows of the account, the names in KV or a backup: what is stored checks, and does not sign', async () => {
     const file = await owner.call.store('plain', 'x');
     const [row] = await owner.object.rows('api_key');
-    const hash = Buffer.from(row?.['hash'] as string, 'hex');
+    const hash = Buffer.from(String(row?.['hash']), 'hex');
     const isStored = (value: unknown) => typeof value === 'string' || value instanceof ArrayBuffer;
     const stored = [
       hash,
