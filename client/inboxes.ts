@@ -105,7 +105,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
  * Opens the parcel of a delivery.
  * @throws SealpinError `not_found`, `parcel_invalid` for another file, `decrypt_failed`
  */
-export async function openDelivery(
+async function openDelivery(
   http: ServiceHttp,
   id: string,
   { identities, signal }: { identities: readonly Identity[]; signal: AbortSignal | undefined },

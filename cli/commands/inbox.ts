@@ -45,7 +45,7 @@ export const create = defineCommand({
       valueHint: 'who',
       description:
         'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out; account: every API key ' +
-        'with read, and whoever runs the service if they replace its key',
+        'with read, but the service names that key, and could name its own',
     },
     'max-files': {
       type: 'string',
@@ -85,7 +85,7 @@ export const create = defineCommand({
     const until = `until ${key.expiresAt?.slice(0, 10)}, for ${files} files and ${sizeText(bytes)}`;
     output.note(`inbox "${key.label}", open ${until}; the link is shown only this once`);
     output.note(`sealed to ${args.recipient ?? 'your public.key'}: ${await fingerprint(recipient)}`);
-    if (own === undefined) output.note('the service names this key: whoever runs it could name another one');
+    if (own === undefined) output.note('the service names this key, and could name its own');
     output.note('anyone with the link can hand files over; see them with: sealpin inbox list');
     output.note(`close it with: sealpin inbox revoke ${key.id}`);
     if (service.local) output.note('it leads to the service on this computer: others cannot reach it');

@@ -135,7 +135,9 @@ describe('a send that breaks off', () => {
     const on = await scene();
     const inbox = (...words: string[]): Promise<Ran> =>
       run(['inbox', ...words, '--data-dir', local.dataDir], on.directory);
-    const link = (await inbox('create', 'Files', '--quiet')).stdout.trim().replace(local.url, on.url);
+    const link = (await inbox('create', 'Files', '--recipient', 'account', '--quiet')).stdout
+      .trim()
+      .replace(local.url, on.url);
     expect(await interrupted(on, '--inbox', link)).toMatchObject({ exit: 1 });
     const ran = await on.send('--inbox', link, '--from', 'Ben');
     expect(ran).toMatchObject({

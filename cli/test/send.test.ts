@@ -2,7 +2,6 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { handOver } from '../../client/index.ts';
 import { encryptPayload } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
@@ -230,30 +229,6 @@ describe('links', () => {
     expect(new Set(code.map((line) => line.length))).toEqual(new Set([code[0]?.length]));
     expect(code[0]!.length).toBeLessThan(80);
   });
-});
-
-test('what is handed over to an inbox is listed and opened by its owner', async () => {
-  const runInbox = (argv: readonly string[], stdout = new Collector()): Promise<Ran> =>
-    run(['inbox', ...argv, '--data-dir', local.dataDir], receiver, { stdout });
-  const inbox = (...argv: string[]): Promise<Ran> => runInbox(argv);
-  const { stdout: link } = await inbox('create', 'Tax office', '--max-files', '10', '--quiet');
-  await handOver(link.trim(), { source: 'receipts', name: 'receipts.txt' }, { from: 'Ben', note: 'Of March' });
-  const { stdout } = await inbox('list', '--json');
-  const { deliveries } = JSON.parse(stdout) as { deliveries: { id: string; from: string }[] };
-  expect(deliveries).toMatchObject([{ from: 'Ben', files: [{ name: 'receipts.txt', size: 8 }] }]);
-  expect((await inbox('list')).stdout).toMatch(/^[0-9a-f-]{36} {2}\d{4}-\d{2}-\d{2} +8 B {2}Ben: receipts\.txt\n$/);
-  const narrow = await runInbox(['list'], Object.assign(new Collector(), { isTTY: true, columns: 40 }));
-  expect(narrow.stdout.replace(/\d{4}-\d{2}-\d{2}/, 'DAY').split('\n')).toEqual([
-    'Ben: receipts.txt',
-    '  DAY        8 B',
-    `  ${deliveries[0]!.id}`,
-    '',
-  ]);
-  const opened = await inbox('open', deliveries[0]!.id, 'there');
-  expect(opened, opened.stderr).toMatchObject({ exit: 0, stderr: expect.stringContaining('Of March') });
-  expect(await readFile(join(receiver, 'there/receipts.txt'), 'utf8')).toBe('receipts');
-  expect(await inbox('revoke', link.trim())).toMatchObject({ exit: 0, stderr: expect.stringContaining('Tax office') });
-  await expect(handOver(link.trim(), { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
 });
 
 test('what is stored from a terminal is followed by what to give to whom', async () => {

@@ -5,7 +5,6 @@ import { detachedPayloadBytes, parseRecipients } from '../../shared/crypto/index
 import { parseLink, sealedParcelType, sealParcelTo } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
-import { accountObject } from '../../worker/test/stored-state.ts';
 import type { Fetch } from '../service-http.ts';
 import { connect, generateKeys, handOver, receive, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
@@ -177,7 +176,11 @@ describe('what an inbox has no room for', () => {
 });
 
 describe('what was stored for a delivery', () => {
-  const rows = () => accountObject(service, account.account.id);
+  /** Lets time pass for the account, and rings its alarm. */
+  const ring = async (ms: number): Promise<void> => {
+    const body = JSON.stringify({ binding: 'ACCOUNT', name: account.account.id, method: 'ring', args: [ms] });
+    expect((await fetch(`${service.url}/test/object`, { method: 'POST', body })).status).toBe(200);
+  };
   /** The service, of which the sender does not reach what takes the parcel. */
   const withoutParcels: Fetch = async (url, init) => {
     if (url.search.includes('names=')) throw new TypeError('the line breaks');
@@ -195,7 +198,7 @@ describe('what was stored for a delivery', () => {
     });
     expect(await stored()).toBe(2);
     await expect(handOver(link, files)).rejects.toMatchObject({ code: 'quota_exceeded' });
-    await rows().ring(1.1 * dayMs);
+    await ring(1.1 * dayMs);
     expect(await stored()).toBe(0);
     await handOver(link, files);
     expect(await stored()).toBe(3);
@@ -204,7 +207,7 @@ describe('what was stored for a delivery', () => {
   test('stays once it was handed over, and is refused as a whole if some of it is gone before', async () => {
     const { link } = await create();
     await handOver(link, files[0]!);
-    await rows().ring(30 * dayMs);
+    await ring(30 * dayMs);
     const { deliveries } = await connection.inbox.list();
     const { files: arrived } = await connection.inbox.open(deliveries[0]!.id, { keys: owner.privateKey });
     expect(await (await arrived[0]!.open()).text()).toBe('one');
@@ -222,10 +225,10 @@ describe('what was stored for a delivery', () => {
     const { link } = await create();
     const older: Fetch = async (url, init) => {
       if (/provisional|names/.test(url.search)) return Response.json({}, { status: 400 });
-      return changing(({ key: { left: _, ...key }, ...about }) => ({ ...about, key }))(url, init);
+      return changing(({ key, ...about }) => ({ ...about, key: { ...key, left: undefined } }))(url, init);
     };
     await handOver(link, files[0]!, { fetch: older });
-    await rows().ring(30 * dayMs);
+    await ring(30 * dayMs);
     const { deliveries } = await connection.inbox.list();
     expect((await connection.inbox.open(deliveries[0]!.id, { keys: owner.privateKey })).files).toHaveLength(1);
   });

@@ -208,11 +208,9 @@ export const UploadQuery = v.object({
       v.string(),
       v.regex(/^[0-9A-Fa-f-]{36}(,[0-9A-Fa-f-]{36})*$/, 'names is a list of file IDs, with commas between them'),
       v.maxLength(maxNamed * 37 - 1, `names is a list of at most ${maxNamed} file IDs`),
-      v.transform((text) => text.toLowerCase().split(',')),
-      v.array(v.string()),
       v.metadata({
         description:
-          'provisional files of the same API key, which stay with this one; without one of them nothing is stored',
+          'IDs of provisional files of the same API key, with commas between them: they stay with this one, and without one of them nothing is stored',
         examples: ['0b6f7c1e-9a56-4d0e-8f43-6c1a2d9be7a5'],
       }),
     ),

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { connect, receive } from '../../client/index.ts';
+import { connect, generateKeys, receive } from '../../client/index.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
@@ -133,7 +133,8 @@ withBrowser('Firefox', () => {
   });
 
   test.runIf(long)('what /drop hands over is opened by the owner of the inbox', async () => {
-    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier' });
+    const { recipient, privateKey } = await generateKeys();
+    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier', recipient });
     const path = join(await temporaryDirectory(), 'canary.txt');
     await writeFile(path, 'canary of the plaintext');
     const visit = await open(link);
@@ -142,7 +143,7 @@ withBrowser('Firefox', () => {
     await visit.click('#compose-button');
     await visit.says('is there, and complete.');
     const { deliveries } = await sender.connection.inbox.list();
-    const { files } = await sender.connection.inbox.open(deliveries[0]!.id);
+    const { files } = await sender.connection.inbox.open(deliveries[0]!.id, { keys: privateKey });
     expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['canary.txt', 'canary of the plaintext']);
     expect(visit.page.requests.slice(1).join('\n')).not.toContain('canary');
     expect(await visit.run(readStorage)).toEqual(nothing);

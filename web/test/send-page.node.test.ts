@@ -183,7 +183,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await complaint(page, why);
     };
     await refused('no key', 'This API key is not one of this service');
-    const { link } = await connection.inbox.create({ label: 'inbox' });
+    const { recipient } = await generateKeys();
+    const { link } = await connection.inbox.create({ label: 'inbox', recipient });
     await refused(link.split('#')[1]!.split('.')[0]!, 'it lacks share');
     expect(await violations(page)).toEqual([]);
     await page.locator('#api-key').fill(apiKey);
@@ -194,7 +195,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test('what is handed over is opened by the owner of the inbox', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
-    const { link, key } = await owner.inbox.create({ label: 'Tax office Meier' });
+    const { recipient, privateKey } = await generateKeys();
+    const { link, key } = await owner.inbox.create({ label: 'Tax office Meier', recipient });
     const { page, requests } = await open(link);
     await page.getByRole('heading', { name: 'Files for “Tax office Meier”' }).waitFor();
     expect(page.url()).toBe(`${receiver.root}drop`);
@@ -206,7 +208,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByText('One file for “Tax office Meier” is there, and complete.').waitFor();
     expect(await violations(page)).toEqual([]);
     const { deliveries } = await owner.inbox.list();
-    const { files, note: said } = await owner.inbox.open(deliveries[0]!.id);
+    const { files, note: said } = await owner.inbox.open(deliveries[0]!.id, { keys: privateKey });
     expect([said, files[0]!.name, await (await files[0]!.open()).text()]).toEqual([note, name, text]);
     expect(requests.slice(1).join('\n')).not.toContain('canary');
     expect(await page.evaluate(readStorage)).toEqual(nothing);

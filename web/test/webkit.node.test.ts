@@ -1,4 +1,5 @@
 /** The pages in WebKitGTK, which has no storage for files: small ones come from memory, others through the service worker. */
+import { generateKeys } from '../../client/index.ts';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -22,7 +23,8 @@ withBrowser('WebKitGTK', () => {
     expect.poll(() => page.evaluate(`document.getElementById('${state}').hidden`), { timeout: 20_000 }).toBe(false);
 
   test.runIf(long)('WebKitGTK: what /drop hands over is opened by the owner of the inbox', async () => {
-    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier' });
+    const { recipient, privateKey } = await generateKeys();
+    const { link } = await sender.connection.inbox.create({ label: 'Tax office Meier', recipient });
     const path = join(await temporaryDirectory(), 'letter.txt');
     await writeFile(path, 'from WebKitGTK');
     const page = await webkit.open(link);
@@ -31,7 +33,7 @@ withBrowser('WebKitGTK', () => {
     await page.click('#compose-button');
     await isShown(page, 'handed');
     const { deliveries } = await sender.connection.inbox.list();
-    const { files } = await sender.connection.inbox.open(deliveries[0]!.id);
+    const { files } = await sender.connection.inbox.open(deliveries[0]!.id, { keys: privateKey });
     expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['letter.txt', 'from WebKitGTK']);
   });
 

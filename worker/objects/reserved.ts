@@ -1,14 +1,15 @@
 /** The room that unfinished uploads take: what they announced counts for limits and quota before it has come. */
 import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
-import type { NewFile } from './file-rows.ts';
+
+type Mode = 'encrypted' | 'plain';
 
 /** An unfinished upload of an API key, and the bytes on IPFS that it will have; those that have come, where it did not announce more. */
 export type Reserved = { apiKey: string; bytes: number };
 
-type Row = { id: string; api_key: string; mode: NewFile['mode']; length: number | null; offset: number };
+type Row = { id: string; api_key: string; mode: Mode; length: number | null; offset: number };
 
 /** Bytes on IPFS of a file with so many. */
-export function storedBytes(mode: NewFile['mode'], bytes: number): number {
+export function storedBytes(mode: Mode, bytes: number): number {
   return mode === 'encrypted' ? detachedPayloadBytes(bytes) : bytes;
 }
 

@@ -323,7 +323,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
-  const { cid, expiresAt, provisional = false, names = [] } = parseQuery(c, UploadQuery);
+  const { cid, expiresAt, provisional = false, names } = parseQuery(c, UploadQuery);
   return {
     json,
     car,
@@ -332,7 +332,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     cid: cid === undefined ? undefined : parseCid(cid).text,
     isOnly: parseIsOnly(c, json || filename !== undefined),
     isProvisional: provisional,
-    names,
+    names: names?.toLowerCase().split(',') ?? [],
     expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
     digests: parseDigests(c.req.raw.headers),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
