@@ -204,6 +204,7 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
         },
     await checkOperator(subject, url),
     ...(await checkMetrics(subject, url)),
+    ...(await checkServiceId(subject, url)),
     await checkCors(subject, url),
   ];
 }
@@ -245,6 +246,33 @@ function faultsAt(urls: readonly URL[], secret: string): Finding[] {
   return urls
     .flatMap((url) => faultIn(() => refuseUnencrypted(url, secret)))
     .map((fault) => ({ ok: false as const, ...fault }));
+}
+
+/** The ID in the names of pins, which must stay what it is: nothing where only the operator could tell. */
+async function checkServiceId({ configuration, secretOf }: Subject, url: string): Promise<Finding[]> {
+  const token = secretOf('ADMIN_TOKEN');
+  if (token === undefined) return [];
+  const health = await ask(`${url}/v1/health`, { Authorization: `Bearer ${token}` });
+  if ('finding' in health) return [];
+  const { serviceId: used } = (await jsonOf(health.response)) as { serviceId?: string };
+  if (used === undefined) return [];
+  const line = `SERVICE_ID = "${used}"`;
+  const configured = configuration.vars['SERVICE_ID'] ?? '';
+  if (configured === used) return [{ ok: true, what: `pins are named sealpin:${used}` }];
+  if (configured === '')
+    return [
+      {
+        ok: undefined,
+        what: `pins are named sealpin:${used}, which follows from the namespace of the Durable Objects: write ${line} into [vars] of the configuration, so that it stays`,
+      },
+    ];
+  return [
+    {
+      ok: false,
+      what: `the deployed service names its pins sealpin:${used}, and SERVICE_ID is ${configured}`,
+      todo: `before the next deployment write ${line}: its pins would count as somebody else’s`,
+    },
+  ];
 }
 
 /** No page has this origin. */

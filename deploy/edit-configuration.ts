@@ -4,7 +4,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, readConfiguration, type Configuration } from './configuration.ts';
 
 /** What setup writes. */
-export type Changes = { name?: string; pinningServices?: object[]; domain?: string; kvId?: string };
+export type Changes = { name?: string; pinningServices?: object[]; domain?: string; kvId?: string; serviceId?: string };
 
 /**
  * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
@@ -26,7 +26,11 @@ export async function editConfiguration(path: string, changes: Changes): Promise
   return true;
 }
 
-function edited(text: string, current: Configuration, { name, pinningServices, domain, kvId }: Changes): string {
+function edited(
+  text: string,
+  current: Configuration,
+  { name, pinningServices, domain, kvId, serviceId }: Changes,
+): string {
   let out = text.replace(/^id = "0+"\n/m, '');
   if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
   if (pinningServices !== undefined) {
@@ -34,6 +38,7 @@ function edited(text: string, current: Configuration, { name, pinningServices, d
     const json = JSON.stringify(pinningServices).replaceAll("'", String.raw`\u0027`);
     out = replaceLine(out, 'PINNING_SERVICES', `'${json}'`);
   }
+  if (serviceId !== undefined) out = withLine(out, 'SERVICE_ID', JSON.stringify(serviceId));
   if (kvId !== undefined) out = out.replace(`binding = "${kvBinding}"\n`, `$&id = ${JSON.stringify(kvId)}\n`);
   if (domain !== undefined && domain !== current.domain)
     out = `${out.trimEnd()}\n\n[[routes]]\npattern = ${JSON.stringify(domain)}\ncustom_domain = true\n`;
@@ -43,6 +48,12 @@ function edited(text: string, current: Configuration, { name, pinningServices, d
 /** Replaces the value in the first line that sets a key. */
 function replaceLine(text: string, key: string, value: string): string {
   return text.replace(new RegExp(`^${key} = .*$`, 'm'), () => `${key} = ${value}`);
+}
+
+/** The same, in the table of variables where none does. */
+function withLine(text: string, key: string, value: string): string {
+  const replaced = replaceLine(text, key, value);
+  return replaced === text ? text.replace(/^\[vars\]\n/m, (line) => `${line}${key} = ${value}\n`) : replaced;
 }
 
 function parsed(path: string): Configuration | undefined {
@@ -56,17 +67,24 @@ function parsed(path: string): Configuration | undefined {
 
 function checkWritten(
   written: Configuration | undefined,
-  { name, pinningServices, domain, kvId }: Changes,
+  { name, pinningServices, domain, kvId, serviceId }: Changes,
   path: string,
 ): void {
-  const expected = { name, domain, kvId, PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices) };
+  const expected = {
+    name,
+    domain,
+    kvId,
+    SERVICE_ID: serviceId,
+    PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices),
+  };
   const found = {
     name: written?.name,
     domain: written?.domain,
     kvId: written?.kvId,
+    SERVICE_ID: written?.vars['SERVICE_ID'],
     PINNING_SERVICES: written && JSON.stringify(JSON.parse(written.vars['PINNING_SERVICES'] ?? '[]')),
   };
-  const keys = ['name', 'domain', 'kvId', 'PINNING_SERVICES'] as const;
+  const keys = ['name', 'domain', 'kvId', 'SERVICE_ID', 'PINNING_SERVICES'] as const;
   const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
   if (wrong.length > 0)
     throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {

@@ -49,7 +49,10 @@ export async function setup(options: Options, context: Context): Promise<number>
   await tryPinning({ configuration: wanted, secretOf }, print);
 
   const kvId = deployed === undefined && wanted.kvId === undefined ? await leftNamespace(wrangler, wanted) : undefined;
-  if (await editConfiguration(options.config, { ...changes, ...(kvId !== undefined && { kvId }) }))
+  // The pins of a service that is there have the ID which follows from its namespace.
+  const isNew = deployed === undefined && (wanted.vars['SERVICE_ID'] ?? '') === '';
+  const serviceId = isNew ? { serviceId: randomBytes(16).toString('hex') } : {};
+  if (await editConfiguration(options.config, { ...changes, ...serviceId, ...(kvId !== undefined && { kvId }) }))
     print(`✓ wrote ${options.config}`);
   const url = await deploy(wrangler, print);
   const tokens: Record<string, string> = {};

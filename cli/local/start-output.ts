@@ -84,6 +84,8 @@ function logLine({ output, stderr }: Context, line: string): void {
   const id = entry.requestId === undefined ? '' : ` (request ${entry.requestId})`;
   if (event === 'request') output.note(`${time} ${method} ${reason ?? route} ${status}, ${ms} ms${id}`);
   else if (event === 'pin.unpin')
-    output.warn(`${time} a deleted file is still pinned at ${service} (${error}); unpinning is retried later`);
+    output.warn(
+      `${time} what no file needs any more at ${service} is still pinned there (${error}); unpinning is retried later`,
+    );
   else output.warn(`${time} ${event}: ${error ?? detail ?? line}${id}`);
 }

@@ -106,10 +106,13 @@ describe('the deployed service', () => {
   });
   afterAll(() => service.close());
   const check = async (
-    o: { url?: string; origins?: string; token?: string; metrics?: string } = {},
+    o: { url?: string; origins?: string; serviceId?: string; token?: string; metrics?: string } = {},
   ): Promise<string[]> => {
     const findings = await checkService({
-      configuration: configurationOf({ CORS_ORIGINS: o.origins ?? 'https://app.acme.org' }),
+      configuration: configurationOf({
+        CORS_ORIGINS: o.origins ?? 'https://app.acme.org',
+        SERVICE_ID: o.serviceId ?? '',
+      }),
       wrangler: () => Promise.reject(new Error('it is not asked')),
       url: o.url ?? service.url,
       secretOf: (name) => (name === 'METRICS_TOKEN' ? (o.metrics ?? metricsToken) : (o.token ?? adminToken)),
@@ -123,6 +126,7 @@ describe('the deployed service', () => {
       `✓ ${service.url} runs this version`,
       '✓ the operator’s token lists accounts, which are in KV',
       '✓ the token for metrics reads them',
+      expect.stringMatching(/^– pins are named sealpin:([0-9a-f]{32}), .* write SERVICE_ID = "\1" into \[vars\]/),
       '✓ CORS: https://app.acme.org may call',
     ]);
   });
@@ -136,6 +140,14 @@ describe('the deployed service', () => {
     expect(lines.filter((line) => line.startsWith('✗')).length).toBe(
       lines.filter((line) => line.startsWith('  → ')).length,
     );
+  });
+
+  test('that names its pins otherwise than the configuration is reported', async () => {
+    const [, used = ''] = /named sealpin:(\S+),/.exec((await check()).join('\n')) ?? [];
+    expect(await check({ serviceId: used })).toContain(`✓ pins are named sealpin:${used}`);
+    const lines = await check({ serviceId: 'another' });
+    expect(lines).toContain(`✗ the deployed service names its pins sealpin:${used}, and SERVICE_ID is another`);
+    expect(lines.join('\n')).toContain(`write SERVICE_ID = "${used}"`);
   });
 
   test('that is not there, is not Sealpin, is degraded or older is reported', async () => {

@@ -92,6 +92,11 @@ describe('setup writes the configuration', () => {
     const comments = (text: string) => text.split('\n').filter((line) => line.startsWith('#'));
     expect(comments(await folder.read())).toEqual(comments(before));
     expect(await editConfiguration(folder.config, changes)).toBe(false);
+    for (const serviceId of ['first', 'second']) {
+      expect(await editConfiguration(folder.config, { serviceId })).toBe(true);
+      expect(readConfiguration(folder.config).vars).toEqual({ ...written.vars, SERVICE_ID: serviceId });
+    }
+    expect((await folder.read()).match(/^SERVICE_ID/gm)).toHaveLength(1);
   });
 
   test('not where it has another form', async () => {

@@ -93,7 +93,15 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     const again = cloudflare.workers.get('files');
     expect([again?.deployments, again?.secrets, again?.bindings]).toEqual([2, worker?.secrets, worker?.bindings]);
 
-    const service = await startService({ vars: { ADMIN_TOKEN: admin, METRICS_TOKEN: metrics } });
+    const SERVICE_ID = /^SERVICE_ID = "([0-9a-f]{32})"$/m.exec(configuration)?.[1] ?? '';
+    expect(worker?.bindings).toContainEqual({ name: 'SERVICE_ID', type: 'plain_text', text: SERVICE_ID });
+    // A service that is there without one keeps the ID that its pins have.
+    await folder.write((text) => text.replace(/^SERVICE_ID = .*\n/m, ''));
+    await run();
+    expect(await folder.read()).not.toMatch(/^SERVICE_ID = /m);
+    await folder.write(() => configuration);
+
+    const service = await startService({ vars: { ADMIN_TOKEN: admin, METRICS_TOKEN: metrics, SERVICE_ID } });
     try {
       const context = processWith(folder, env);
       const options = parseOptions('doctor', ['--config', folder.config, '--url', service.url], folder.dir);
@@ -210,7 +218,8 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
       const folder = await newFolder();
       const admin = 'token-of-the-operator';
       await writeFile(join(folder.dir, 'admin-token.txt'), `${admin}\n`);
-      const service = await startService({ vars: { ADMIN_TOKEN: admin } });
+      const service = await startService({ vars: { ADMIN_TOKEN: admin, SERVICE_ID: 'ours' } });
+      await folder.write((text) => text.replace('REPLICAS = ""', '$&\nSERVICE_ID = "ours"'));
       try {
         const entry = join(packageRoot(), 'deploy', 'index.ts');
         const argv = [

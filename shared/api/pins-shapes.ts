@@ -67,8 +67,8 @@ export type Repair = v.InferOutput<typeof Repair>;
 export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });
 
 /**
- * How far a migration is. `total`: the CIDs that `from` held when it began; `left`: those that it still holds; `failed`: those that
- * could not be copied so far. `done`: it holds nothing of ours.
+ * How far a migration is. `total`: the CIDs that `from` held when it began, or holds now, if those are more; `left`: those that it still
+ * holds, or held when it was cancelled; `failed`: those that could not be copied so far. `done`: it holds nothing of ours.
  */
 export const Migration = v.object({
   from: ServiceId,

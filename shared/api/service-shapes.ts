@@ -25,7 +25,8 @@ export const ServiceHealth = v.object({
  * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
  * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the
  * pages that it serves.
- * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `migrations`, where there are
+ * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `serviceId`, the part of
+ * the names of its pins that is this service's own; `migrations`, where there are
  * any, how far they are.
  */
 export const Health = v.object({
@@ -35,6 +36,7 @@ export const Health = v.object({
   maxUploadBytes: v.nullable(Bytes),
   maxFileBytes: v.optional(Bytes),
   storage: v.optional(v.picklist(['ok', 'failing'])),
+  serviceId: v.optional(v.string()),
   services: v.optional(v.array(ServiceHealth)),
   migrations: v.optional(v.array(Migration)),
 });

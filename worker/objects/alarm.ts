@@ -1,7 +1,8 @@
 /** The one alarm of an object, set to the time at which its earliest task is due. */
 
 const firstRetryMs = 5_000;
-const lastRetryMs = 3_600_000;
+/** The longest wait between two attempts, without jitter. */
+export const lastRetryMs = 3_600_000;
 
 /** The last time that an alarm can be set to: 2200-01-01. The runtime counts nanoseconds in 64 bits, which end in 2262. */
 const lastMs = 7_258_118_400_000;

@@ -4,14 +4,17 @@
  */
 import { wholeFile, type PinRows } from './pin-table.ts';
 
-/** How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began; `startedAt` in ms. */
+/**
+ * How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are there now, if
+ * those are more; `startedAt` in ms.
+ */
 export type Migration = {
   from: string;
   to: string;
   state: 'running' | 'cancelled';
   startedAt: number;
   total: number;
-  /** CIDs that `from` still holds, and those of them that could not be copied so far. */
+  /** CIDs that `from` still holds, or held when it was cancelled, and those of them that could not be copied so far. */
   left: number;
   failed: number;
 };
@@ -19,7 +22,15 @@ export type Migration = {
 /** The object that knows of every migration, so that one is asked where there is none. */
 export const firstShard = '00';
 
-type MigrationRow = { source: string; target: string; state: Migration['state']; started_at: number; total: number };
+/** `stayed`: how many had not moved when it was cancelled; null for one that earlier versions cancelled. */
+type MigrationRow = {
+  source: string;
+  target: string;
+  state: Migration['state'];
+  started_at: number;
+  total: number;
+  stayed: number | null;
+};
 
 type Options = { rows: PinRows; now(): number };
 
@@ -80,8 +91,9 @@ export class Migrations {
   cancel(from: string, to: string): boolean {
     const { rows, now } = this.#o;
     if (this.#nextOf(from) !== to) return false;
-    this.#sql.exec(`UPDATE migration SET state = 'cancelled' WHERE source = ?`, from);
-    for (const cid of rows.leaving(from)) {
+    const leaving = rows.leaving(from);
+    this.#sql.exec(`UPDATE migration SET state = 'cancelled', stayed = ? WHERE source = ?`, leaving.length, from);
+    for (const cid of leaving) {
       rows.change({ cid, service: from }, { wanted: 1 });
       const target = rows.find(cid, to);
       if (target?.moved_from !== from) continue;
@@ -95,7 +107,7 @@ export class Migrations {
   /** How far each is. */
   list(): Migration[] {
     if (!this.#o.rows.exists) return [];
-    return this.#rows().map(({ source, target, state, started_at: startedAt, total }) => {
+    return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
       const [counts] = this.#sql
         .exec<{ left: number; failed: number | null }>(
           `SELECT count(*) AS left, sum(there.state = 'failed') AS failed FROM pin AS here
@@ -104,15 +116,12 @@ export class Migrations {
           source,
         )
         .toArray();
-      return {
-        from: source,
-        to: target,
-        state,
-        startedAt,
-        total,
-        left: counts?.left ?? 0,
-        failed: counts?.failed ?? 0,
-      };
+      const { left = 0, failed } = counts ?? {};
+      const ends = { from: source, to: target, state, startedAt };
+      // What was stored since stays where it is.
+      if (state === 'cancelled') return { ...ends, total, left: stayed ?? Math.min(left, total), failed: 0 };
+      // What was stored since moves as well.
+      return { ...ends, total: Math.max(total, left), left, failed: failed ?? 0 };
     });
   }
 

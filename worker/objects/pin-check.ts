@@ -5,7 +5,7 @@ import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
 import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
 import { blockAtBreaks } from '../pinning/network.ts';
-import { backoffMs, withJitter } from './alarm.ts';
+import { backoffMs, lastRetryMs, withJitter } from './alarm.ts';
 import { drain } from './copy-blocks.ts';
 import { isLost, isMissing } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
@@ -155,6 +155,10 @@ export class PinCheck {
     const isWhole = to === bytes;
     const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
     rows.change(row, { ...verified, part: isWhole ? 0 : row.part + 1 });
+    // What was lost while nobody had a copy is copied from here, and does not wait for a day.
+    for (const other of isWhole ? rows.ofCid(row.cid) : [])
+      if (other.state === 'lost' && other.due !== null && other.due > now() + lastRetryMs * 2)
+        rows.change(other, { due: now() });
     await this.#end(row, service, seen, signal);
   }
 

@@ -111,6 +111,7 @@ const columns = {
     ['detail', 'TEXT'],
   ],
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
+  migration: [['stayed', 'INTEGER']],
 } as const;
 
 /**
@@ -133,7 +134,8 @@ const additions = `
   CREATE TABLE IF NOT EXISTS breaker (
     service TEXT PRIMARY KEY, failures INTEGER NOT NULL, open_until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS migration (
-    source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL) WITHOUT ROWID;
+    source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL,
+    ${definitions(columns.migration)}) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS removal (
     account TEXT NOT NULL, file_id TEXT NOT NULL, service TEXT NOT NULL, cid TEXT NOT NULL, status TEXT NOT NULL, due INTEGER,
     attempts INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (account, file_id, service)) WITHOUT ROWID;
@@ -169,6 +171,7 @@ export class PinRows {
     if (!this.#exists) return;
     const added = (['pin', 'reference'] as const).flatMap((table) => addColumns(this.#sql, table, columns[table]));
     this.#sql.exec(additions);
+    addColumns(this.#sql, 'migration', columns.migration);
     // Later versions may want again what is being removed.
     if (added.includes('wanted')) this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     if (added.length === 0) return;

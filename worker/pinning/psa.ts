@@ -39,6 +39,10 @@ const everyStatus = 'queued,pinning,pinned,failed';
 const pagePins = 100;
 /** The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in addresses of 200 bytes. */
 const maxResponseBytes = 1_048_576;
+/** How many pages of requests for one CID are asked for: a service that lists more of them, or others, is not believed. */
+const maxPages = 100;
+/** How long a request to have a file held may take, with all that it asks, in ms. */
+const holdMs = 60_000;
 /** How often a service is asked whether a pin is gone that it removes later, and the wait between, in ms. */
 const removal = { asks: 8, everyMs: 250 };
 
@@ -101,7 +105,8 @@ export function psa(o: PsaOptions): Replica {
   async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
     const found = new Map<string, Listed>();
     const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
-    for (;;) {
+    for (let pages = 0; ; pages += 1) {
+      if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
       const known = found.size;
       const { listed, isLast } = await page(query, signal);
       for (const each of listed) found.set(each.requestId, each);
@@ -124,7 +129,8 @@ export function psa(o: PsaOptions): Replica {
     id: o.id,
     takes: 'files',
 
-    async hold({ cid }, signal) {
+    async hold({ cid }, interruption) {
+      const signal = AbortSignal.any([interruption, AbortSignal.timeout(holdMs)]);
       const all = await list(cid, signal);
       const mine = all.filter(isOurs);
       if (mine.some(({ status }) => status === 'pinned')) return 'held';
@@ -143,7 +149,8 @@ export function psa(o: PsaOptions): Replica {
       const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
       const made = listedOf(await ask('POST', 'pins', new AbortController().signal, { json }));
       if (made.cid !== cid) throw client.failed(`it was asked to pin ${cid}, and has pinned ${made.cid}`);
-      return made.status === 'pinned' ? 'held' : 'pending';
+      // What it says of its own request is no list yet: the next attempt asks what it holds.
+      return 'pending';
     },
 
     async stat(cid, signal) {

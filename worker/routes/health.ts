@@ -6,7 +6,7 @@ import { version } from '../../package.json';
 import { unwrap } from '../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
 import { isOperator } from '../auth/operator.ts';
-import { maxFileBytes, maxUploadBytes } from '../env.ts';
+import { maxFileBytes, maxUploadBytes, serviceId } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { pinOf } from '../objects/shard.ts';
 import { servicesOf } from '../pinning/configured.ts';
@@ -39,7 +39,7 @@ export async function readHealth(c: Ctx): Promise<Response> {
     const state = await stateOf(c.env);
     const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
     if (!isHealthy) body.status = 'degraded';
-    if (await isOperator(c)) Object.assign(body, state, await migrationsNow(c));
+    if (await isOperator(c)) Object.assign(body, state, { serviceId: serviceId(c.env) }, await migrationsNow(c));
   }
   const headers = { 'Cache-Control': 'no-store' };
   return body.status === 'ok'

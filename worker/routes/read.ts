@@ -3,7 +3,7 @@
  * offline; `/v1/storage/:fileId/content`: as bytes.
  */
 import { ReadQuery, type StoredPin } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { digestOfBytes, openFile, type BlockSource, type IpfsFile } from '../../shared/ipfs/index.ts';
 import { negotiate, preferred } from '../http/accept.ts';
 import { unwrap } from '../objects/result.ts';
@@ -82,12 +82,22 @@ function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?
     } catch (error) {
       // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
       await ask();
-      throw atServices(
-        error,
-        homes.map(({ id }) => id),
-      );
+      const ids = homes.map(({ id }) => id);
+      throw withRemedy(atServices(error, ids), record);
     }
   };
+}
+
+/** Adds what brings lost bytes back: each upload of an encrypted file makes other ones. */
+function withRemedy(thrown: unknown, { mode }: FileRecord): unknown {
+  const isLost = isSealpinError(thrown, 'pinning_lost') || isSealpinError(thrown, 'content_mismatch');
+  if (mode !== 'encrypted' || !isLost) return thrown;
+  return new SealpinError(thrown.code, thrown.message, {
+    hint:
+      'the same file stored again is encrypted in another way, and brings nothing back: store a copy of the blob as it is, in ' +
+      'plain mode, such as that of a backup, or put its blocks back on the node of the pinning service',
+    cause: thrown,
+  });
 }
 
 function inJson(record: FileRecord, about: About, pins: StoredPin[], data: OpenBody, alone: boolean): Representation {

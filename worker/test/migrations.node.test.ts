@@ -168,6 +168,19 @@ it('a cancellation leaves the copy of what was lost at the old service', () => {
   ]);
 });
 
+it('what is stored after a cancellation is not counted as left, and while it runs nothing is left of less', () => {
+  hold('a');
+  rows.add('another CID', 'a', 'live', nowMs);
+  migrations.begin('a', 'b');
+  rows.add('a third CID', 'a', 'live', nowMs);
+  migrations.move('a third CID', 'a', 'b');
+  expect(migrations.list()).toMatchObject([{ state: 'running', total: 3, left: 3 }]);
+  rows.remove({ cid, service: 'a' });
+  migrations.cancel('a', 'b');
+  for (let count = 0; count < 5; count += 1) rows.add(`CID ${count}`, 'a', 'live', nowMs);
+  expect(migrations.list()).toMatchObject([{ state: 'cancelled', total: 2, left: 2 }]);
+});
+
 it('a copy that failed is counted, and a migration that is begun again counts from its beginning', () => {
   hold('a');
   rows.add('another CID', 'a', 'live', nowMs);

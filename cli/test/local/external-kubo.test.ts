@@ -301,7 +301,7 @@ describe('sealpin start', () => {
     await kubo.close();
     expect(await here(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
     const log = async () => first?.stderr() ?? (await readFile(join(dataDir, 'local', 'service.log'), 'utf8'));
-    await expect.poll(log).toContain(long ? 'a deleted file is still pinned at kubo (' : '"event":"pin.unpin"');
+    await expect.poll(log).toContain(long ? 'what no file needs any more at kubo is still pinned there (' : '"event":"pin.unpin"');
     await here(['stop', flag]);
 
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
@@ -349,7 +349,7 @@ describe('sealpin start', () => {
     log.line('{"event":"pin.unpin","service":"kubo","error":"away"}');
     expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n/);
     expect(context.stderr.text).toContain(
-      ' a deleted file is still pinned at kubo (away); unpinning is retried later\n',
+      ' what no file needs any more at kubo is still pinned there (away); unpinning is retried later\n',
     );
   });
 });

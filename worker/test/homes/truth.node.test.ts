@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {
@@ -222,6 +222,24 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
     await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
+  });
+
+  test('an encrypted file that is lost at both is healed as the hint says, and not by storing it again', async () => {
+    const file = await storeAtBoth(world, bytes, 'encrypted');
+    const content = () => world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
+    for (const home of [world.a, world.b]) await unpinBehindOurBack(home, file);
+    const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
+    expect(problem).toMatchObject({
+      code: 'pinning_lost',
+      hint: expect.stringContaining('a copy of the blob as it is') as unknown,
+    });
+    expect((await world.owner.call.store('encrypted', bytes)).cid).not.toBe(file.cid);
+    expect((await content()).status).toBe(502);
+    expect((await world.owner.call.store('plain', blob)).cid).toBe(file.cid);
+    expect((await bytesOf(content())).equals(bytes)).toBe(true);
+    await ring(world, file, 3_600_000);
+    await settle(world, file);
   });
 
   test('unreachable: a verification is not done, and says what was seen before, and when', async () => {

@@ -67,6 +67,22 @@ test('a file is requested under our name, with the addresses that it can be fetc
   ]);
 });
 
+test('a service that calls a request pinned at once, and lists nothing, holds nothing', async () => {
+  const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned' }) }, listOf());
+  expect(await replica.hold(file, signal)).toBe('pending');
+  expect(await replica.stat(cid, signal)).toBe('absent');
+});
+
+test('a service that invents other pins for every page is not asked for ever', async () => {
+  const page = (_: unknown, index: number): Answer => ({
+    status: 200,
+    body: { count: 1_000_000, results: [pinOf({ status: 'pinned', name: 'theirs', requestid: `r${index}` })] },
+  });
+  const { replica, asked } = await service(...Array.from({ length: 1_000 }, page));
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+  expect(asked).toHaveLength(100);
+});
+
 test.each<[string, Pin[], string]>([
   ['queued', [{ status: 'queued' }], 'pending'],
   ['pinning', [{ status: 'pinning' }], 'pending'],

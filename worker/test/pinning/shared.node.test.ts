@@ -362,8 +362,9 @@ if (kuboProgram() === undefined) {
             const mine = before;
             const looked = Promise.withResolvers<void>();
             before = looked.promise;
-            if (!overlap) await mine;
+            await mine;
             const { deliver } = await turn.pass();
+            if (overlap) looked.resolve();
             if (overlap) await pinned();
             deliver();
             // By then the first one has looked again, and seen its own.
